@@ -1,0 +1,200 @@
+"""Errors, grouped by what a caller would do about them.
+
+Every class has a stable `kind` for programs and an `exit_code` for the shell. A message says what
+happened, to what, and what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class SparklakeError(Exception):
+    """Is the root of every error that sparklake raises on purpose."""
+
+    kind: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+
+# --- the call itself is wrong: correct it ---------------------------------------------------------
+
+
+class InvalidInputError(SparklakeError, ValueError):
+    """Says that an argument cannot be used; nothing was read or written."""
+
+    kind = "invalid_input"
+    exit_code = 2
+
+
+class InvalidUriError(InvalidInputError):
+    """Says that a URI is malformed or names the wrong kind of thing."""
+
+    kind = "invalid_uri"
+
+
+class InvalidNameError(InvalidInputError):
+    """Says that a repository, branch or tag may not have this name."""
+
+    kind = "invalid_name"
+
+
+class InvalidRefError(InvalidInputError):
+    """Says that a ref expression is malformed."""
+
+    kind = "invalid_ref"
+
+
+class InvalidKeyError(InvalidInputError):
+    """Says that an object key is empty, too long, not UTF-8, or would escape the store's root."""
+
+    kind = "invalid_key"
+
+
+class InvalidRecordError(InvalidInputError):
+    """Says that rows of objects cannot be staged: a duplicate, a bad size, too much data."""
+
+    kind = "invalid_record"
+
+
+# --- something named is not there, or is there already --------------------------------------------
+
+
+class NotFoundError(SparklakeError, LookupError):
+    """Says that something named does not exist."""
+
+    kind = "not_found"
+
+
+class RepositoryNotFoundError(NotFoundError):
+    """Says that the lake has no such repository."""
+
+    kind = "repository_not_found"
+
+
+class RefNotFoundError(NotFoundError):
+    """Says that no branch, tag or commit answers to a ref."""
+
+    kind = "ref_not_found"
+
+
+class AmbiguousRefError(RefNotFoundError):
+    """Says that a commit id prefix fits more than one commit."""
+
+    kind = "ambiguous_ref"
+
+
+class ObjectNotFoundError(NotFoundError):
+    """Says that a ref holds no object of that key."""
+
+    kind = "object_not_found"
+
+
+class AlreadyExistsError(SparklakeError):
+    """Says that the name is taken."""
+
+    kind = "already_exists"
+
+
+class NamespaceInUseError(AlreadyExistsError):
+    """Says that a storage namespace belongs, or belonged, to a repository."""
+
+    kind = "namespace_in_use"
+
+
+class ProtectedError(SparklakeError):
+    """Says that the thing may not be changed: the default branch cannot be deleted."""
+
+    kind = "protected"
+
+
+# --- the state of the branch ----------------------------------------------------------------------
+
+
+class NothingToDoError(SparklakeError):
+    """Says that the verb would change nothing."""
+
+    kind = "nothing_to_do"
+    exit_code = 4
+
+
+class NoChangesError(NothingToDoError):
+    """Says that there is nothing to commit or to merge."""
+
+    kind = "no_changes"
+
+
+class DirtyBranchError(SparklakeError):
+    """Says that the branch has uncommitted changes, which the verb would bury."""
+
+    kind = "dirty_branch"
+    exit_code = 4
+
+
+class RaceLostError(SparklakeError):
+    """Says that the branch kept moving, or that another writer took the changes first."""
+
+    kind = "race_lost"
+    exit_code = 5
+
+
+class MergeConflictError(SparklakeError):
+    """Carries the keys that both sides changed; nothing was published.
+
+    `conflicts` holds the first ones in key order, `count` says how many there are in all.
+    """
+
+    kind = "merge_conflict"
+    exit_code = 3
+
+    def __init__(self, message: str, conflicts: Sequence[object], count: int) -> None:
+        super().__init__(message)
+        self.conflicts = list(conflicts)
+        self.count = count
+
+
+# --- the world below ------------------------------------------------------------------------------
+
+
+class StoreError(SparklakeError, OSError):
+    """Says that the object store failed."""
+
+    kind = "store"
+
+
+class StoreUnreachableError(StoreError):
+    """Says that the bucket or directory cannot be reached, or does not exist."""
+
+    kind = "store_unreachable"
+
+
+class StorePermissionError(StoreError, PermissionError):
+    """Says that the object store refuses the credentials in use."""
+
+    kind = "store_permission"
+
+
+class MissingFileError(StoreError):
+    """Says that a file which the lake refers to is gone from the object store."""
+
+    kind = "missing_file"
+
+
+class CorruptFileError(StoreError):
+    """Says that a file of the lake does not hold what its name promises."""
+
+    kind = "corrupt_file"
+
+
+class RefStoreUnavailableError(SparklakeError, ConnectionError):
+    """Says that the Postgres of the refs cannot be used."""
+
+    kind = "ref_store_unavailable"
+
+
+class MissingDependencyError(SparklakeError, ImportError):
+    """Says that an optional part is not installed, and which extra brings it."""
+
+    kind = "missing_dependency"

@@ -1,0 +1,111 @@
+"""Commits and their ids.
+
+The commit id is lakeFS's (`pkg/ident`), so that lakeFS itself can restore a repository: SHA-256
+over tagged values. Version and generation take no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
+
+FIRST_GENERATION = 1
+STRATEGY_METADATA_KEY = ".lakefs.merge.strategy"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Is one version of a repository. `creation_date` is in unix seconds."""
+
+    id: CommitId
+    parents: tuple[CommitId, ...]
+    committer: str
+    message: str
+    creation_date: int
+    meta_range_id: MetaRangeId
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    generation: int = FIRST_GENERATION
+
+
+def new_commit(
+    *,
+    parents: Sequence[Commit],
+    committer: str,
+    message: str,
+    creation_date: int,
+    meta_range_id: MetaRangeId,
+    metadata: Mapping[str, str] | None = None,
+) -> Commit:
+    """Returns a commit with its id; generation is one more than the highest parent's."""
+    parent_ids = tuple(parent.id for parent in parents)
+    labels = dict(sorted((metadata or {}).items()))
+    return Commit(
+        id=commit_id(parent_ids, committer, message, creation_date, meta_range_id, labels),
+        parents=parent_ids,
+        committer=committer,
+        message=message,
+        creation_date=creation_date,
+        meta_range_id=meta_range_id,
+        metadata=labels,
+        generation=1 + max((parent.generation for parent in parents), default=0),
+    )
+
+
+def first_commit(creation_date: int) -> Commit:
+    """Returns the commit that every repository begins with."""
+    return new_commit(
+        parents=(),
+        committer="",
+        message="Repository created",
+        creation_date=creation_date,
+        meta_range_id=EMPTY_META_RANGE,
+    )
+
+
+def commit_id(
+    parents: Sequence[str],
+    committer: str,
+    message: str,
+    creation_date: int,
+    meta_range_id: str,
+    metadata: Mapping[str, str],
+) -> CommitId:
+    """Returns lakeFS's id of a commit."""
+    parts = (
+        hash_string("commit:v1"),
+        hash_string(committer),
+        hash_string(message),
+        hash_string(meta_range_id),
+        hash_int(creation_date),
+        hash_map(metadata),
+        b"\x05\x00" + _sized(sha256(_hash_strings(parents)).digest()),
+    )
+    return CommitId(sha256(b"".join(parts)).hexdigest())
+
+
+def hash_int(value: int) -> bytes:
+    """Returns what lakeFS hashes for an int64."""
+    return b"\x02\x08" + value.to_bytes(8, "big", signed=True)
+
+
+def hash_string(text: str) -> bytes:
+    """Returns what lakeFS hashes for a string."""
+    return b"\x01" + _sized(text.encode())
+
+
+def hash_map(mapping: Mapping[str, str]) -> bytes:
+    """Returns what lakeFS hashes for a map of strings: its items in the keys' byte order."""
+    items = sorted(mapping.items(), key=lambda item: item[0].encode())
+    pairs = b"".join(hash_string(key) + hash_string(value) for key, value in items)
+    return b"\x04" + hash_int(len(items)) + pairs
+
+
+def _hash_strings(texts: Sequence[str]) -> bytes:
+    return b"\x03" + hash_int(len(texts)) + b"".join(map(hash_string, texts))
+
+
+def _sized(raw: bytes) -> bytes:
+    return hash_int(len(raw)) + raw

@@ -1,0 +1,299 @@
+"""What the core asks of the world: an object store, and a ref store.
+
+Each port's contract is a test class that every implementation inherits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.records import Record
+
+# --- objects --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """Is what a listing says of one object. `mtime` is in unix nanoseconds.
+
+    `checksum` is the store's ETag without quotes, or "" where the store keeps none.
+    """
+
+    key: str
+    size: int
+    mtime: int
+    checksum: str = ""
+
+
+class ObjectStore(Protocol):
+    """Holds immutable objects under one root. Keys are relative to it, with '/' between parts.
+
+    Every method raises StoreUnreachableError, StorePermissionError or StoreError for the store's
+    own failures, InvalidKeyError for a key that would leave the root, and MissingFileError where
+    something to be read is not there.
+    """
+
+    @property
+    def uri(self) -> str:
+        """Returns the root, without a trailing '/'."""
+
+    def get(self, key: str) -> bytes:
+        """Returns the bytes of an object."""
+
+    def get_to_file(self, key: str, path: Path) -> None:
+        """Makes a local file of an object, by a hard link where that is possible.
+
+        `path` must not exist. The file must be treated as read-only.
+        """
+
+    def put_if_absent(self, key: str, body: bytes) -> bool:
+        """Writes an object unless it exists; returns whether this call wrote it.
+
+        Atomic: of several writers exactly one wins, and no reader sees part of an object. Durable
+        on return.
+        """
+
+    def put_files_if_absent(self, files: Mapping[str, Path]) -> None:
+        """Writes each local file unless its key exists; all are durable on return."""
+
+    def find(self, key: str) -> StoredObject | None:
+        """Returns what is known of an object, or None when there is none."""
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        """Yields the objects whose key begins with a prefix, in no promised order."""
+
+    def delete(self, key: str) -> None:
+        """Deletes an object; one that is not there is no error."""
+
+
+# --- refs -----------------------------------------------------------------------------------------
+
+
+class LayerKind(str, Enum):
+    """Is where a staging layer keeps its records."""
+
+    ROWS = "rows"
+    RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Is one layer of staged records and tombstones; a later layer has a higher id.
+
+    A run names a metarange. A sealed layer takes no more writes.
+    """
+
+    id: int
+    kind: LayerKind
+    sealed: bool
+    meta_range_id: MetaRangeId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BranchState:
+    """Is a branch at one moment: its head, and what is staged over it, newest layer first."""
+
+    name: str
+    commit_id: CommitId
+    layers: tuple[Layer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryInfo:
+    """Is what the lake knows of a repository.
+
+    `uid` is new each time a repository is created, so that a re-created one never sees the state
+    of its forerunner. `range_records` sets where its ranges end.
+    """
+
+    name: str
+    uid: str
+    storage_namespace: str
+    default_branch: str
+    range_records: int
+    creation_date: int
+
+
+@dataclass(frozen=True, slots=True)
+class TagInfo:
+    """Is a name for one commit that never moves."""
+
+    name: str
+    commit_id: CommitId
+
+
+@dataclass(frozen=True, slots=True)
+class BranchMove:
+    """Is a compare-and-swap of a branch: from an expected head to a new one, in one transaction.
+
+    `commit` is written first when it is given. `applied_layers` are the staging layers that the
+    new head contains: all of them must still be there, and exactly these are removed.
+    """
+
+    branch: str
+    expected: CommitId
+    to: CommitId
+    verb: str
+    who: str
+    commit: Commit | None = None
+    applied_layers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Is one line of the append-only log of ref moves; None is a ref that is not there.
+
+    `date` is in unix seconds.
+    """
+
+    sequence: int
+    date: int
+    who: str
+    verb: str
+    ref: str
+    from_commit: CommitId | None
+    to_commit: CommitId | None
+
+
+class Branches(Protocol):
+    """Holds the branches of one repository."""
+
+    def create(self, name: str, commit_id: CommitId, who: str) -> BranchState:
+        """Creates a branch in constant time; raises AlreadyExistsError."""
+
+    def find(self, name: str) -> BranchState | None:
+        """Returns a branch and its layers as of one moment."""
+
+    def list(self) -> Sequence[BranchState]:
+        """Returns all branches in the byte order of their names."""
+
+    def delete(self, name: str, who: str) -> None:
+        """Deletes a branch and what is staged on it; raises RefNotFoundError."""
+
+    def move(self, move: BranchMove) -> None:
+        """Applies a compare-and-swap, all of it or nothing.
+
+        Raises RaceLostError when the head is not the expected one or an applied layer is gone,
+        RefNotFoundError when there is no such branch.
+        """
+
+
+class Tags(Protocol):
+    """Holds the tags of one repository."""
+
+    def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
+        """Creates a tag; raises AlreadyExistsError."""
+
+    def find(self, name: str) -> TagInfo | None:
+        """Returns a tag."""
+
+    def list(self) -> Sequence[TagInfo]:
+        """Returns all tags in the byte order of their names."""
+
+    def delete(self, name: str, who: str) -> None:
+        """Deletes a tag; raises RefNotFoundError."""
+
+
+class Commits(Protocol):
+    """Holds the commits of one repository. They are added by `Branches.move` alone."""
+
+    def find(self, commit_id: CommitId) -> Commit | None:
+        """Returns a commit."""
+
+    def find_by_prefix(self, prefix: str, limit: int = 2) -> Sequence[Commit]:
+        """Returns up to `limit` commits whose id begins with a prefix, in the order of ids."""
+
+    def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
+        """Returns the given commits and their ancestors, nearest first, at most `limit`.
+
+        One round trip. Nearest first means by the least number of steps from a given commit, then
+        by id; every commit once.
+        """
+
+
+class Staging(Protocol):
+    """Holds the staged records of a repository's branches.
+
+    Values are stored records, as in a table. All methods raise RefNotFoundError for a branch that
+    is not there.
+    """
+
+    def put(self, branch: str, records: Sequence[Record]) -> None:
+        """Stages records and tombstones in the top layer, all of them or none.
+
+        A fresh rows layer is opened when the top one is sealed or is a run.
+        """
+
+    def add_run(self, branch: str, meta_range_id: MetaRangeId) -> Layer:
+        """Seals what is below and puts a run on top of it."""
+
+    def seal(self, branch: str) -> BranchState:
+        """Seals all layers, so that later writes go into a fresh one; returns the branch.
+
+        When it returns, no write into a sealed layer is under way.
+        """
+
+    def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
+        """Streams the records of a rows layer in key order, not all held in memory at once."""
+
+    def row(self, layer_id: int, key: bytes) -> Record | None:
+        """Returns one record of a rows layer."""
+
+    def count(self, layer_id: int) -> int:
+        """Returns the number of records in a rows layer."""
+
+    def reset(self, branch: str) -> None:
+        """Drops every layer of a branch."""
+
+
+class Operations(Protocol):
+    """Holds the log of ref moves of one repository; it outlives the refs."""
+
+    def list(self, limit: int = 100) -> Sequence[Operation]:
+        """Returns the latest operations, newest first."""
+
+
+class RepositoryRefs(Protocol):
+    """Holds all that is mutable in one repository."""
+
+    @property
+    def branches(self) -> Branches: ...
+    @property
+    def tags(self) -> Tags: ...
+    @property
+    def commits(self) -> Commits: ...
+    @property
+    def staging(self) -> Staging: ...
+    @property
+    def operations(self) -> Operations: ...
+
+
+class RefStore(Protocol):
+    """Holds the repositories of a lake."""
+
+    def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
+        """Creates a repository, its first commit and its default branch in one transaction.
+
+        Raises AlreadyExistsError for a name, NamespaceInUseError for a namespace that is taken.
+        """
+
+    def find_repository(self, name: str) -> RepositoryInfo | None:
+        """Returns a repository."""
+
+    def list_repositories(self) -> Sequence[RepositoryInfo]:
+        """Returns all repositories in the byte order of their names."""
+
+    def delete_repository(self, name: str) -> None:
+        """Forgets a repository and its refs; its objects stay. Raises RepositoryNotFoundError."""
+
+    def refs(self, uid: str) -> RepositoryRefs:
+        """Returns the refs of the repository with an instance uid."""
+
+    def close(self) -> None:
+        """Gives back connections; the store must not be used any more."""

@@ -1,0 +1,117 @@
+"""A record and its bytes in a table.
+
+Stored value = `zigzag-varint len(identity) | identity | zigzag-varint len(data) | data |
+valueRecordID`. The first four fields are lakeFS's format, whose readers ignore what follows.
+Streams of records are plain `(key, stored value)` tuples, so a record that does not change is
+neither decoded nor hashed on its way from one range to the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRecordError
+from sparklake.graveler.ids import RECORD_ID_BYTES, RecordId, record_id
+
+Record = tuple[bytes, bytes]
+"""`(key, stored value)`, the value always ending in its valueRecordID."""
+
+MAX_KEY_BYTES = 1024
+MAX_IDENTITY_BYTES = 255
+MAX_DATA_BYTES = 64 * 1024
+
+_TOMBSTONE_HEAD = b"\x00\x00"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRecord:
+    """Is what a table holds of one key. An empty identity marks a tombstone, in staging only."""
+
+    key: bytes
+    identity: bytes
+    data: bytes
+
+    @property
+    def id(self) -> RecordId:
+        """Returns the valueRecordID."""
+        return record_id(self.key, self.identity)
+
+
+def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
+    """Returns the stored form of a record; raises InvalidKeyError or InvalidRecordError."""
+    if not 1 <= len(key) <= MAX_KEY_BYTES:
+        raise InvalidKeyError(
+            f"a key has 1 to {MAX_KEY_BYTES} bytes, this one has {len(key)}: {key[:80]!r}"
+        )
+    if not 1 <= len(identity) <= MAX_IDENTITY_BYTES:
+        raise InvalidRecordError(f"the identity of {key!r} has {len(identity)} bytes, not 1 to 255")
+    if len(data) > MAX_DATA_BYTES:
+        raise InvalidRecordError(
+            f"the metadata of {key!r} takes {len(data)} bytes; at most {MAX_DATA_BYTES} are kept"
+        )
+    head = _varint(len(identity)) + identity + _varint(len(data)) + data
+    return key, head + record_id(key, identity)
+
+
+def tombstone(key: bytes) -> Record:
+    """Returns the staged record that deletes a key."""
+    return key, _TOMBSTONE_HEAD + record_id(key, b"")
+
+
+def is_tombstone(stored: bytes) -> bool:
+    """Tells whether a stored value deletes its key."""
+    return stored.startswith(_TOMBSTONE_HEAD)
+
+
+def decode_record(key: bytes, stored: bytes) -> ValueRecord:
+    """Returns the parts of a stored record; raises CorruptFileError for bytes that are none."""
+    identity, data, _ = _fields(key, stored)
+    return ValueRecord(key, identity, data)
+
+
+def has_trailer(key: bytes, stored: bytes) -> bool:
+    """Tells whether a value ends in its record id; lakeFS writes values without."""
+    return _fields(key, stored)[2] == RECORD_ID_BYTES
+
+
+def with_trailer(key: bytes, stored: bytes) -> Record:
+    """Returns a record of lakeFS's with the record id that its value lacks."""
+    identity, _, rest = _fields(key, stored)
+    return key, stored[: len(stored) - rest] + record_id(key, identity)
+
+
+def _fields(key: bytes, stored: bytes) -> tuple[bytes, bytes, int]:
+    """Returns identity, data and the number of bytes that follow them."""
+    try:
+        size, at = _read_varint(stored, 0)
+        identity, at = stored[at : at + size], at + size
+        size, at = _read_varint(stored, at)
+        data, at = stored[at : at + size], at + size
+    except IndexError:
+        at = len(stored) + 1
+    rest = len(stored) - at
+    if rest not in (0, RECORD_ID_BYTES):
+        raise CorruptFileError(f"the value of {key!r} is not that of a Graveler record")
+    return identity, data, rest
+
+
+def _varint(number: int) -> bytes:
+    """Returns the zigzag varint of a length."""
+    number <<= 1
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _read_varint(buffer: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = buffer[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number >> 1, at
+        shift += 7
