@@ -145,6 +145,16 @@ class BranchMove:
     applied_layers: tuple[int, ...] = ()
 
 
+class RefVerb(str, Enum):
+    """Is what the ref store itself writes into the log; a branch move brings its own verb."""
+
+    CREATE_REPOSITORY = "create-repository"
+    CREATE_BRANCH = "create-branch"
+    DELETE_BRANCH = "delete-branch"
+    CREATE_TAG = "create-tag"
+    DELETE_TAG = "delete-tag"
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """Is one line of the append-only log of ref moves; None is a ref that is not there.
@@ -179,8 +189,9 @@ class Branches(Protocol):
     def move(self, move: BranchMove) -> None:
         """Applies a compare-and-swap, all of it or nothing.
 
-        Raises RaceLostError when the head is not the expected one or an applied layer is gone,
-        RefNotFoundError when there is no such branch.
+        Raises RaceLostError when the head is not the expected one or an applied layer is gone or
+        not sealed, RefNotFoundError when there is no such branch. A move to where the branch is,
+        which only removes layers, is not logged.
         """
 
 
@@ -221,7 +232,8 @@ class Staging(Protocol):
     """Holds the staged records of a repository's branches.
 
     Values are stored records, as in a table. All methods raise RefNotFoundError for a branch that
-    is not there.
+    is not there, and RaceLostError for a layer that is gone: a commit or a reset took it since the
+    branch was read, so read the branch again.
     """
 
     def put(self, branch: str, records: Sequence[Record]) -> None:

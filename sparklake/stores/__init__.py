@@ -1,0 +1,1 @@
+"""The worlds below the core: object stores and ref stores."""

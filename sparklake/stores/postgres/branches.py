@@ -1,0 +1,123 @@
+"""The branches of one repository, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import psycopg
+
+from sparklake.errors import AlreadyExistsError, RaceLostError, RefNotFoundError
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
+from sparklake.stores.postgres.commits import insert_commit
+from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.layers import (
+    drop_layers,
+    drop_sealed_layers,
+    layer_of,
+    lock_branch,
+)
+from sparklake.stores.postgres.operations import log_operation
+
+# One statement: head and layers are of one moment.
+_SELECT = """
+    SELECT b.name, b.commit_id, l.id, l.kind, l.sealed, l.meta_range_id
+    FROM sparklake.branches b
+    LEFT JOIN sparklake.layers l ON l.repository_uid = b.repository_uid AND l.branch = b.name
+    WHERE b.repository_uid = %(uid)s
+"""
+
+
+class PostgresBranches:
+    """Holds the branches of one repository."""
+
+    def __init__(self, connections: Connections, uid: str) -> None:
+        self._connections = connections
+        self._uid = uid
+
+    def create(self, name: str, commit_id: CommitId, who: str) -> BranchState:
+        """Creates a branch."""
+        with self._connections.transaction() as connection:
+            try:
+                made = connection.execute(
+                    "INSERT INTO sparklake.branches (repository_uid, name, commit_id)"
+                    " VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                    (self._uid, name, commit_id),
+                ).rowcount
+            except psycopg.errors.ForeignKeyViolation:
+                raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
+            if not made:
+                raise AlreadyExistsError(f"there is a branch {name!r} already")
+            verb = RefVerb.CREATE_BRANCH.value
+            log_operation(connection, self._uid, who, verb, name, None, commit_id)
+        return BranchState(name, commit_id)
+
+    def find(self, name: str) -> BranchState | None:
+        """Returns a branch and its layers as of one moment."""
+        rows = self._connections.fetch(
+            _SELECT + " AND b.name = %(name)s ORDER BY b.name, l.id DESC",
+            {"uid": self._uid, "name": name},
+        )
+        return next(iter(_branches(rows)), None)
+
+    def list(self) -> Sequence[BranchState]:
+        """Returns all branches in the byte order of their names."""
+        query = _SELECT + " ORDER BY b.name, l.id DESC"
+        return _branches(self._connections.fetch(query, {"uid": self._uid}))
+
+    def delete(self, name: str, who: str) -> None:
+        """Deletes a branch and what is staged on it."""
+        with self._connections.transaction() as connection:
+            head = lock_branch(connection, self._uid, name)
+            drop_layers(connection, self._uid, name)
+            connection.execute(
+                "DELETE FROM sparklake.branches WHERE repository_uid = %s AND name = %s",
+                (self._uid, name),
+            )
+            verb = RefVerb.DELETE_BRANCH.value
+            log_operation(connection, self._uid, who, verb, name, head, None)
+
+    def move(self, move: BranchMove) -> None:
+        """Applies a compare-and-swap, all of it or nothing."""
+        with self._connections.transaction() as connection:
+            if move.commit is not None:
+                insert_commit(connection, self._uid, move.commit)
+            self._swap(connection, move)
+            applied = sorted(set(move.applied_layers))
+            if drop_sealed_layers(connection, self._uid, move.branch, applied) != len(applied):
+                raise RaceLostError(f"staged changes of {move.branch!r} were taken by another")
+            if move.to != move.expected:
+                log_operation(
+                    connection,
+                    self._uid,
+                    move.who,
+                    move.verb,
+                    move.branch,
+                    move.expected,
+                    move.to,
+                )
+
+    def _swap(self, connection: psycopg.Connection, move: BranchMove) -> None:
+        try:
+            swapped = connection.execute(
+                "UPDATE sparklake.branches SET commit_id = %s"
+                " WHERE repository_uid = %s AND name = %s AND commit_id = %s",
+                (move.to, self._uid, move.branch, move.expected),
+            ).rowcount
+        except psycopg.errors.ForeignKeyViolation:
+            raise RefNotFoundError(f"there is no commit {move.to!r}") from None
+        if not swapped:
+            head = lock_branch(connection, self._uid, move.branch)
+            raise RaceLostError(f"branch {move.branch!r} has moved to {head}")
+
+
+def _branches(rows: Sequence[tuple[Any, ...]]) -> Sequence[BranchState]:
+    """Returns the branches of joined rows, which come by branch, its newest layer first."""
+    return [
+        BranchState(
+            name, commit_id, tuple(layer_of(row[2:]) for row in joined if row[2] is not None)
+        )
+        for (name, commit_id), joined in groupby(rows, key=lambda row: row[:2])
+    ]

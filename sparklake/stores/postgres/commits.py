@@ -1,0 +1,131 @@
+"""The commit graph of one repository, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from psycopg.types.json import Jsonb
+
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import CommitId
+from sparklake.stores.postgres.connections import Connections
+
+if TYPE_CHECKING:
+    import psycopg
+
+_SELECT = """
+    SELECT c.id, c.parents, c.committer, c.message, c.creation_date, c.meta_range_id, c.metadata,
+           c.generation
+    FROM sparklake.commits c
+"""
+
+# A walk by levels that meets each commit once. UNION drops a row that is equal to an earlier one,
+# so the distance must take no part in equality, or a commit would be walked once per distance. An
+# interval of n days less 24n hours does that: all of them are equal, for a day is 24 hours, and yet
+# each remembers its n. `before` counts the commits of the levels above in the same way, so that the
+# walk ends at the level that fills the limit.
+_WALK = """
+    WITH RECURSIVE walk (id, distance, before) AS (
+        SELECT given COLLATE "C", interval '0', interval '0'
+        FROM unnest(%(ids)s::text[]) AS given
+      UNION
+        SELECT parent COLLATE "C",
+               make_interval(days => distance + 1, hours => -24 * (distance + 1)),
+               make_interval(days => before + width, hours => -24 * (before + width))
+        FROM (
+            SELECT found.parents,
+                   extract(day FROM walk.distance)::int AS distance,
+                   extract(day FROM walk.before)::int AS before,
+                   (count(*) OVER ())::int AS width
+            FROM walk CROSS JOIN LATERAL (
+                -- OFFSET 0 keeps this a look-up by id, whatever the planner thinks of the walk.
+                SELECT c.parents FROM sparklake.commits c
+                WHERE c.repository_uid = %(uid)s AND c.id = walk.id OFFSET 0
+            ) AS found
+        ) AS level CROSS JOIN unnest(level.parents) AS parent
+        WHERE before + width < %(limit)s
+    )
+"""
+_ANCESTRY = (
+    _WALK
+    + _SELECT
+    + """
+    JOIN walk ON walk.id = c.id
+    WHERE c.repository_uid = %(uid)s
+    ORDER BY extract(day FROM walk.distance), c.id LIMIT %(limit)s
+    """
+)
+
+
+class PostgresCommits:
+    """Holds the commits of one repository."""
+
+    def __init__(self, connections: Connections, uid: str) -> None:
+        self._connections = connections
+        self._uid = uid
+
+    def find(self, commit_id: CommitId) -> Commit | None:
+        """Returns a commit."""
+        rows = self._connections.fetch(
+            _SELECT + " WHERE c.repository_uid = %(uid)s AND c.id = %(id)s",
+            {"uid": self._uid, "id": commit_id},
+        )
+        return _commit(rows[0]) if rows else None
+
+    def find_by_prefix(self, prefix: str, limit: int = 2) -> Sequence[Commit]:
+        """Returns up to `limit` commits whose id begins with a prefix, in the order of ids."""
+        rows = self._connections.fetch(
+            _SELECT
+            + """
+            WHERE c.repository_uid = %(uid)s
+                AND c.id >= %(prefix)s AND c.id < %(prefix)s || 'g'  -- ids are hex digits
+            ORDER BY c.id LIMIT %(limit)s
+            """,
+            {"uid": self._uid, "prefix": prefix, "limit": limit},
+        )
+        return [_commit(row) for row in rows]
+
+    def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
+        """Returns the given commits and their ancestors, nearest first, at most `limit`."""
+        rows = self._connections.fetch(
+            _ANCESTRY, {"uid": self._uid, "ids": list(commit_ids), "limit": limit}
+        )
+        return [_commit(row) for row in rows]
+
+
+def insert_commit(connection: psycopg.Connection, uid: str, commit: Commit) -> None:
+    """Adds a commit, as part of the transaction that makes a branch point at it."""
+    connection.execute(
+        """
+        INSERT INTO sparklake.commits
+            (repository_uid, id, parents, committer, message, creation_date, meta_range_id,
+             metadata, generation)
+        VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
+        """,
+        (
+            uid,
+            commit.id,
+            list(commit.parents),
+            commit.committer,
+            commit.message,
+            commit.creation_date,
+            commit.meta_range_id,
+            Jsonb(dict(commit.metadata)),
+            commit.generation,
+        ),
+    )
+
+
+def _commit(row: tuple[Any, ...]) -> Commit:
+    identity, parents, committer, message, date, meta_range_id, metadata, generation = row
+    return Commit(
+        id=identity,
+        parents=tuple(parents),
+        committer=committer,
+        message=message,
+        creation_date=date,
+        meta_range_id=meta_range_id,
+        metadata=dict(sorted(metadata.items())),
+        generation=generation,
+    )

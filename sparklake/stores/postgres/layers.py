@@ -1,0 +1,134 @@
+"""Branch rows and staging layers: the locks that keep them together.
+
+Locks are always taken in this order: repository, branch, layer, rows. Whoever changes which layers
+a branch has, or seals one, holds the branch. A writer of rows holds its layer FOR SHARE, which a
+sealer waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sparklake.errors import RefNotFoundError
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import Layer, LayerKind
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+def lock_branch(connection: psycopg.Connection, uid: str, branch: str) -> CommitId:
+    """Locks a branch until the transaction ends; returns its head."""
+    row = connection.execute(
+        "SELECT commit_id FROM sparklake.branches"
+        " WHERE repository_uid = %s AND name = %s FOR UPDATE",
+        (uid, branch),
+    ).fetchone()
+    if row is None:
+        raise RefNotFoundError(f"there is no branch {branch!r}")
+    head: CommitId = row[0]
+    return head
+
+
+def layers_of(connection: psycopg.Connection, uid: str, branch: str) -> tuple[Layer, ...]:
+    """Returns the layers of a locked branch, newest first."""
+    rows = connection.execute(
+        "SELECT id, kind, sealed, meta_range_id FROM sparklake.layers"
+        " WHERE repository_uid = %s AND branch = %s ORDER BY id DESC",
+        (uid, branch),
+    ).fetchall()
+    return tuple(layer_of(row) for row in rows)
+
+
+def layer_of(row: tuple[Any, ...]) -> Layer:
+    """Returns the layer of a row of id, kind, sealed and metarange."""
+    layer_id, kind, sealed, meta_range_id = row
+    return Layer(layer_id, LayerKind(kind), sealed, meta_range_id)
+
+
+def hold_open_layer(connection: psycopg.Connection, uid: str, branch: str) -> int | None:
+    """Keeps the layer that takes writes open until the transaction ends; returns its id."""
+    row = connection.execute(
+        "SELECT id FROM sparklake.layers"
+        " WHERE repository_uid = %s AND branch = %s AND NOT sealed FOR SHARE",
+        (uid, branch),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def insert_layer(
+    connection: psycopg.Connection, uid: str, branch: str, meta_range_id: str | None = None
+) -> int:
+    """Puts a layer on top of a locked branch: open for rows, or a run."""
+    row = connection.execute(
+        """
+        INSERT INTO sparklake.layers (repository_uid, branch, kind, sealed, meta_range_id)
+        VALUES (%(uid)s, %(branch)s, %(kind)s, %(sealed)s, %(meta_range_id)s) RETURNING id
+        """,
+        {
+            "uid": uid,
+            "branch": branch,
+            "kind": (LayerKind.ROWS if meta_range_id is None else LayerKind.RUN).value,
+            "sealed": meta_range_id is not None,
+            "meta_range_id": meta_range_id,
+        },
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def seal_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
+    """Seals the layers of a locked branch, after the writers that are under way."""
+    connection.execute(
+        "UPDATE sparklake.layers SET sealed = true"
+        " WHERE repository_uid = %s AND branch = %s AND NOT sealed",
+        (uid, branch),
+    )
+
+
+def drop_sealed_layers(
+    connection: psycopg.Connection, uid: str, branch: str, layer_ids: Sequence[int]
+) -> int:
+    """Removes sealed layers of a locked branch and what they hold; returns how many there were."""
+    gone = connection.execute(
+        "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s"
+        " AND id = ANY(%s::bigint[]) AND sealed RETURNING id",
+        (uid, branch, list(layer_ids)),
+    ).fetchall()
+    return _drop_rows(connection, gone)
+
+
+def drop_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
+    """Removes every layer of a locked branch and what they hold."""
+    gone = connection.execute(
+        "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s RETURNING id",
+        (uid, branch),
+    ).fetchall()
+    _drop_rows(connection, gone)
+
+
+def drop_repository_layers(connection: psycopg.Connection, uid: str) -> None:
+    """Removes every layer of a locked repository, locking its branches first."""
+    connection.execute(
+        "SELECT 1 FROM sparklake.branches WHERE repository_uid = %s ORDER BY name FOR UPDATE",
+        (uid,),
+    )
+    gone = connection.execute(
+        "DELETE FROM sparklake.layers WHERE repository_uid = %s RETURNING id", (uid,)
+    ).fetchall()
+    _drop_rows(connection, gone)
+
+
+def _drop_rows(connection: psycopg.Connection, layers: Sequence[tuple[int]]) -> int:
+    """Deletes the rows of deleted layers.
+
+    It must be a statement of its own: deleting the layers waited for their writers, and only a
+    later statement sees what those wrote.
+    """
+    layer_ids = [layer_id for (layer_id,) in layers]
+    if layer_ids:
+        connection.execute(
+            "DELETE FROM sparklake.staged_rows WHERE layer_id = ANY(%s::bigint[])", (layer_ids,)
+        )
+    return len(layer_ids)

@@ -1,0 +1,98 @@
+"""Brings a database to the schema that this version of sparklake knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from sparklake.errors import RefStoreUnavailableError
+from sparklake.stores.postgres.connections import Connections
+
+if TYPE_CHECKING:
+    import psycopg
+
+# Any constant does, as long as no other program that shares the database takes it.
+_LOCK = 0x737061726B6C616B
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """Is one numbered step of the schema."""
+
+    version: int
+    name: str
+    script: bytes
+
+
+def known_migrations() -> tuple[Migration, ...]:
+    """Returns the migrations that come with this version, in order."""
+    folder = resources.files("sparklake.stores") / "migrations"
+    files = sorted(
+        (file for file in folder.iterdir() if file.name.endswith(".sql")),
+        key=lambda file: file.name,
+    )
+    return tuple(
+        Migration(int(file.name.split("_")[0]), file.name[: -len(".sql")], file.read_bytes())
+        for file in files
+    )
+
+
+def migrate(connections: Connections) -> None:
+    """Applies the missing migrations in one transaction; does nothing where none is missing.
+
+    Of several processes one does it while the others wait. Raises RefStoreUnavailableError for a
+    schema that is newer than this version.
+    """
+    migrations = known_migrations()
+    newest = migrations[-1].version
+    with connections.transaction() as connection:
+        if _version(connection, str(connections.target), newest) == newest:
+            return
+    with connections.transaction() as connection:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        version = _version(connection, str(connections.target), newest)
+        if version is None:
+            _bootstrap(connection)
+        for migration in migrations:
+            if migration.version > (version or 0):
+                _apply(connection, migration)
+
+
+def _version(connection: psycopg.Connection, target: str, newest: int) -> int | None:
+    """Returns the version of the schema, None where there is no schema yet."""
+    found = connection.execute(
+        "SELECT 1 FROM pg_catalog.pg_tables"
+        " WHERE schemaname = 'sparklake' AND tablename = 'schema_migrations'"
+    ).fetchone()
+    if found is None:
+        return None
+    row = connection.execute("SELECT max(version) FROM sparklake.schema_migrations").fetchone()
+    version: int = (row[0] if row else None) or 0
+    if version > newest:
+        raise RefStoreUnavailableError(
+            f"the ref store at {target} has schema version {version}, and this sparklake knows "
+            f"only up to {newest}: upgrade sparklake"
+        )
+    return version
+
+
+def _bootstrap(connection: psycopg.Connection) -> None:
+    # CREATE SCHEMA IF NOT EXISTS asks for the right to create one even where there is one.
+    found = connection.execute("SELECT to_regnamespace('sparklake') IS NOT NULL").fetchone()
+    if found is None or not found[0]:
+        connection.execute("CREATE SCHEMA sparklake")
+    connection.execute(
+        "CREATE TABLE sparklake.schema_migrations ("
+        " version integer PRIMARY KEY,"
+        " name text NOT NULL,"
+        " applied timestamptz NOT NULL DEFAULT now())"
+    )
+
+
+def _apply(connection: psycopg.Connection, migration: Migration) -> None:
+    connection.execute(migration.script)
+    connection.execute(
+        "INSERT INTO sparklake.schema_migrations (version, name) VALUES (%s, %s)",
+        (migration.version, migration.name),
+    )

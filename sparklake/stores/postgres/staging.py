@@ -1,0 +1,143 @@
+"""The staged records of a repository's branches, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from sparklake.errors import RaceLostError
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.ports import BranchState, Layer, LayerKind
+from sparklake.graveler.records import Record
+from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.layers import (
+    drop_layers,
+    hold_open_layer,
+    insert_layer,
+    layers_of,
+    lock_branch,
+    seal_layers,
+)
+
+if TYPE_CHECKING:
+    import psycopg
+
+_PUT_ROWS = 5_000  # At most 66 kB a record: far below the 1 GB that one parameter may have.
+_FETCH_ROWS = 5_000
+_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class PostgresStaging:
+    """Holds the staged records of a repository's branches."""
+
+    def __init__(self, connections: Connections, uid: str) -> None:
+        self._connections = connections
+        self._uid = uid
+
+    def put(self, branch: str, records: Sequence[Record]) -> None:
+        """Stages records and tombstones in the top layer, all of them or none."""
+        rows = sorted(dict(records).items())  # Key order: two writers cannot deadlock.
+        with self._connections.transaction() as connection:
+            layer_id = hold_open_layer(connection, self._uid, branch)
+            if layer_id is not None:
+                _upsert(connection, layer_id, rows)
+                return
+        # A new transaction: the look may have locked a layer, and the branch must be locked first.
+        with self._connections.transaction() as connection:
+            lock_branch(connection, self._uid, branch)
+            if rows:
+                layer_id = hold_open_layer(connection, self._uid, branch)
+                _upsert(connection, layer_id or insert_layer(connection, self._uid, branch), rows)
+
+    def add_run(self, branch: str, meta_range_id: MetaRangeId) -> Layer:
+        """Seals what is below and puts a run on top of it."""
+        with self._connections.transaction() as connection:
+            lock_branch(connection, self._uid, branch)
+            seal_layers(connection, self._uid, branch)
+            layer_id = insert_layer(connection, self._uid, branch, meta_range_id)
+        return Layer(layer_id, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)
+
+    def seal(self, branch: str) -> BranchState:
+        """Seals all layers, so that later writes go into a fresh one; returns the branch."""
+        with self._connections.transaction() as connection:
+            head = lock_branch(connection, self._uid, branch)
+            seal_layers(connection, self._uid, branch)
+            return BranchState(branch, head, layers_of(connection, self._uid, branch))
+
+    def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
+        """Streams the records of a rows layer in key order, as of one moment."""
+        with self._connections.transaction(_SNAPSHOT) as connection:
+            if not connection.execute(
+                "SELECT 1 FROM sparklake.layers WHERE repository_uid = %s AND id = %s",
+                (self._uid, layer_id),
+            ).fetchall():
+                raise _gone(layer_id)
+            with connection.cursor(f"rows_{uuid4().hex}", binary=True) as cursor:
+                cursor.itersize = _FETCH_ROWS
+                yield from cursor.execute(
+                    """
+                    SELECT key, value FROM sparklake.staged_rows
+                    WHERE layer_id = %(layer)s AND key >= %(first)s
+                        AND (%(after)s::bytea IS NULL OR key < %(after)s)
+                    ORDER BY key
+                    """,
+                    {"layer": layer_id, "first": prefix, "after": prefix_end(prefix)},
+                )
+
+    def row(self, layer_id: int, key: bytes) -> Record | None:
+        """Returns one record of a rows layer."""
+        rows = self._connections.fetch(
+            """
+            SELECT r.key, r.value FROM sparklake.layers l
+            LEFT JOIN sparklake.staged_rows r ON r.layer_id = l.id AND r.key = %(key)s
+            WHERE l.repository_uid = %(uid)s AND l.id = %(layer)s
+            """,
+            {"uid": self._uid, "layer": layer_id, "key": key},
+        )
+        if not rows:
+            raise _gone(layer_id)
+        found_key, value = rows[0]
+        return None if found_key is None else (found_key, value)
+
+    def count(self, layer_id: int) -> int:
+        """Returns the number of records in a rows layer."""
+        rows = self._connections.fetch(
+            """
+            SELECT (SELECT count(*) FROM sparklake.staged_rows r WHERE r.layer_id = l.id)
+            FROM sparklake.layers l WHERE l.repository_uid = %(uid)s AND l.id = %(layer)s
+            """,
+            {"uid": self._uid, "layer": layer_id},
+        )
+        if not rows:
+            raise _gone(layer_id)
+        return int(rows[0][0])
+
+    def reset(self, branch: str) -> None:
+        """Drops every layer of a branch."""
+        with self._connections.transaction() as connection:
+            lock_branch(connection, self._uid, branch)
+            drop_layers(connection, self._uid, branch)
+
+
+def prefix_end(prefix: bytes) -> bytes | None:
+    """Returns the least key after all keys with a prefix, or None where there is none."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
+
+
+def _upsert(connection: psycopg.Connection, layer_id: int, rows: Sequence[Record]) -> None:
+    for start in range(0, len(rows), _PUT_ROWS):
+        keys, values = zip(*rows[start : start + _PUT_ROWS], strict=True)
+        connection.execute(
+            """
+            INSERT INTO sparklake.staged_rows (layer_id, key, value)
+            SELECT %s, key, value FROM unnest(%b::bytea[], %b::bytea[]) AS staged (key, value)
+            ON CONFLICT (layer_id, key) DO UPDATE SET value = excluded.value
+            """,
+            (layer_id, list(keys), list(values)),
+        )
+
+
+def _gone(layer_id: int) -> RaceLostError:
+    return RaceLostError(f"staging layer {layer_id} is gone: read the branch again")

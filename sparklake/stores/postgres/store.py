@@ -1,0 +1,133 @@
+"""The repositories of a lake, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from psycopg.types.json import Jsonb
+
+from sparklake.errors import AlreadyExistsError, NamespaceInUseError, RepositoryNotFoundError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ports import RefVerb, RepositoryInfo
+from sparklake.stores.postgres.branches import PostgresBranches
+from sparklake.stores.postgres.commits import PostgresCommits, insert_commit
+from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.layers import drop_repository_layers
+from sparklake.stores.postgres.operations import PostgresOperations, log_operation
+from sparklake.stores.postgres.staging import PostgresStaging
+from sparklake.stores.postgres.tags import PostgresTags
+
+if TYPE_CHECKING:
+    import psycopg
+
+_RANGE_RECORDS = "range_records"
+
+_SELECT = """
+    SELECT r.name, r.uid, r.storage_namespace, r.default_branch, s.value, r.creation_date
+    FROM sparklake.repositories r
+    JOIN sparklake.settings s ON s.repository_uid = r.uid AND s.name = 'range_records'
+"""
+
+
+class PostgresRefStore:
+    """Holds the repositories of a lake in one database; safe for threads and forks."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
+        """Creates a repository, its first commit and its default branch in one transaction."""
+        with self._connections.transaction() as connection:
+            # One creation at a time: two new namespaces could overlap each other.
+            connection.execute("LOCK TABLE sparklake.repositories IN SHARE ROW EXCLUSIVE MODE")
+            _refuse_taken(connection, info)
+            _insert_repository(connection, info)
+            insert_commit(connection, info.uid, first)
+            connection.execute(
+                "INSERT INTO sparklake.branches (repository_uid, name, commit_id)"
+                " VALUES (%s, %s, %s)",
+                (info.uid, info.default_branch, first.id),
+            )
+            verb = RefVerb.CREATE_REPOSITORY.value
+            log_operation(connection, info.uid, who, verb, info.default_branch, None, first.id)
+
+    def find_repository(self, name: str) -> RepositoryInfo | None:
+        """Returns a repository."""
+        rows = self._connections.fetch(_SELECT + " WHERE r.name = %(name)s", {"name": name})
+        return RepositoryInfo(*rows[0]) if rows else None
+
+    def list_repositories(self) -> Sequence[RepositoryInfo]:
+        """Returns all repositories in the byte order of their names."""
+        rows = self._connections.fetch(_SELECT + " ORDER BY r.name", {})
+        return [RepositoryInfo(*row) for row in rows]
+
+    def delete_repository(self, name: str) -> None:
+        """Forgets a repository and its refs; its log stays."""
+        with self._connections.transaction() as connection:
+            row = connection.execute(
+                "SELECT uid FROM sparklake.repositories WHERE name = %s FOR UPDATE", (name,)
+            ).fetchone()
+            if row is None:
+                raise RepositoryNotFoundError(f"there is no repository {name!r}")
+            drop_repository_layers(connection, row[0])
+            connection.execute("DELETE FROM sparklake.branches WHERE repository_uid = %s", row)
+            connection.execute("DELETE FROM sparklake.tags WHERE repository_uid = %s", row)
+            connection.execute("DELETE FROM sparklake.repositories WHERE uid = %s", row)
+
+    def refs(self, uid: str) -> PostgresRefs:
+        """Returns the refs of the repository with an instance uid."""
+        return PostgresRefs(self._connections, uid)
+
+    def close(self) -> None:
+        """Gives back the connections."""
+        self._connections.close()
+
+
+class PostgresRefs:
+    """Holds all that is mutable in one repository."""
+
+    def __init__(self, connections: Connections, uid: str) -> None:
+        self.branches = PostgresBranches(connections, uid)
+        self.tags = PostgresTags(connections, uid)
+        self.commits = PostgresCommits(connections, uid)
+        self.staging = PostgresStaging(connections, uid)
+        self.operations = PostgresOperations(connections, uid)
+
+
+def _refuse_taken(connection: psycopg.Connection, info: RepositoryInfo) -> None:
+    taken = connection.execute(
+        "SELECT 1 FROM sparklake.repositories WHERE name = %s OR uid = %s", (info.name, info.uid)
+    ).fetchone()
+    if taken is not None:
+        raise AlreadyExistsError(f"there is a repository {info.name!r} already")
+    holder = connection.execute(
+        """
+        SELECT name
+        FROM sparklake.repositories,
+            LATERAL (SELECT rtrim(storage_namespace, '/') || '/') AS folder (theirs)
+        WHERE starts_with(theirs, %(ours)s) OR starts_with(%(ours)s, theirs)
+        ORDER BY name LIMIT 1
+        """,
+        {"ours": info.storage_namespace.rstrip("/") + "/"},
+    ).fetchone()
+    if holder is not None:
+        raise NamespaceInUseError(
+            f"{info.storage_namespace} overlaps the storage namespace of repository "
+            f"{holder[0]!r}: choose another"
+        )
+
+
+def _insert_repository(connection: psycopg.Connection, info: RepositoryInfo) -> None:
+    connection.execute(
+        """
+        INSERT INTO sparklake.repositories
+            (uid, name, storage_namespace, default_branch, creation_date)
+        VALUES (%s, %s, %s, %s, %s)
+        """,
+        (info.uid, info.name, info.storage_namespace, info.default_branch, info.creation_date),
+    )
+    connection.execute(
+        "INSERT INTO sparklake.settings (repository_uid, name, value) VALUES (%s, %s, %s)",
+        (info.uid, _RANGE_RECORDS, Jsonb(info.range_records)),
+    )

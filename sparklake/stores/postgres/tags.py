@@ -1,0 +1,69 @@
+"""The tags of one repository, in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import psycopg
+
+from sparklake.errors import AlreadyExistsError, RefNotFoundError
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import RefVerb, TagInfo
+from sparklake.stores.postgres.connections import Connections
+from sparklake.stores.postgres.operations import log_operation
+
+
+class PostgresTags:
+    """Holds the tags of one repository."""
+
+    def __init__(self, connections: Connections, uid: str) -> None:
+        self._connections = connections
+        self._uid = uid
+
+    def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
+        """Creates a tag."""
+        with self._connections.transaction() as connection:
+            try:
+                made = connection.execute(
+                    "INSERT INTO sparklake.tags (repository_uid, name, commit_id)"
+                    " VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                    (self._uid, name, commit_id),
+                ).rowcount
+            except psycopg.errors.ForeignKeyViolation:
+                raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
+            if not made:
+                raise AlreadyExistsError(f"there is a tag {name!r} already")
+            verb = RefVerb.CREATE_TAG.value
+            log_operation(connection, self._uid, who, verb, name, None, commit_id)
+        return TagInfo(name, commit_id)
+
+    def find(self, name: str) -> TagInfo | None:
+        """Returns a tag."""
+        rows = self._connections.fetch(
+            "SELECT name, commit_id FROM sparklake.tags"
+            " WHERE repository_uid = %(uid)s AND name = %(name)s",
+            {"uid": self._uid, "name": name},
+        )
+        return TagInfo(*rows[0]) if rows else None
+
+    def list(self) -> Sequence[TagInfo]:
+        """Returns all tags in the byte order of their names."""
+        rows = self._connections.fetch(
+            "SELECT name, commit_id FROM sparklake.tags"
+            " WHERE repository_uid = %(uid)s ORDER BY name",
+            {"uid": self._uid},
+        )
+        return [TagInfo(*row) for row in rows]
+
+    def delete(self, name: str, who: str) -> None:
+        """Deletes a tag."""
+        with self._connections.transaction() as connection:
+            gone = connection.execute(
+                "DELETE FROM sparklake.tags WHERE repository_uid = %s AND name = %s"
+                " RETURNING commit_id",
+                (self._uid, name),
+            ).fetchone()
+            if gone is None:
+                raise RefNotFoundError(f"there is no tag {name!r}")
+            verb = RefVerb.DELETE_TAG.value
+            log_operation(connection, self._uid, who, verb, name, gone[0], None)

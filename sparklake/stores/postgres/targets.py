@@ -1,0 +1,76 @@
+"""Connection strings: what they point at, said without their secrets."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from sparklake.errors import InvalidInputError
+
+CONNECT_SECONDS = 10
+
+_PORTS = re.compile(r"[\d,]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Is the database that a connection string points at; its text and repr hold no secret."""
+
+    name: str
+    conninfo: str = field(repr=False)
+    password: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def connect(self) -> psycopg.Connection:
+        """Returns a new connection; raises psycopg's errors."""
+        # Server-side prepared statements would not survive a pooler between here and the server.
+        return psycopg.connect(self.conninfo, autocommit=True, prepare_threshold=None)
+
+    def explain(self, error: Exception) -> str:
+        """Returns the driver's words about an error, with the password blotted out."""
+        words = " ".join(str(error).split()) or type(error).__name__
+        return words.replace(self.password, "***") if self.password else words
+
+
+def parse_dsn(dsn: str) -> Target:
+    """Returns what a connection string points at; raises InvalidInputError, which echoes nothing.
+
+    A password with unquoted '@' or '/' would end up in host, port or database name, and so in
+    messages: such a string is refused.
+    """
+    try:
+        parts = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
+    except psycopg.Error:
+        raise _malformed() from None
+    names = parts.get("host", "") + parts.get("dbname", "")
+    if "@" in names or not _PORTS.fullmatch(parts.get("port", "")):
+        raise _malformed()
+    defaults = {"connect_timeout": str(CONNECT_SECONDS), "application_name": "sparklake"}
+    return Target(
+        name=_name(parts),
+        conninfo=make_conninfo("", **(defaults | parts)),
+        password=parts.get("password", ""),
+    )
+
+
+def _malformed() -> InvalidInputError:
+    return InvalidInputError(
+        "the DSN is not a Postgres connection string: write postgresql://user@host:5432/database "
+        "or 'host=... dbname=...', with special characters in the user and password "
+        "percent-encoded"
+    )
+
+
+def _name(parts: dict[str, str]) -> str:
+    if "service" in parts and "host" not in parts:
+        return f"service {parts['service']}"
+    host = parts.get("host") or parts.get("hostaddr") or os.environ.get("PGHOST", "local socket")
+    port = parts.get("port") or os.environ.get("PGPORT", "")
+    database = parts.get("dbname") or os.environ.get("PGDATABASE", "")
+    return f"{host}{':' if port else ''}{port}/{database}"
