@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from struct import Struct
 
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 
 FIRST_GENERATION = 1
+_INT64 = Struct(">2sq")
 STRATEGY_METADATA_KEY = ".lakefs.merge.strategy"
 
 
@@ -88,7 +90,7 @@ def commit_id(
 
 def hash_int(value: int) -> bytes:
     """Returns what lakeFS hashes for an int64."""
-    return b"\x02\x08" + value.to_bytes(8, "big", signed=True)
+    return _INT64.pack(b"\x02\x08", value)
 
 
 def hash_string(text: str) -> bytes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparklake.graveler.ids import MetaRangeId, RangeId
+from sparklake.graveler.keys import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,17 +50,16 @@ def byte_count(ranges: Iterable[RangeInfo]) -> int:
     return sum(each.size for each in ranges)
 
 
-def overlapping(
-    ranges: Sequence[RangeInfo], lower: bytes | None, upper: bytes | None
-) -> tuple[RangeInfo, ...]:
-    """Returns the ranges that may hold keys in (lower, upper]; None leaves that side open."""
-    first = 0 if lower is None else bisect_right(ranges, lower, key=_max_key)
-    selected = []
-    for each in ranges[first:]:
-        if upper is not None and each.min_key > upper:
-            break
-        selected.append(each)
-    return tuple(selected)
+def overlapping(ranges: Sequence[RangeInfo], interval: Interval) -> tuple[RangeInfo, ...]:
+    """Returns the ranges that may hold keys of an interval."""
+    first = bisect_left(ranges, interval.start, key=_max_key)
+    if interval.stop is None:
+        return tuple(ranges[first:])
+    return tuple(ranges[first : bisect_left(ranges, interval.stop, lo=first, key=_min_key)])
+
+
+def _min_key(each: RangeInfo) -> bytes:
+    return each.min_key
 
 
 def _max_key(each: RangeInfo) -> bytes:

@@ -9,6 +9,7 @@ neither decoded nor hashed on its way from one range to the next.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRecordError
 from sparklake.graveler.ids import RECORD_ID_BYTES, RecordId, record_id
@@ -49,7 +50,7 @@ def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
         raise InvalidRecordError(
             f"the metadata of {key!r} takes {len(data)} bytes; at most {MAX_DATA_BYTES} are kept"
         )
-    head = _varint(len(identity)) + identity + _varint(len(data)) + data
+    head = b"".join((varint(len(identity)), identity, varint(len(data)), data))
     return key, head + record_id(key, identity)
 
 
@@ -95,14 +96,15 @@ def _fields(key: bytes, stored: bytes) -> tuple[bytes, bytes, int]:
     return identity, data, rest
 
 
-def _varint(number: int) -> bytes:
+@lru_cache(maxsize=MAX_DATA_BYTES + 1)
+def varint(length: int) -> bytes:
     """Returns the zigzag varint of a length."""
-    number <<= 1
+    length <<= 1
     out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
+    while length > 0x7F:
+        out.append(length & 0x7F | 0x80)
+        length >>= 7
+    out.append(length)
     return bytes(out)
 
 

@@ -1,0 +1,1 @@
+"""Runs plans: in this process or as Spark jobs, always the same task bodies."""

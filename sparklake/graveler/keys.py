@@ -1,0 +1,72 @@
+"""Keys of objects: UTF-8 paths, ordered as unsigned bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparklake.errors import InvalidKeyError
+from sparklake.graveler.records import MAX_KEY_BYTES
+
+
+def object_key(path: str) -> bytes:
+    """Returns the key of a path; raises InvalidKeyError for one that cannot be an object's."""
+    try:
+        key = path.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidKeyError(f"the key {path!r} is not UTF-8; rename the object") from error
+    if not key:
+        raise InvalidKeyError("a key may not be empty; name an object after the ref")
+    if len(key) > MAX_KEY_BYTES:
+        raise InvalidKeyError(
+            f"the key {path[:60]!r}... has {len(key)} bytes; at most {MAX_KEY_BYTES} are allowed"
+        )
+    if path.startswith("/") or "\0" in path or ".." in path.split("/"):
+        raise InvalidKeyError(
+            f"the key {path!r} would leave the store's root: no leading '/', no '..', no NUL"
+        )
+    return key
+
+
+def key_path(key: bytes) -> str:
+    """Returns the path of a key; raises InvalidKeyError where it is not UTF-8."""
+    try:
+        return key.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidKeyError(f"the key {key!r} is not UTF-8; rename the object") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Is the keys from `start` on, up to but without `stop`; None is the end of the key space."""
+
+    start: bytes = b""
+    stop: bytes | None = None
+
+    def __contains__(self, key: bytes) -> bool:
+        return self.start <= key and (self.stop is None or key < self.stop)
+
+    @property
+    def is_everything(self) -> bool:
+        """Tells whether every key lies in it."""
+        return not self.start and self.stop is None
+
+
+EVERYTHING = Interval()
+
+
+def prefix_interval(prefix: bytes) -> Interval:
+    """Returns the interval of all keys that begin with a prefix."""
+    return Interval(prefix, prefix_end(prefix))
+
+
+def successor(key: bytes) -> bytes:
+    """Returns the least string above a key."""
+    return key + b"\x00"
+
+
+def prefix_end(prefix: bytes) -> bytes | None:
+    """Returns the least string above all keys of a prefix; None when there is none."""
+    trimmed = prefix.rstrip(b"\xff")
+    if not trimmed:
+        return None
+    return trimmed[:-1] + bytes([trimmed[-1] + 1])

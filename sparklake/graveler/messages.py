@@ -1,0 +1,89 @@
+"""The protobuf messages of lakeFS that tables hold, declared here without generated code.
+
+Generated modules are tied to the protobuf release that made them; descriptors built at import are
+not, so any supported runtime will do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
+
+_Field = descriptor_pb2.FieldDescriptorProto
+_TIMESTAMP = ".google.protobuf.Timestamp"
+
+
+def _field(name: str, number: int, kind: Any, type_name: str = "", *, many: bool = False) -> Any:
+    label = _Field.LABEL_REPEATED if many else _Field.LABEL_OPTIONAL
+    return _Field(name=name, number=number, type=kind, label=label, type_name=type_name or None)
+
+
+def _string_map(owner: str, name: str, number: int) -> tuple[Any, Any]:
+    """Returns the field of a `map<string, string>`, and the nested message behind it."""
+    entry = descriptor_pb2.DescriptorProto(name=f"{name.capitalize()}Entry")
+    entry.field.append(_field("key", 1, _Field.TYPE_STRING))
+    entry.field.append(_field("value", 2, _Field.TYPE_STRING))
+    entry.options.map_entry = True
+    kind = f".{owner}.{entry.name}"
+    return _field(name, number, _Field.TYPE_MESSAGE, kind, many=True), entry
+
+
+def _entry_descriptor() -> Any:
+    message = descriptor_pb2.DescriptorProto(name="Entry")
+    metadata, pairs = _string_map("io.treeverse.lakefs.catalog.Entry", "metadata", 5)
+    address_type = ".io.treeverse.lakefs.catalog.Entry.AddressType"
+    message.field.extend(
+        [
+            _field("address", 1, _Field.TYPE_STRING),
+            _field("last_modified", 2, _Field.TYPE_MESSAGE, _TIMESTAMP),
+            _field("size", 3, _Field.TYPE_INT64),
+            _field("e_tag", 4, _Field.TYPE_STRING),
+            metadata,
+            _field("address_type", 6, _Field.TYPE_ENUM, address_type),
+            _field("content_type", 7, _Field.TYPE_STRING),
+        ]
+    )
+    message.nested_type.append(pairs)
+    values = message.enum_type.add(name="AddressType")
+    for number, name in enumerate(("BY_PREFIX_DEPRECATED", "RELATIVE", "FULL")):
+        values.value.add(name=name, number=number)
+    return message
+
+
+def _range_data_descriptor() -> Any:
+    message = descriptor_pb2.DescriptorProto(name="RangeData")
+    message.field.extend(
+        [
+            _field("min_key", 1, _Field.TYPE_BYTES),
+            _field("max_key", 2, _Field.TYPE_BYTES),
+            _field("estimated_size", 3, _Field.TYPE_UINT64),
+            _field("count", 4, _Field.TYPE_INT64),
+        ]
+    )
+    return message
+
+
+def _message_class(pool: Any, file: str, package: str, descriptor: Any) -> Any:
+    proto = descriptor_pb2.FileDescriptorProto(
+        name=file,
+        package=package,
+        syntax="proto3",
+        dependency=["google/protobuf/timestamp.proto"],
+        message_type=[descriptor],
+    )
+    pool.AddSerializedFile(proto.SerializeToString())
+    found = pool.FindMessageTypeByName(f"{package}.{descriptor.name}")
+    return message_factory.GetMessageClass(found)
+
+
+# A pool of our own: another library's messages of the same names do no harm.
+_POOL: Any = descriptor_pool.DescriptorPool()
+_POOL.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+
+EntryMessage: Any = _message_class(
+    _POOL, "catalog.proto", "io.treeverse.lakefs.catalog", _entry_descriptor()
+)
+RangeDataMessage: Any = _message_class(
+    _POOL, "graveler.proto", "io.treeverse.lakefs.graveler", _range_data_descriptor()
+)

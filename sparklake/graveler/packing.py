@@ -1,0 +1,82 @@
+"""Packs the pieces of a plan into tasks of about equal work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sparklake.graveler.keys import Interval
+from sparklake.graveler.planning import Copied, Opened, Plan, Side
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPiece:
+    """Is an opened piece and its place in its plan, by which its results are found again."""
+
+    position: int
+    piece: Opened
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Is a unit of work: pieces in key order."""
+
+    pieces: tuple[TaskPiece, ...]
+
+
+def pack(plan: Plan, task_records: int) -> list[Task]:
+    """Returns tasks of about `task_records` records to read; a single piece is never cut."""
+    tasks: list[Task] = []
+    held: list[TaskPiece] = []
+    records = 0
+    for position, piece in enumerate(plan.pieces):
+        if not isinstance(piece, Opened):
+            continue
+        if held and records + piece.records > task_records:
+            tasks.append(Task(tuple(held)))
+            held, records = [], 0
+        held.append(TaskPiece(position, piece))
+        records += piece.records
+    if held:
+        tasks.append(Task(tuple(held)))
+    return tasks
+
+
+def coalesced(plan: Plan, task_records: int) -> Plan:
+    """Returns a plan whose adjoining opened pieces are one stream, up to a number of records.
+
+    A stream is cut as it goes, so there is nothing to stitch where its segments meet.
+    """
+    pieces: list[Copied | Opened] = []
+    held: list[Opened] = []
+    records = 0
+    for piece in plan.pieces:
+        fits = (
+            held
+            and isinstance(piece, Opened)
+            and held[-1].interval.stop == piece.interval.start
+            and records + piece.records <= task_records
+        )
+        if held and not fits:
+            pieces.append(_joined(held))
+            held, records = [], 0
+        if isinstance(piece, Opened):
+            held.append(piece)
+            records += piece.records
+        else:
+            pieces.append(piece)
+    if held:
+        pieces.append(_joined(held))
+    return replace(plan, pieces=tuple(pieces))
+
+
+def _joined(pieces: Sequence[Opened]) -> Opened:
+    interval = Interval(pieces[0].interval.start, pieces[-1].interval.stop)
+    streams = zip(*(piece.sides for piece in pieces), strict=True)
+    return Opened(interval, tuple(map(_joined_side, streams)))
+
+
+def _joined_side(sides: Sequence[Side]) -> Side:
+    # A staged run's range may reach into several segments: it is read once.
+    ranges = dict.fromkeys(each for side in sides for each in side.ranges)
+    return Side(tuple(ranges), tuple(row for side in sides for row in side.rows))

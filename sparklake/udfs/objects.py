@@ -1,0 +1,162 @@
+"""Objects as Arrow rows: entries to columns, columns to staged records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from sparklake.errors import InvalidRecordError
+from sparklake.graveler.entries import (
+    DEFAULT_CONTENT_TYPE,
+    AddressType,
+    Entry,
+    entry_record,
+    record_entry,
+)
+from sparklake.graveler.keys import key_path
+from sparklake.graveler.records import Record
+from sparklake.udfs.tasks import Workspace
+from sparklake.udfs.writing import RECORD_SCHEMA
+
+OBJECT_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("checksum", pa.string(), nullable=False),
+        pa.field("mtime", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("metadata", pa.map_(pa.string(), pa.string()), nullable=False),
+        pa.field("content_type", pa.string(), nullable=False),
+    ]
+)
+"""`size` in bytes, `address` a full URI."""
+
+REQUIRED_COLUMNS = ("path", "size", "checksum", "address")
+_MICROSECOND = 1_000
+"""Nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """Is an object at a ref. `size` in bytes, `mtime` in unix nanoseconds, `address` a full URI."""
+
+    path: str
+    size: int
+    checksum: str
+    mtime: int
+    address: str
+    metadata: dict[str, str] = field(default_factory=dict)
+    content_type: str = DEFAULT_CONTENT_TYPE
+
+
+def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
+    """Returns the object that a record stands for."""
+    entry = record_entry(record)
+    return ObjectInfo(
+        path=key_path(record[0]),
+        size=entry.size,
+        checksum=entry.checksum,
+        mtime=entry.mtime,
+        address=f"{storage_namespace}/{entry.address}" if entry.is_relative else entry.address,
+        metadata=dict(entry.metadata),
+        content_type=entry.content_type,
+    )
+
+
+def object_batch(objects: Sequence[ObjectInfo]) -> pa.RecordBatch:
+    """Returns objects as one batch of OBJECT_SCHEMA."""
+    columns = (
+        [each.path for each in objects],
+        [each.size for each in objects],
+        [each.checksum for each in objects],
+        [each.mtime // _MICROSECOND for each in objects],
+        [each.address for each in objects],
+        [list(each.metadata.items()) for each in objects],
+        [each.content_type for each in objects],
+    )
+    arrays = [
+        pa.array(values, field.type) for values, field in zip(columns, OBJECT_SCHEMA, strict=True)
+    ]
+    return pa.record_batch(arrays, schema=OBJECT_SCHEMA)
+
+
+def object_from_row(row: dict[str, Any]) -> ObjectInfo:
+    """Returns the object of a row of OBJECT_SCHEMA, its mtime already in microseconds."""
+    return ObjectInfo(
+        path=row["path"],
+        size=row["size"],
+        checksum=row["checksum"],
+        mtime=row["mtime"] * _MICROSECOND,
+        address=row["address"],
+        metadata=dict(row["metadata"]),
+        content_type=row["content_type"],
+    )
+
+
+def stage_body(
+    workspace: Workspace, default_mtime: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Turns rows of objects into rows of RECORD_SCHEMA; raises InvalidRecordError for bad ones.
+
+    `mtime` (a timestamp), `metadata` and `content_type` may be missing or null.
+    """
+    for batch in batches:
+        rows = _microsecond_mtimes(batch).to_pylist()
+        records = [
+            object_record(_checked(row, default_mtime), workspace.storage_namespace) for row in rows
+        ]
+        yield record_batch(records)
+
+
+def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
+    """Returns the record of an object; an address in the namespace is kept relative to it."""
+    inside = each.address.removeprefix(f"{storage_namespace}/")
+    relative = "://" not in inside
+    entry = Entry(
+        address=inside,
+        size=each.size,
+        checksum=each.checksum,
+        mtime=each.mtime,
+        metadata=each.metadata,
+        content_type=each.content_type,
+        address_type=AddressType.RELATIVE if relative else AddressType.FULL,
+    )
+    return entry_record(each.path, entry)
+
+
+def record_batch(records: Sequence[Record]) -> pa.RecordBatch:
+    """Returns records as one batch of RECORD_SCHEMA."""
+    keys = pa.array([key for key, _ in records], pa.binary())
+    values = pa.array([stored for _, stored in records], pa.binary())
+    return pa.record_batch([keys, values], schema=RECORD_SCHEMA)
+
+
+def _microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a batch whose mtimes are integers: microseconds since 1970."""
+    index = batch.schema.get_field_index("mtime")
+    if index < 0:
+        return batch
+    column = batch.column(index)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
+        return batch.set_column(index, "mtime", column)
+    raise InvalidRecordError(f"the column mtime is {column.type}; give timestamps")
+
+
+def _checked(row: dict[str, Any], default_mtime: int) -> ObjectInfo:
+    for name in REQUIRED_COLUMNS:
+        if row[name] is None:
+            raise InvalidRecordError(f"the row of {row['path']!r} has no {name}")
+    mtime = row.get("mtime")
+    return ObjectInfo(
+        path=row["path"],
+        size=row["size"],
+        checksum=row["checksum"],
+        mtime=default_mtime if mtime is None else mtime * _MICROSECOND,
+        address=row["address"],
+        metadata=dict(row.get("metadata") or {}),
+        content_type=row.get("content_type") or DEFAULT_CONTENT_TYPE,
+    )

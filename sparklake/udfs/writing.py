@@ -1,0 +1,118 @@
+"""Bodies that write ranges: staged layers over a base, a merge, a run of staged records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from sparklake.errors import InvalidRecordError
+from sparklake.graveler.algebra import (
+    ChangeCounts,
+    Conflict,
+    Decide,
+    apply,
+    merge,
+    overlay,
+    take_side,
+)
+from sparklake.graveler.classification import Strategy
+from sparklake.graveler.records import Record
+from sparklake.udfs.results import (
+    ConflictCountResult,
+    ConflictResult,
+    CountsResult,
+    encode_results,
+)
+from sparklake.udfs.streams import open_sides
+from sparklake.udfs.tasks import Workspace, decode_tasks, open_sink
+
+MAX_CONFLICTS_REPORTED = 10_000
+
+RECORD_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.binary(), nullable=False),
+        pa.field("stored", pa.binary(), nullable=False),
+    ]
+)
+
+
+def apply_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Writes staged layers over a base: sides are base, then layers, the newest first."""
+    for task in decode_tasks(batches):
+        with open_sink(workspace) as sink:
+            base, *layers = open_sides(sink.store, task.pieces, sink.scratch)
+            for each in task.pieces:
+                interval, counts = each.piece.interval, ChangeCounts()
+                changes = overlay([layer.within(interval) for layer in layers])
+                sink.write(each.position, apply(changes, base.within(interval), counts))
+                sink.results.append(CountsResult(each.position, counts))
+            sink.put()
+            yield encode_results(sink.results)
+
+
+def merge_body(
+    workspace: Workspace, strategy: Strategy | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Writes a three-way merge: sides are base, source, dest.
+
+    Without a strategy, a task that meets a conflict writes nothing and reports the first ones.
+    """
+    for task in decode_tasks(batches):
+        with open_sink(workspace) as sink:
+            sides = open_sides(sink.store, task.pieces, sink.scratch)
+            judges = []
+            for each in task.pieces:
+                judge = _Judge(strategy)
+                base, source, dest = (side.within(each.piece.interval) for side in sides)
+                sink.write(each.position, merge(base, source, dest, judge.decide))
+                sink.results.append(ConflictCountResult(each.position, judge.conflicts))
+                sink.results.extend(ConflictResult(each.position, one) for one in judge.reported)
+                judges.append(judge)
+            if strategy is not None or not any(judge.conflicts for judge in judges):
+                sink.put()
+            yield encode_results(sink.results)
+
+
+def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Writes the ranges of a run from rows of RECORD_SCHEMA in key order."""
+    with open_sink(workspace) as sink:
+        sink.write(0, _distinct(record for batch in batches for record in _records(batch)))
+        sink.put()
+        yield encode_results(sink.results)
+
+
+@dataclass(slots=True)
+class _Judge:
+    """Decides conflicts by a strategy, or notes them where there is none."""
+
+    strategy: Strategy | None
+    conflicts: int = 0
+    reported: list[Conflict] = field(default_factory=list)
+    _side: Decide = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._side = take_side(self.strategy or Strategy.DEST_WINS)
+
+    def decide(self, conflict: Conflict) -> bytes | None:
+        self.conflicts += 1
+        if self.strategy is None and len(self.reported) < MAX_CONFLICTS_REPORTED:
+            self.reported.append(conflict)
+        return self._side(conflict)
+
+
+def _records(batch: pa.RecordBatch) -> Iterator[Record]:
+    keys, values = (batch.column(name).to_pylist() for name in ("key", "stored"))
+    return zip(keys, values, strict=True)
+
+
+def _distinct(records: Iterable[Record]) -> Iterator[Record]:
+    last = None
+    for record in records:
+        if record[0] == last:
+            raise InvalidRecordError(
+                f"{last!r} is there twice in one table; stage each key once, or in two calls"
+            )
+        last = record[0]
+        yield record
