@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from sparklake.graveler.ports import RefStore
+from typing import TYPE_CHECKING
+
 from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.migrations import migrate
 from sparklake.stores.postgres.store import PostgresRefStore
+
+if TYPE_CHECKING:
+    from sparklake.graveler.ports import RefStore
 
 __all__ = ["connect_ref_store"]
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from sparklake.errors import AlreadyExistsError, RaceLostError, RefNotFoundError
-from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.stores.postgres.commits import insert_commit
-from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.layers import (
     drop_layers,
     drop_sealed_layers,
@@ -20,6 +17,12 @@ from sparklake.stores.postgres.layers import (
     lock_branch,
 )
 from sparklake.stores.postgres.operations import log_operation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sparklake.graveler.ids import CommitId
+    from sparklake.stores.postgres.connections import Connections
 
 # One statement: head and layers are of one moment.
 _SELECT = """

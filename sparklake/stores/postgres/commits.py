@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ids import CommitId
-from sparklake.stores.postgres.connections import Connections
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import psycopg
+
+    from sparklake.graveler.ids import CommitId
+    from sparklake.stores.postgres.connections import Connections
 
 _SELECT = """
     SELECT c.id, c.parents, c.committer, c.message, c.creation_date, c.meta_range_id, c.metadata,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +14,7 @@ from sparklake.errors import InvalidInputError, RaceLostError, RefStoreUnavailab
 from sparklake.stores.postgres.targets import Target, parse_dsn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
     from typing_extensions import LiteralString
 

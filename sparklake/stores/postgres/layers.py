@@ -7,15 +7,17 @@ sealer waits for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import RefNotFoundError
-from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import Layer, LayerKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import psycopg
+
+    from sparklake.graveler.ids import CommitId
 
 
 def lock_branch(connection: psycopg.Connection, uid: str, branch: str) -> CommitId:

@@ -7,10 +7,11 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from sparklake.errors import RefStoreUnavailableError
-from sparklake.stores.postgres.connections import Connections
 
 if TYPE_CHECKING:
     import psycopg
+
+    from sparklake.stores.postgres.connections import Connections
 
 # Any constant does, as long as no other program that shares the database takes it.
 _LOCK = 0x737061726B6C616B

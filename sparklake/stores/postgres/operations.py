@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import Operation
-from sparklake.stores.postgres.connections import Connections
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import psycopg
+
+    from sparklake.graveler.ids import CommitId
+    from sparklake.stores.postgres.connections import Connections
 
 
 def log_operation(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sparklake.errors import RaceLostError
-from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchState, Layer, LayerKind
-from sparklake.graveler.records import Record
-from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.layers import (
     drop_layers,
     hold_open_layer,
@@ -21,7 +17,13 @@ from sparklake.stores.postgres.layers import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import psycopg
+
+    from sparklake.graveler.ids import MetaRangeId
+    from sparklake.graveler.records import Record
+    from sparklake.stores.postgres.connections import Connections
 
 _PUT_ROWS = 5_000  # At most 66 kB a record: far below the 1 GB that one parameter may have.
 _FETCH_ROWS = 5_000

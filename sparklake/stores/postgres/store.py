@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from psycopg.types.json import Jsonb
 
 from sparklake.errors import AlreadyExistsError, NamespaceInUseError, RepositoryNotFoundError
-from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import RefVerb, RepositoryInfo
 from sparklake.stores.postgres.branches import PostgresBranches
 from sparklake.stores.postgres.commits import PostgresCommits, insert_commit
-from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.layers import drop_repository_layers
 from sparklake.stores.postgres.operations import PostgresOperations, log_operation
 from sparklake.stores.postgres.staging import PostgresStaging
 from sparklake.stores.postgres.tags import PostgresTags
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import psycopg
+
+    from sparklake.graveler.commits import Commit
+    from sparklake.stores.postgres.connections import Connections
 
 _RANGE_RECORDS = "range_records"
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import psycopg
 
 from sparklake.errors import AlreadyExistsError, RefNotFoundError
-from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import RefVerb, TagInfo
-from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.operations import log_operation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sparklake.graveler.ids import CommitId
+    from sparklake.stores.postgres.connections import Connections
 
 
 class PostgresTags:

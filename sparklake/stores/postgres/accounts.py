@@ -1,0 +1,93 @@
+"""Accounts that processes run as, and what these may reach."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+from sparklake.errors import RefStoreUnavailableError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_UNPRIVILEGED = ("postgres", "nobody")
+
+_READ, _ENTER = 0o4, 0o1
+
+
+class SpawnOptions(TypedDict, total=False):
+    """Is what `subprocess` takes to run a program as another account."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Is a system account; its supplementary groups are left out."""
+
+    name: str
+    uid: int
+    gid: int
+
+    @property
+    def spawn_options(self) -> SpawnOptions:
+        """Returns what runs a subprocess as this account; nothing when it is our own."""
+        if self.uid == os.geteuid():
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+    def may_read(self, path: Path) -> bool:
+        """Tells whether permissions let the account read a file, its folders included."""
+        path = path.resolve()
+        return all(self._has(folder, _ENTER) for folder in path.parents) and self._has(path, _READ)
+
+    def may_enter(self, folder: Path) -> bool:
+        """Tells whether permissions let the account go through a folder and those above it."""
+        folder = folder.resolve()
+        return all(self._has(part, _ENTER) for part in (folder, *folder.parents))
+
+    def _has(self, path: Path, bit: int) -> bool:
+        if self.uid == 0:
+            return True
+        status = path.stat()
+        if status.st_uid == self.uid:
+            return bool(status.st_mode >> 6 & bit)
+        if status.st_gid == self.gid:
+            return bool(status.st_mode >> 3 & bit)
+        return bool(status.st_mode & bit)
+
+
+def owner_account(folder: Path) -> Account:
+    """Returns the account of this process; for root that of a folder's owner, if it is there."""
+    uid = os.geteuid()
+    return _account_of(folder.stat().st_uid if uid == 0 and folder.exists() else uid)
+
+
+def unprivileged_account() -> Account:
+    """Returns an account of little right, to run as in place of root."""
+    for name in _UNPRIVILEGED:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return Account(name, entry.pw_uid, entry.pw_gid)
+    raise RefStoreUnavailableError(
+        "Postgres does not run as root, and there is no account 'postgres' or 'nobody' to run it "
+        "as: work as an ordinary user, or give the DSN of a Postgres"
+    )
+
+
+def _account_of(uid: int) -> Account:
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        raise RefStoreUnavailableError(
+            f"Postgres does not run under user id {uid}, which has no account: add one, or give "
+            "the DSN of a Postgres"
+        ) from None
+    gid = os.getegid() if uid == os.geteuid() else entry.pw_gid
+    return Account(entry.pw_name, uid, gid)

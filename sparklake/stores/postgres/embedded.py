@@ -1,0 +1,87 @@
+"""An embedded Postgres: one server per home, shared by the processes that use the home.
+
+It listens on a socket in a private folder, never on the network. Each user of the server holds a
+shared lock while it needs it. The last one to leave stops the server; one that was killed leaves
+no lock, and the server runs on until the next last one leaves.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from typing import TYPE_CHECKING
+
+from sparklake.errors import MissingDependencyError, RefStoreUnavailableError
+from sparklake.stores.postgres.layout import (
+    Layout,
+    home_folder,
+    prepare_layout,
+    start_lock,
+)
+from sparklake.stores.postgres.locks import FileLock, locked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+try:
+    from sparklake.stores.postgres import server
+except ImportError as missing:
+    raise MissingDependencyError(
+        "the embedded Postgres is not installed: pip install 'sparklake[embedded]', or give the "
+        "DSN of a Postgres"
+    ) from missing
+
+_LOCK_SECONDS = 90.0
+
+
+class EmbeddedServer:
+    """Is a share in the running server of a home, given back at the latest when Python ends."""
+
+    def __init__(self, layout: Layout, share: FileLock, dsn: str) -> None:
+        self.dsn = dsn
+        self._layout = layout
+        self._share: FileLock | None = share
+        self._pid = os.getpid()
+        atexit.register(self._leave)
+
+    def release(self) -> None:
+        """Gives the share back; the last one stops the server and sees it end."""
+        if self._leave():
+            server.wait_until_stopped(self._layout)
+
+    def _leave(self) -> bool:
+        """Gives the share back; returns whether it was the last and the server is stopping."""
+        share, self._share = self._share, None
+        atexit.unregister(self._leave)
+        if share is None or self._pid != os.getpid():
+            return False
+        try:
+            with locked(start_lock(self._layout.folder), _LOCK_SECONDS):
+                last = share.try_take()
+                if last:
+                    server.stop(self._layout)
+                return last
+        finally:
+            share.close()
+
+
+def embedded_dsn(home: Path) -> EmbeddedServer:
+    """Returns a share in the server of a home, which is made and started if need be."""
+    try:
+        folder = home_folder(home)
+        with locked(start_lock(folder), _LOCK_SECONDS):
+            return _share_server(prepare_layout(folder))
+    except RefStoreUnavailableError:
+        raise
+    except OSError as error:
+        raise RefStoreUnavailableError(f"cannot keep refs in {home}: {error}") from error
+
+
+def _share_server(layout: Layout) -> EmbeddedServer:
+    share = FileLock(layout.holders)
+    try:
+        share.share(_LOCK_SECONDS)
+        return EmbeddedServer(layout, share, server.ensure_running(layout))
+    except BaseException:
+        share.close()
+        raise

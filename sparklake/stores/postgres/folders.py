@@ -1,0 +1,69 @@
+"""Folders that are private, or safely shared; none that was there before is ever loosened."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparklake.errors import RefStoreUnavailableError
+
+if TYPE_CHECKING:
+    from sparklake.stores.postgres.accounts import Account
+
+_SYSTEM_FOLDER = "/var/lib/sparklake"
+_PRIVATE = 0o700
+_ENTER_ONLY = 0o711
+
+
+def private_folder(path: Path, owner: Account) -> Path:
+    """Returns a folder that its owner alone can enter, made if need be."""
+    made = _make(path, _PRIVATE)
+    if made and owner.uid != os.geteuid():
+        os.chown(path, owner.uid, owner.gid, follow_symlinks=False)
+    if not is_private(path, owner):
+        raise RefStoreUnavailableError(
+            f"{path} is not a folder of the account {owner.name!r} alone (mode 0700): mend that, "
+            "choose another home, or give the DSN of a Postgres"
+        )
+    return path
+
+
+def is_private(path: Path, owner: Account) -> bool:
+    """Tells whether a path is a folder, no link, that its owner alone can enter."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return False
+    return (
+        stat.S_ISDIR(status.st_mode) and status.st_uid == owner.uid and not status.st_mode & 0o077
+    )
+
+
+def system_folder(account: Account) -> Path:
+    """Returns root's folder for the data of an account that cannot enter a private home.
+
+    Others may go through it, not list it: what is in it protects itself.
+    """
+    path = Path(os.environ.get("SPARKLAKE_SYSTEM_FOLDER") or _SYSTEM_FOLDER).resolve()
+    _make(path, _ENTER_ONLY)
+    status = path.lstat()
+    safe = stat.S_ISDIR(status.st_mode) and status.st_uid == 0 and not status.st_mode & 0o022
+    if not safe or not account.may_enter(path):
+        raise RefStoreUnavailableError(
+            f"{path} must be a folder that root alone can write and {account.name!r} can enter "
+            "(mode 0711), like those above it: mend that, set SPARKLAKE_SYSTEM_FOLDER, or give "
+            "the DSN of a Postgres"
+        )
+    return path
+
+
+def _make(path: Path, mode: int) -> bool:
+    """Makes a folder of exactly this mode; returns whether it was missing."""
+    try:
+        path.mkdir(mode=mode)
+    except FileExistsError:
+        return False
+    path.chmod(mode)  # The umask may have taken some away.
+    return True

@@ -1,0 +1,142 @@
+"""Where the embedded Postgres of a home keeps its files.
+
+As an ordinary user all is in `<home>/postgres`. As root the data is in a folder of the system, for
+Postgres must run as an account that need not be able to enter the home; `<home>/postgres` then
+holds a note of where. The note also names a folder for the socket where the usual one has too long
+a path. It belongs to the home it was written for: one that came along with a copy does not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from sparklake.errors import RefStoreUnavailableError
+from sparklake.stores.postgres.accounts import (
+    Account,
+    owner_account,
+    unprivileged_account,
+)
+from sparklake.stores.postgres.folders import is_private, private_folder, system_folder
+
+SOCKET_PORT = 5432
+_MAX_SOCKET_PATH = 103  # What the strictest system takes, its closing NUL left out.
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Is where things are: locks and the note in `folder`, data and log in `base`."""
+
+    folder: Path
+    base: Path
+    account: Account
+
+    @property
+    def data(self) -> Path:
+        """Returns the data directory of Postgres."""
+        return self.base / "data"
+
+    @property
+    def log(self) -> Path:
+        """Returns the server's log."""
+        return self.base / "log"
+
+    @property
+    def holders(self) -> Path:
+        """Returns the file that each user of the server keeps a shared lock on."""
+        return self.folder / "holders.lock"
+
+
+def home_folder(home: Path) -> Path:
+    """Returns our folder in a home, both made private if need be.
+
+    Root may work in a folder that an ordinary user made.
+    """
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = home.resolve() / "postgres"
+    return private_folder(folder, owner_account(folder))
+
+
+def start_lock(folder: Path) -> Path:
+    """Returns the file to lock while the layout is settled, and the server started or stopped."""
+    return folder / "start.lock"
+
+
+def prepare_layout(folder: Path) -> Layout:
+    """Returns the layout of a home, made if need be; the start lock is held."""
+    owner = owner_account(folder)
+    if owner.uid != 0:
+        return Layout(folder, folder, owner)
+    account = unprivileged_account()
+    return Layout(folder, _system_base(folder, account), account)
+
+
+def socket_folder(layout: Layout) -> Path:
+    """Returns a private folder whose path is short enough for a socket."""
+    usual = layout.base / "socket"
+    if _fits(usual):
+        return private_folder(usual, layout.account)
+    noted = _read_note(layout.folder).get("sockets")
+    if noted and is_private(Path(noted), layout.account):
+        return Path(noted)
+    made = _short_folder(layout.account)
+    _write_note(layout.folder, {"sockets": str(made)})
+    return made
+
+
+def _fits(folder: Path) -> bool:
+    return len(os.fsencode(folder / f".s.PGSQL.{SOCKET_PORT}")) <= _MAX_SOCKET_PATH
+
+
+def _short_folder(account: Account) -> Path:
+    for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108 - made private by mkdtemp
+        if parent and os.access(parent, os.W_OK) and _fits(Path(parent, "sparklake-12345678")):
+            made = Path(tempfile.mkdtemp(prefix="sparklake-", dir=parent))
+            if account.uid != os.geteuid():
+                os.chown(made, account.uid, account.gid)
+            return made
+    raise RefStoreUnavailableError(
+        "no temporary folder has a path short enough for a socket: set TMPDIR to a shorter one"
+    )
+
+
+def _system_base(folder: Path, account: Account) -> Path:
+    """Returns the home's own folder in the system folder.
+
+    The note survives a move of the home. A copy of a home has a note too, but no database.
+    """
+    note = _read_note(folder, moved=True)
+    root = system_folder(account)
+    if "base" not in note:
+        name = hashlib.sha256(os.fsencode(folder.parent)).hexdigest()[:16]
+        note = {"base": str(root / f"{name}-{uuid4().hex[:16]}")}
+        _write_note(folder, note)
+    elif note["home"] != str(folder.parent):
+        if _read_note(Path(note["home"]) / folder.name).get("base") == note["base"]:
+            raise RefStoreUnavailableError(
+                f"{folder.parent} is a copy of {note['home']}, whose refs were not copied with it: "
+                f"delete {folder} to begin a lake without any, or use another home"
+            )
+        _write_note(folder, {"base": note["base"]})
+    return private_folder(Path(note["base"]), account)
+
+
+def _read_note(folder: Path, *, moved: bool = False) -> dict[str, str]:
+    """Returns the note of a home; one that was written for another home only when asked for."""
+    try:
+        note: dict[str, str] = json.loads((folder / "place.json").read_bytes())
+    except FileNotFoundError:
+        return {}
+    return note if moved or note["home"] == str(folder.parent) else {}
+
+
+def _write_note(folder: Path, entries: dict[str, str]) -> None:
+    note = {**_read_note(folder), **entries, "home": str(folder.parent)}
+    scratch = folder / f"place.json.{uuid4().hex}"
+    scratch.write_text(json.dumps(note))
+    scratch.replace(folder / "place.json")
