@@ -1,0 +1,191 @@
+"""Trees of records in a local store, made and compared by the real bodies, plans and stitching."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from unittest import mock
+
+from sparklake.engine.execution import TASK_RECORDS, Outcome, finish, run_plan
+from sparklake.engine.local import LocalRunner
+from sparklake.graveler.classification import Strategy
+from sparklake.graveler.ids import EMPTY_META_RANGE
+from sparklake.graveler.keys import Interval, successor
+from sparklake.graveler.planning import Side, plan_apply, plan_merge, plan_replace
+from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ranges import MetaRange, RangeInfo
+from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
+from sparklake.graveler.tables import WrittenRange, read_meta_range, read_ranges
+from sparklake.stores.objects import open_store
+from sparklake.udfs.objects import record_batch
+from sparklake.udfs.results import RangeResult, decode_results
+from sparklake.udfs.tasks import Workspace
+from sparklake.udfs.writing import apply_body, merge_body, run_body
+from tests.support.folders import memory_folder
+from tests.support.oracle import Contents
+
+NO_TREE = MetaRange(EMPTY_META_RANGE, ())
+
+
+@dataclass(frozen=True)
+class Run:
+    """Is a staged layer kept as a metarange."""
+
+    tree: MetaRange
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Is a staged layer kept as rows."""
+
+    records: tuple[Record, ...]
+
+
+Layer = Run | Rows
+
+
+@contextmanager
+def open_trees(range_records: int) -> Iterator[Trees]:
+    """Yields an empty store, gone at the end."""
+    with memory_folder() as folder:
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        with mock.patch.dict(os.environ, {"SPARKLAKE_SCRATCH": str(scratch)}):
+            yield Trees(folder / "namespace", scratch, range_records)
+
+
+class Trees:
+    """Makes and reads trees in one storage namespace."""
+
+    def __init__(self, root: Path, scratch: Path, range_records: int) -> None:
+        self.workspace = Workspace(f"file://{root}", range_records)
+        self.store: ObjectStore = open_store(self.workspace.storage_namespace)
+        self.scratch = scratch
+        self.runner = LocalRunner()
+
+    def with_range_records(self, range_records: int) -> Trees:
+        """Returns the same store with another rule for where ranges end."""
+        root = Path(self.workspace.storage_namespace.removeprefix("file://"))
+        return Trees(root, self.scratch, range_records)
+
+    def names(self) -> set[str]:
+        """Returns the names of all tables in the store."""
+        return {each.key.rpartition("/")[2] for each in self.store.list("_lakefs/")}
+
+    def write(self, contents: Mapping[bytes, bytes], data: bytes = b"") -> MetaRange:
+        """Writes records in one go."""
+        return self.write_records(records_of(contents, data))
+
+    def write_records(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> MetaRange:
+        """Writes records by one body a partition; partitions are cut at the given positions."""
+        return self.finish(self.written(records, cuts))
+
+    def written(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> list[WrittenRange]:
+        """Writes the ranges of records, not yet stitched."""
+        bounds = [0, *sorted(min(at, len(records)) for at in cuts), len(records)]
+        results = (
+            result
+            for start, stop in pairwise(bounds)
+            for result in decode_results(
+                run_body(self.workspace, [record_batch(records[start:stop])])
+            )
+        )
+        return [result.written for result in results if isinstance(result, RangeResult)]
+
+    def finish(self, pieces: Sequence[WrittenRange]) -> MetaRange:
+        """Stitches pieces and writes their metarange."""
+        return finish(self.store, self.workspace, pieces)
+
+    def read_back(self, tree: MetaRange) -> MetaRange:
+        """Reads a metarange from the store."""
+        return read_meta_range(self.store, tree.id, self.scratch)
+
+    def records(self, ranges: Sequence[RangeInfo]) -> list[Record]:
+        """Reads the records of ranges."""
+        return list(read_ranges(self.store, ranges, self.scratch))
+
+    def contents(self, tree: MetaRange) -> Contents:
+        """Reads a tree, from its id alone."""
+        return identities(self.records(self.read_back(tree).ranges))
+
+    def rows(self, changes: Mapping[bytes, bytes | None]) -> Rows:
+        """Returns a staged layer of rows."""
+        return Rows(tuple(staged_records(changes)))
+
+    def run(self, changes: Mapping[bytes, bytes | None], cuts: Sequence[int] = ()) -> Run:
+        """Writes a staged layer as a run."""
+        return Run(self.write_records(staged_records(changes), cuts))
+
+    def commit(
+        self, base: MetaRange, layers: Sequence[Layer], task_records: int = TASK_RECORDS
+    ) -> tuple[MetaRange, Outcome]:
+        """Applies staged layers, newest first, to a base."""
+        plan = plan_apply(base.ranges, [_side(layer) for layer in layers], touched(layers))
+        outcome = run_plan(self.runner, partial(apply_body, self.workspace), plan, task_records)
+        return self.finish(outcome.pieces), outcome
+
+    def merge(
+        self,
+        base: MetaRange,
+        source: MetaRange,
+        dest: MetaRange,
+        strategy: Strategy | None,
+        task_records: int = TASK_RECORDS,
+    ) -> Outcome:
+        """Runs a merge up to its stitching."""
+        plan = plan_merge(base.ranges, source.ranges, dest.ranges)
+        body = partial(merge_body, self.workspace, strategy)
+        return run_plan(self.runner, body, plan, task_records)
+
+    def replace(
+        self,
+        base: MetaRange,
+        replacement: MetaRange,
+        within: Interval,
+        task_records: int = TASK_RECORDS,
+    ) -> MetaRange:
+        """Puts a tree in the place of what a base holds in an interval."""
+        plan = plan_replace(base.ranges, replacement.ranges, within)
+        body = partial(apply_body, self.workspace)
+        return self.finish(run_plan(self.runner, body, plan, task_records).pieces)
+
+
+def records_of(contents: Mapping[bytes, bytes], data: bytes = b"") -> list[Record]:
+    """Returns the records of contents in key order."""
+    return [encode_record(key, identity, data) for key, identity in sorted(contents.items())]
+
+
+def staged_records(changes: Mapping[bytes, bytes | None]) -> list[Record]:
+    """Returns staged records and tombstones in key order."""
+    return [
+        tombstone(key) if identity is None else encode_record(key, identity, b"")
+        for key, identity in sorted(changes.items())
+    ]
+
+
+def identities(records: Sequence[Record]) -> Contents:
+    """Returns the contents that records in key order make."""
+    contents = {key: decode_record(key, stored).identity for key, stored in records}
+    assert len(contents) == len(records), "a key is there twice"
+    assert list(contents) == sorted(contents), "records are out of order"
+    return contents
+
+
+def touched(layers: Sequence[Layer]) -> list[Interval]:
+    """Returns the intervals in which layers hold something."""
+    spots = []
+    for layer in layers:
+        if isinstance(layer, Run):
+            spots += [(each.min_key, successor(each.max_key)) for each in layer.tree.ranges]
+        else:
+            spots += [(key, successor(key)) for key, _ in layer.records]
+    return [Interval(*spot) for spot in sorted(spots)]
+
+
+def _side(layer: Layer) -> Side:
+    return Side(layer.tree.ranges) if isinstance(layer, Run) else Side(rows=layer.records)
