@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
     from typing_extensions import LiteralString
 
 _Result = TypeVar("_Result")
-
-_FORKED: list[psycopg.Connection] = []
-"""The parent's connections in a forked child: never used, and never closed, which would end the
-parent's sessions."""
-
 
 class Connections:
     """Lends each statement, transaction or stream a connection of its own.
@@ -68,10 +64,10 @@ class Connections:
         """Closes the idle connections, and later those that are lent out."""
         with self._lock:
             self._closed = True
+            self._leave_to_parent()
             idle, self._idle = self._idle, []
-        if self._pid == os.getpid():
-            for connection in idle:
-                connection.close()
+        for connection in idle:
+            connection.close()
 
     def _first(
         self, step: Callable[[psycopg.Connection], _Result]
@@ -96,10 +92,21 @@ class Connections:
         with self._lock:
             if self._closed:
                 raise RefStoreUnavailableError(f"the ref store at {self.target} has been closed")
-            if self._pid != os.getpid():
-                _FORKED.extend(self._idle)
-                self._idle, self._pid = [], os.getpid()
+            self._leave_to_parent()
             return self._idle.pop() if self._idle else None
+
+    def _leave_to_parent(self) -> None:
+        """Drops the connections that a forked child has from its parent, whose sessions go on.
+
+        They are cut off from the server first: closing a connection takes leave of it.
+        """
+        if self._pid == os.getpid():
+            return
+        with Path(os.devnull).open("rb") as nowhere:
+            for connection in self._idle:
+                os.dup2(nowhere.fileno(), connection.fileno(), inheritable=False)
+                connection.close()
+        self._idle, self._pid = [], os.getpid()
 
     def _give_back(self, connection: psycopg.Connection) -> None:
         usable = connection.info.transaction_status == TransactionStatus.IDLE

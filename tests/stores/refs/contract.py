@@ -1,0 +1,654 @@
+"""What every ref store promises."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Barrier, Event, Lock
+
+import pytest
+
+from sparklake.errors import (
+    AlreadyExistsError,
+    NamespaceInUseError,
+    RaceLostError,
+    RefNotFoundError,
+    RepositoryNotFoundError,
+)
+from sparklake.graveler.commits import Commit, first_commit
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.ports import (
+    BranchMove,
+    BranchState,
+    Layer,
+    LayerKind,
+    RefStore,
+    RepositoryRefs,
+    TagInfo,
+)
+from sparklake.graveler.records import Record, encode_record, tombstone
+from tests.stores.refs.histories import (
+    FIRST,
+    a_commit,
+    a_move,
+    a_repository,
+    grow,
+    nearest_first,
+    new_refs,
+)
+
+RUN = MetaRangeId("b" * 64)
+NOWHERE = CommitId("0" * 64)
+# In the order of bytes; most locales would mix them up.
+SORTED_NAMES = ["A", "B-1", "Z", "_", "a", "a+b", "a.b", "a0", "aB", "ab", "b"]
+
+
+def a_record(key: bytes, body: bytes = b"body") -> Record:
+    return encode_record(key, b"identity", body)
+
+
+def staged(refs: RepositoryRefs, branch: str = "main") -> dict[bytes, bytes]:
+    """Returns what the rows layers of a branch hold, upper layers over lower ones."""
+    state = refs.branches.find(branch)
+    assert state is not None
+    layers = [layer for layer in reversed(state.layers) if layer.kind is LayerKind.ROWS]
+    return dict(record for layer in layers for record in refs.staging.rows(layer.id))
+
+
+def top(refs: RepositoryRefs, branch: str = "main") -> Layer:
+    state = refs.branches.find(branch)
+    assert state is not None
+    return state.layers[0]
+
+
+def at_once(count: int, task: Callable[[int], object]) -> list[object]:
+    """Runs a task in threads that start together; returns results, or the race losers' errors."""
+    barrier = Barrier(count)
+
+    def run(number: int) -> object:
+        barrier.wait()
+        try:
+            return task(number)
+        except (RaceLostError, AlreadyExistsError) as error:
+            return error
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(run, range(count)))
+
+
+class RefStoreContract:
+    """Holds the tests; a subclass gives the fixture `store`, which holds no repository."""
+
+    @pytest.fixture
+    def refs(self, store: RefStore) -> RepositoryRefs:
+        return new_refs(store)
+
+    # --- repositories
+
+    def test_a_new_repository_has_its_first_commit_on_its_default_branch(
+        self, store: RefStore
+    ) -> None:
+        info = a_repository("lake")
+        store.create_repository(info, FIRST, "ann")
+        refs = store.refs(info.uid)
+        assert store.find_repository("lake") == info
+        assert refs.commits.find(FIRST.id) == FIRST
+        assert refs.branches.list() == [BranchState("main", FIRST.id)]
+        (operation,) = refs.operations.list()
+        assert (operation.who, operation.verb, operation.ref) == (
+            "ann",
+            "create-repository",
+            "main",
+        )
+        assert (operation.from_commit, operation.to_commit) == (None, FIRST.id)
+        assert abs(operation.date - time.time()) < 60
+
+    def test_repositories_are_listed_in_the_byte_order_of_names(self, store: RefStore) -> None:
+        names = ["a-b", "a0", "ab", "b-c"]
+        for name in random.Random(1).sample(names, len(names)):
+            store.create_repository(a_repository(name), FIRST, "ann")
+        assert [info.name for info in store.list_repositories()] == names
+
+    def test_a_repository_that_is_not_there_is_none(self, store: RefStore) -> None:
+        assert store.find_repository("nothing") is None
+        assert store.list_repositories() == []
+        with pytest.raises(RepositoryNotFoundError, match="nothing"):
+            store.delete_repository("nothing")
+
+    def test_a_name_is_taken_once(self, store: RefStore) -> None:
+        first = a_repository("lake")
+        store.create_repository(first, FIRST, "ann")
+        with pytest.raises(AlreadyExistsError, match="lake") as caught:
+            store.create_repository(a_repository("lake"), FIRST, "ann")
+        assert not isinstance(caught.value, NamespaceInUseError)
+        assert store.find_repository("lake") == first
+
+    @pytest.mark.parametrize(
+        ("taken", "wanted"),
+        [
+            ("s3://bucket/a", "s3://bucket/a"),
+            ("s3://bucket/a", "s3://bucket/a/"),
+            ("s3://bucket/a/", "s3://bucket/a"),
+            ("s3://bucket/a", "s3://bucket/a/b"),
+            ("s3://bucket/a/b", "s3://bucket/a"),
+            ("s3://bucket", "s3://bucket/a"),
+            ("s3://bucket/a", "s3://bucket"),
+            ("file:///data/50%_off", "file:///data/50%_off/x"),
+        ],
+    )
+    def test_namespaces_do_not_overlap(self, store: RefStore, taken: str, wanted: str) -> None:
+        store.create_repository(a_repository("holder", taken), FIRST, "ann")
+        with pytest.raises(NamespaceInUseError, match="'holder'"):
+            store.create_repository(a_repository("late", wanted), FIRST, "ann")
+        assert store.find_repository("late") is None
+
+    @pytest.mark.parametrize(
+        ("taken", "wanted"),
+        [
+            ("s3://bucket/a", "s3://bucket/ab"),
+            ("s3://bucket/ab", "s3://bucket/a"),
+            ("s3://bucket/a", "s3://bucket/A"),
+            ("s3://bucket/a_c", "s3://bucket/abc"),
+            ("s3://bucket/a%", "s3://bucket/a/b"),
+            ("s3://bucket/a", "s3://bucket-2/a"),
+        ],
+    )
+    def test_namespaces_side_by_side_are_fine(
+        self, store: RefStore, taken: str, wanted: str
+    ) -> None:
+        store.create_repository(a_repository("one", taken), FIRST, "ann")
+        store.create_repository(a_repository("two", wanted), FIRST, "ann")
+        assert len(store.list_repositories()) == 2
+
+    def test_of_overlapping_repositories_made_at_once_one_is_made(self, store: RefStore) -> None:
+        spaces = ["s3://bucket/a", "s3://bucket/a/b", "s3://bucket", "s3://bucket/a"]
+
+        def create(number: int) -> None:
+            store.create_repository(a_repository(f"lake-{number}", spaces[number]), FIRST, "ann")
+
+        results = at_once(len(spaces), create)
+        assert [type(result) for result in results].count(NamespaceInUseError) == 3
+        assert len(store.list_repositories()) == 1
+
+    def test_a_re_created_repository_sees_nothing_of_the_old_one(self, store: RefStore) -> None:
+        old = a_repository("lake")
+        store.create_repository(old, FIRST, "ann")
+        gone = store.refs(old.uid)
+        gone.tags.create("v1", FIRST.id, "ann")
+        gone.branches.create("dev", FIRST.id, "ann")
+        gone.branches.move(a_move(FIRST, a_commit()))
+        gone.staging.put("dev", [a_record(b"k")])
+        gone.staging.seal("dev")
+        gone.staging.put("dev", [a_record(b"k")])
+        store.delete_repository("lake")
+        assert gone.branches.list() == gone.tags.list() == []
+        assert gone.commits.find(FIRST.id) is None
+        assert len(gone.operations.list()) == 4
+
+        new = replace(a_repository("lake"), storage_namespace=old.storage_namespace)
+        other_first = first_commit(FIRST.creation_date + 1)
+        store.create_repository(new, other_first, "bob")
+        refs = store.refs(new.uid)
+        assert refs.branches.list() == [BranchState("main", other_first.id)]
+        assert refs.tags.list() == []
+        assert refs.commits.find(FIRST.id) is None
+        assert [line.who for line in refs.operations.list()] == ["bob"]
+        with pytest.raises(RefNotFoundError):
+            gone.staging.put("dev", [a_record(b"k")])
+        with pytest.raises(RefNotFoundError):
+            gone.branches.create("dev", FIRST.id, "ann")
+
+    def test_repositories_keep_apart(self, store: RefStore) -> None:
+        one, two = new_refs(store, "one"), new_refs(store, "two")
+        one.branches.create("dev", FIRST.id, "ann")
+        one.tags.create("v1", FIRST.id, "ann")
+        one.branches.move(a_move(FIRST, a_commit()))
+        one.staging.put("main", [a_record(b"k")])
+        layer = top(one)
+        assert two.branches.list() == [BranchState("main", FIRST.id)]
+        assert two.tags.find("v1") is None
+        assert [commit.id for commit in two.commits.find_by_prefix("", 9)] == [FIRST.id]
+        assert len(two.operations.list()) == 1
+        with pytest.raises(RaceLostError):
+            two.staging.row(layer.id, b"k")
+        store.delete_repository("two")
+        assert staged(one) == dict([a_record(b"k")])
+
+    # --- branches and tags
+
+    def test_branches_come_and_go(self, refs: RepositoryRefs) -> None:
+        assert refs.branches.find("dev") is None
+        assert refs.branches.create("dev", FIRST.id, "bob") == BranchState("dev", FIRST.id)
+        assert refs.branches.find("dev") == BranchState("dev", FIRST.id)
+        refs.branches.delete("dev", "eve")
+        assert refs.branches.find("dev") is None
+        with pytest.raises(RefNotFoundError, match="dev"):
+            refs.branches.delete("dev", "eve")
+        assert [(line.who, line.verb, line.ref) for line in refs.operations.list()[:2]] == [
+            ("eve", "delete-branch", "dev"),
+            ("bob", "create-branch", "dev"),
+        ]
+
+    def test_a_branch_needs_a_free_name_and_a_commit(self, refs: RepositoryRefs) -> None:
+        with pytest.raises(AlreadyExistsError, match="main"):
+            refs.branches.create("main", FIRST.id, "ann")
+        with pytest.raises(RefNotFoundError, match=NOWHERE):
+            refs.branches.create("dev", NOWHERE, "ann")
+        assert len(refs.operations.list()) == 1
+
+    def test_names_are_listed_in_byte_order(self, refs: RepositoryRefs) -> None:
+        for name in random.Random(2).sample(SORTED_NAMES, len(SORTED_NAMES)):
+            refs.branches.create(name, FIRST.id, "ann")
+            refs.tags.create(name, FIRST.id, "ann")
+        assert [tag.name for tag in refs.tags.list()] == SORTED_NAMES
+        names = [branch.name for branch in refs.branches.list()]
+        assert names == sorted([*SORTED_NAMES, "main"], key=str.encode)
+
+    def test_tags_come_and_go(self, refs: RepositoryRefs) -> None:
+        tag = TagInfo("v1", FIRST.id)
+        assert refs.tags.find("v1") is None
+        assert refs.tags.create("v1", FIRST.id, "bob") == tag
+        assert refs.tags.find("v1") == tag
+        assert refs.tags.list() == [tag]
+        with pytest.raises(AlreadyExistsError, match="v1"):
+            refs.tags.create("v1", FIRST.id, "bob")
+        with pytest.raises(RefNotFoundError, match=NOWHERE):
+            refs.tags.create("v2", NOWHERE, "bob")
+        refs.tags.delete("v1", "eve")
+        with pytest.raises(RefNotFoundError, match="v1"):
+            refs.tags.delete("v1", "eve")
+        last, before = refs.operations.list()[:2]
+        assert (last.verb, last.from_commit, last.to_commit) == ("delete-tag", FIRST.id, None)
+        assert (before.verb, before.from_commit, before.to_commit) == ("create-tag", None, FIRST.id)
+
+    def test_of_equal_branches_made_at_once_one_is_made(self, refs: RepositoryRefs) -> None:
+        results = at_once(4, lambda _: refs.branches.create("dev", FIRST.id, "ann"))
+        assert [type(result) for result in results].count(AlreadyExistsError) == 3
+
+    # --- moves
+
+    def test_a_move_writes_commit_head_and_log(self, refs: RepositoryRefs) -> None:
+        commit = a_commit()
+        refs.branches.move(a_move(FIRST, commit))
+        assert refs.branches.find("main") == BranchState("main", commit.id)
+        assert refs.commits.find(commit.id) == commit
+        last = refs.operations.list()[0]
+        assert (last.who, last.verb, last.ref) == ("ann", "commit", "main")
+        assert (last.from_commit, last.to_commit) == (FIRST.id, commit.id)
+
+    def test_a_move_to_a_commit_that_is_there_needs_no_commit(self, refs: RepositoryRefs) -> None:
+        commit = a_commit()
+        refs.branches.move(a_move(FIRST, commit))
+        refs.branches.move(BranchMove("main", commit.id, FIRST.id, "reset", "ann"))
+        assert refs.branches.find("main") == BranchState("main", FIRST.id)
+        refs.branches.move(a_move(FIRST, commit))
+        assert [line.verb for line in refs.operations.list()[:3]] == ["commit", "reset", "commit"]
+
+    def test_a_move_from_elsewhere_does_nothing(self, refs: RepositoryRefs) -> None:
+        one, two = a_commit(), a_commit()
+        refs.branches.move(a_move(FIRST, one))
+        refs.staging.put("main", [a_record(b"k")])
+        state = refs.staging.seal("main")
+        with pytest.raises(RaceLostError, match=one.id):
+            refs.branches.move(a_move(FIRST, two, layers=[state.layers[0].id]))
+        assert refs.branches.find("main") == state
+        assert refs.commits.find(two.id) is None
+        assert refs.operations.list()[0].to_commit == one.id
+        assert staged(refs) == dict([a_record(b"k")])
+
+    def test_a_move_needs_branch_and_target(self, refs: RepositoryRefs) -> None:
+        with pytest.raises(RefNotFoundError, match="dev"):
+            refs.branches.move(a_move(FIRST, a_commit(), branch="dev"))
+        with pytest.raises(RefNotFoundError, match=NOWHERE):
+            refs.branches.move(BranchMove("main", FIRST.id, NOWHERE, "reset", "ann"))
+        assert len(refs.operations.list()) == 1
+
+    def test_a_move_removes_exactly_the_applied_layers(self, refs: RepositoryRefs) -> None:
+        refs.staging.put("main", [a_record(b"1")])
+        refs.staging.add_run("main", RUN)
+        refs.staging.put("main", [a_record(b"2")])
+        applied = refs.staging.seal("main").layers
+        refs.staging.put("main", [a_record(b"3")])
+        refs.branches.move(a_move(FIRST, a_commit(), layers=[layer.id for layer in applied]))
+        assert staged(refs) == dict([a_record(b"3")])
+        with pytest.raises(RaceLostError, match=str(applied[0].id)):
+            list(refs.staging.rows(applied[0].id))
+
+    @pytest.mark.parametrize("case", ["gone", "open", "of another branch"])
+    def test_a_move_needs_all_applied_layers(self, refs: RepositoryRefs, case: str) -> None:
+        refs.branches.create("dev", FIRST.id, "ann")
+        for branch in ("main", "dev"):
+            refs.staging.put(branch, [a_record(b"k")])
+        kept = refs.staging.seal("main").layers[0].id
+        refs.staging.put("main", [a_record(b"2")])
+        other = {
+            "gone": 2**40,
+            "open": top(refs).id,
+            "of another branch": refs.staging.seal("dev").layers[0].id,
+        }[case]
+        commit = a_commit()
+        with pytest.raises(RaceLostError, match="'main'"):
+            refs.branches.move(a_move(FIRST, commit, layers=[kept, other]))
+        assert refs.commits.find(commit.id) is None
+        assert staged(refs) == dict([a_record(b"k"), a_record(b"2")])
+        assert staged(refs, "dev") == dict([a_record(b"k")])
+
+    def test_dropping_layers_in_place_is_not_logged(self, refs: RepositoryRefs) -> None:
+        refs.staging.put("main", [tombstone(b"k")])
+        layer = refs.staging.seal("main").layers[0]
+        refs.branches.move(
+            BranchMove("main", FIRST.id, FIRST.id, "commit", "ann", applied_layers=(layer.id,))
+        )
+        assert refs.branches.find("main") == BranchState("main", FIRST.id)
+        assert len(refs.operations.list()) == 1
+
+    def test_of_moves_made_at_once_one_wins(self, refs: RepositoryRefs) -> None:
+        commits = [a_commit() for _ in range(4)]
+        results = at_once(4, lambda number: refs.branches.move(a_move(FIRST, commits[number])))
+        (winner,) = [each for each, result in zip(commits, results, strict=True) if result is None]
+        assert all(isinstance(result, RaceLostError) for result in results if result is not None)
+        assert refs.branches.find("main") == BranchState("main", winner.id)
+        assert [line.to_commit for line in refs.operations.list()] == [winner.id, FIRST.id]
+        assert len(refs.commits.find_by_prefix("", 9)) == 2
+
+    def test_losers_that_try_again_make_one_line_of_history(self, refs: RepositoryRefs) -> None:
+        def commit_until_it_works(number: int) -> None:
+            while True:
+                state = refs.branches.find("main")
+                assert state is not None
+                head = refs.commits.find(state.commit_id)
+                assert head is not None
+                try:
+                    refs.branches.move(a_move(head, a_commit(head, message=f"by {number}")))
+                except RaceLostError:
+                    continue
+                return
+
+        at_once(4, commit_until_it_works)
+        log = refs.operations.list()
+        assert len(log) == 5
+        assert [line.from_commit for line in log[:-1]] == [line.to_commit for line in log[1:]]
+
+    # --- commits
+
+    def test_a_commit_comes_back_as_it_was(self, refs: RepositoryRefs) -> None:
+        message = 'Ümlaut \U0001f600 "quotes" \\ %s\nsecond line'
+        commit = replace(a_commit(message=message), generation=2**40, creation_date=-1)
+        refs.branches.move(a_move(FIRST, commit))
+        found = refs.commits.find(commit.id)
+        assert found == commit
+        assert refs.commits.find(NOWHERE) is None
+
+    def test_commits_are_found_by_prefix(self, refs: RepositoryRefs) -> None:
+        ids = [f"{start:0<64}" for start in ("0a", "0a1", "0af", "0b", "f", "ff")]
+        head = FIRST
+        for number in ids:
+            commit = replace(a_commit(head), id=CommitId(number))
+            refs.branches.move(a_move(head, commit))
+            head = commit
+
+        def found(prefix: str, limit: int = 9) -> list[str]:
+            return [commit.id for commit in refs.commits.find_by_prefix(prefix, limit)]
+
+        assert found("0a") == ids[:3]
+        assert found("0a", 2) == ids[:2]
+        assert found("0a1") == [ids[1]]
+        assert found("f") == ids[4:]
+        assert found(ids[3]) == [ids[3]]
+        assert found("0c") == found("g") == found("%") == []
+
+    SHAPES = (
+        {"a": [], "b": ["a"], "c": ["b"], "d": ["c"]},
+        # Two merges of each other's parents, twice over: every commit on several ways.
+        {"a": [], "l1": ["a"], "r1": ["a"], "l2": ["l1", "r1"], "r2": ["r1", "l1"]}
+        | {"l3": ["l2", "r2"], "r3": ["r2", "l2"], "m": ["l3", "r3"]},
+        # A short cut and a long way to the same commit.
+        {"a": [], "b": ["a"], "c": ["b"], "d": ["c"], "e": ["d", "a"], "f": ["e"]},
+        {"a": [], "b": [], "c": [], "octopus": ["a", "b", "c"]},
+    )
+
+    @pytest.mark.parametrize("shape", SHAPES, ids=["line", "criss-cross", "short cut", "octopus"])
+    def test_ancestry_is_nearest_first(
+        self, refs: RepositoryRefs, shape: dict[str, list[str]]
+    ) -> None:
+        made = grow(refs, shape)
+        known = {commit.id: commit for commit in (FIRST, *made.values())}
+        starts = [[commit.id] for commit in made.values()]
+        starts += [[left.id, FIRST.id] for left in made.values()]
+        for start in starts:
+            expected = nearest_first(known, start)
+            for limit in range(1, len(known) + 2):
+                found = [commit.id for commit in refs.commits.ancestry(start, limit)]
+                assert found == list(expected[:limit])
+
+    def test_ancestry_of_random_graphs(self, refs: RepositoryRefs) -> None:
+        dice = random.Random(3)
+        made: list[Commit] = [FIRST]
+        for number in range(60):
+            parents = dice.sample(made[-8:], min(len(made), dice.choice([1, 1, 2, 3])))
+            commit = a_commit(*parents, message=str(number))
+            refs.branches.create(f"b{number}", FIRST.id, "ann")
+            refs.branches.move(a_move(FIRST, commit, branch=f"b{number}"))
+            made.append(commit)
+        known = {commit.id: commit for commit in made}
+        for _ in range(30):
+            start = [commit.id for commit in dice.choices(made, k=dice.choice([1, 2, 3]))]
+            limit = dice.choice([1, 5, 20, 100])
+            expected = nearest_first(known, start)[:limit]
+            assert refs.commits.ancestry(start, limit) == [known[name] for name in expected]
+
+    def test_ancestry_leaves_out_what_is_unknown(self, refs: RepositoryRefs) -> None:
+        assert refs.commits.ancestry([], 9) == []
+        assert refs.commits.ancestry([NOWHERE], 9) == []
+        assert refs.commits.ancestry([NOWHERE, FIRST.id, FIRST.id], 9) == [FIRST]
+
+    # --- staging
+
+    def test_rows_stream_in_key_order_and_the_last_value_stands(self, refs: RepositoryRefs) -> None:
+        keys = [b"\x00", b"\x00\xff", b"A", b"a", b"a/b", b"\x7f", b"\x80", "é".encode(), b"\xff"]
+        refs.staging.put("main", [a_record(key) for key in random.Random(4).sample(keys, 9)])
+        refs.staging.put("main", [a_record(b"a", b"1"), a_record(b"a", b"2"), tombstone(b"A")])
+        layer = top(refs)
+        assert layer == Layer(layer.id, LayerKind.ROWS, sealed=False)
+        expected = {key: a_record(key) for key in keys}
+        expected |= {b"a": a_record(b"a", b"2"), b"A": tombstone(b"A")}
+        assert list(refs.staging.rows(layer.id)) == [expected[key] for key in sorted(keys)]
+        assert refs.staging.count(layer.id) == len(keys)
+        assert refs.staging.row(layer.id, b"a") == a_record(b"a", b"2")
+        assert refs.staging.row(layer.id, b"b") is None
+
+    def test_rows_are_found_by_prefix(self, refs: RepositoryRefs) -> None:
+        keys = [b"a", b"a\xff", b"a\xff\xff", b"a\xffz", b"b", b"\xff", b"\xff\xff", b"%"]
+        refs.staging.put("main", [a_record(key) for key in keys])
+        layer = top(refs)
+        for prefix in [b"", b"c", *keys]:
+            found = [key for key, _ in refs.staging.rows(layer.id, prefix)]
+            assert found == sorted(key for key in keys if key.startswith(prefix)), prefix
+
+    def test_large_values_and_many_rows_are_kept(self, refs: RepositoryRefs) -> None:
+        records = [a_record(b"%06d" % number) for number in range(12_000)]
+        records.append(a_record(b"x" * 1024, bytes(range(256)) * 256))
+        refs.staging.put("main", records)
+        assert list(refs.staging.rows(top(refs).id)) == records
+
+    def test_streams_and_writes_do_not_disturb_each_other(self, refs: RepositoryRefs) -> None:
+        refs.branches.create("dev", FIRST.id, "ann")
+        for branch in ("main", "dev"):
+            refs.staging.put(branch, [a_record(b"%05d" % number) for number in range(6_000)])
+        layers = top(refs).id, top(refs, "dev").id
+        pairs = zip(refs.staging.rows(layers[0]), refs.staging.rows(layers[1]), strict=True)
+        assert next(pairs) == (a_record(b"00000"), a_record(b"00000"))
+        refs.staging.put("main", [tombstone(b"99999")])
+        refs.staging.seal("main")
+        refs.staging.reset("dev")
+        assert all(left == right for left, right in pairs)
+        unfinished = refs.staging.rows(layers[0])
+        next(unfinished)
+        del unfinished
+        assert refs.staging.count(layers[0]) == 6_001
+
+    def test_writes_after_a_seal_go_into_a_fresh_layer(self, refs: RepositoryRefs) -> None:
+        assert refs.staging.seal("main") == BranchState("main", FIRST.id)
+        refs.staging.put("main", [a_record(b"1")])
+        first = top(refs)
+        state = refs.staging.seal("main")
+        assert state == BranchState("main", FIRST.id, (replace(first, sealed=True),))
+        assert refs.branches.find("main") == state
+        refs.staging.put("main", [a_record(b"2")])
+        second = top(refs)
+        assert second.id > first.id
+        assert not second.sealed
+        assert [key for key, _ in refs.staging.rows(first.id)] == [b"1"]
+        assert [layer.id for layer in refs.staging.seal("main").layers] == [second.id, first.id]
+
+    def test_a_run_seals_what_is_below(self, refs: RepositoryRefs) -> None:
+        refs.staging.put("main", [a_record(b"1")])
+        run = refs.staging.add_run("main", RUN)
+        assert run == Layer(run.id, LayerKind.RUN, sealed=True, meta_range_id=RUN)
+        refs.staging.put("main", [a_record(b"2")])
+        state = refs.branches.find("main")
+        assert state is not None
+        assert [(layer.kind, layer.sealed) for layer in state.layers] == [
+            (LayerKind.ROWS, False),
+            (LayerKind.RUN, True),
+            (LayerKind.ROWS, True),
+        ]
+        assert state.layers[1] == run
+        assert refs.branches.list() == [state]
+        ids = [layer.id for layer in state.layers]
+        assert ids == sorted(ids, reverse=True)
+
+    def test_a_reset_drops_every_layer(self, refs: RepositoryRefs) -> None:
+        refs.branches.create("dev", FIRST.id, "ann")
+        refs.staging.put("dev", [a_record(b"kept")])
+        refs.staging.put("main", [a_record(b"1")])
+        refs.staging.add_run("main", RUN)
+        refs.staging.put("main", [a_record(b"2")])
+        layer = top(refs)
+        refs.staging.reset("main")
+        assert refs.branches.find("main") == BranchState("main", FIRST.id)
+        for read in (refs.staging.count, lambda gone: list(refs.staging.rows(gone))):
+            with pytest.raises(RaceLostError, match=str(layer.id)):
+                read(layer.id)
+        with pytest.raises(RaceLostError, match=str(layer.id)):
+            refs.staging.row(layer.id, b"2")
+        refs.staging.put("main", [a_record(b"3")])
+        assert staged(refs) == dict([a_record(b"3")])
+        assert staged(refs, "dev") == dict([a_record(b"kept")])
+
+    def test_a_deleted_branch_leaves_nothing_to_its_namesake(self, refs: RepositoryRefs) -> None:
+        refs.branches.create("dev", FIRST.id, "ann")
+        refs.staging.put("dev", [a_record(b"1")])
+        refs.branches.delete("dev", "ann")
+        refs.branches.create("dev", FIRST.id, "ann")
+        assert staged(refs, "dev") == {}
+
+    def test_putting_nothing_opens_no_layer(self, refs: RepositoryRefs) -> None:
+        refs.staging.put("main", [])
+        assert refs.branches.find("main") == BranchState("main", FIRST.id)
+
+    def test_staging_needs_a_branch(self, refs: RepositoryRefs) -> None:
+        calls: Sequence[Callable[[], object]] = [
+            lambda: refs.staging.put("dev", [a_record(b"k")]),
+            lambda: refs.staging.put("dev", []),
+            lambda: refs.staging.add_run("dev", RUN),
+            lambda: refs.staging.seal("dev"),
+            lambda: refs.staging.reset("dev"),
+        ]
+        for call in calls:
+            with pytest.raises(RefNotFoundError, match="dev"):
+                call()
+
+    def test_writers_at_once_on_the_same_keys_all_succeed(self, refs: RepositoryRefs) -> None:
+        keys = [b"%03d" % number for number in range(200)]
+
+        def write(number: int) -> None:
+            for turn in range(5):
+                shuffled = random.Random(number * 10 + turn).sample(keys, len(keys))
+                refs.staging.put("main", [a_record(key, b"%d" % number) for key in shuffled])
+
+        assert at_once(4, write) == [None] * 4
+        state = refs.branches.find("main")
+        assert state is not None
+        assert len(state.layers) == 1
+        assert [key for key, _ in refs.staging.rows(state.layers[0].id)] == keys
+
+    def test_no_write_is_lost_while_layers_are_sealed_and_committed(
+        self, refs: RepositoryRefs
+    ) -> None:
+        committed: dict[bytes, bytes] = {}
+        acknowledged: dict[bytes, bytes] = {}
+        lock, done = Lock(), Event()
+
+        def write(number: int) -> None:
+            for turn in range(40):
+                records = [a_record(b"%d/%d/%d" % (number, turn, row)) for row in range(3)]
+                refs.staging.put("main", records)
+                with lock:
+                    acknowledged.update(records)
+
+        def commit_once() -> None:
+            state = refs.staging.seal("main")
+            rows = {layer.id: list(refs.staging.rows(layer.id)) for layer in state.layers}
+            time.sleep(0.002)
+            # A layer that takes no writes any more reads the same as when it was sealed.
+            assert rows == {layer: list(refs.staging.rows(layer)) for layer in rows}
+            head = refs.commits.find(state.commit_id)
+            assert head is not None
+            refs.branches.move(a_move(head, a_commit(head), layers=list(rows)))
+            for records in rows.values():
+                assert not committed.keys() & dict(records).keys()
+                committed.update(records)
+
+        def commit(_: int) -> None:
+            while not done.is_set():
+                commit_once()
+
+        with ThreadPoolExecutor(1) as committer:
+            future = committer.submit(commit, 0)
+            try:
+                assert at_once(3, write) == [None] * 3
+            finally:
+                done.set()
+            future.result()
+        assert committed | staged(refs) == acknowledged
+        assert len(acknowledged) == 3 * 40 * 3
+
+    def test_writes_resets_and_deletions_at_once_do_not_deadlock(self, store: RefStore) -> None:
+        refs = new_refs(store, "busy")
+
+        def act(number: int) -> None:
+            for turn in range(15):
+                if number == 0:
+                    refs.staging.seal("main")
+                    refs.staging.reset("main")
+                elif number == 1:
+                    refs.branches.create(f"b{turn}", FIRST.id, "ann")
+                    refs.staging.put(f"b{turn}", [a_record(b"k")])
+                    refs.branches.delete(f"b{turn}", "ann")
+                else:
+                    refs.staging.put("main", [a_record(b"%d" % turn)])
+
+        assert at_once(5, act) == [None] * 5
+        store.delete_repository("busy")
+
+    # --- the log
+
+    def test_the_log_is_newest_first_and_outlives_refs(self, refs: RepositoryRefs) -> None:
+        refs.branches.create("dev", FIRST.id, "ann")
+        commit = a_commit()
+        refs.branches.move(a_move(FIRST, commit, branch="dev"))
+        refs.branches.delete("dev", "bob")
+        log = refs.operations.list()
+        assert [(line.verb, line.from_commit, line.to_commit) for line in log] == [
+            ("delete-branch", commit.id, None),
+            ("commit", FIRST.id, commit.id),
+            ("create-branch", None, FIRST.id),
+            ("create-repository", None, FIRST.id),
+        ]
+        sequences = [line.sequence for line in log]
+        assert sequences == sorted(sequences, reverse=True)
+        assert refs.operations.list(limit=2) == log[:2]

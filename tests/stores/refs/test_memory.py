@@ -1,0 +1,15 @@
+"""The ref store in memory keeps the contract."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparklake.graveler.ports import RefStore
+from sparklake.stores.memory import MemoryRefStore
+from tests.stores.refs.contract import RefStoreContract
+
+
+class TestMemoryRefStore(RefStoreContract):
+    @pytest.fixture
+    def store(self) -> RefStore:
+        return MemoryRefStore()

@@ -1,0 +1,71 @@
+"""A Postgres for tests, and folders that its account can reach."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from sparklake.stores.postgres.embedded import embedded_dsn
+
+SYSTEM_FOLDER = "SPARKLAKE_SYSTEM_FOLDER"
+
+
+@contextmanager
+def public_folder() -> Iterator[Path]:
+    """Yields a folder that everyone can enter, as the folders of pytest cannot be; it goes away."""
+    path = Path(tempfile.mkdtemp(prefix="sparklake-test-", dir="/tmp"))
+    path.chmod(0o711)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+@contextmanager
+def system_folder() -> Iterator[Path]:
+    """Keeps what the embedded Postgres of root writes out of the system's own folders."""
+    before = os.environ.get(SYSTEM_FOLDER)
+    with public_folder() as folder:
+        os.environ[SYSTEM_FOLDER] = str(folder / "system")
+        try:
+            yield folder
+        finally:
+            os.environ.pop(SYSTEM_FOLDER)
+            if before is not None:
+                os.environ[SYSTEM_FOLDER] = before
+
+
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """Yields the DSN of an embedded Postgres in a home of its own; both go away."""
+    with system_folder() as folder:
+        server = embedded_dsn(folder / "home")
+        try:
+            yield server.dsn
+        finally:
+            server.release()
+
+
+@contextmanager
+def fresh_database(dsn: str) -> Iterator[str]:
+    """Yields the DSN of a new and empty database on a server; it goes away."""
+    name = f"test_{uuid4().hex}"
+    _execute(dsn, sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    try:
+        yield make_conninfo(dsn, dbname=name)
+    finally:
+        _execute(dsn, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _execute(dsn: str, statement: sql.Composed) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(statement)
