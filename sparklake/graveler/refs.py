@@ -18,8 +18,8 @@ _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+=-]*")
 _COMMIT_ID = re.compile(r"[0-9a-f]{64}")
 _ID_PREFIX = re.compile(r"[0-9a-f]{1,64}")
-_REF = re.compile(r"(?P<base>[^~^@$]+)(?P<steps>(?:[~^]\d*)*)(?P<committed>@?)")
-_STEP = re.compile(r"([~^])(\d*)")
+_REF = re.compile(r"(?P<base>[^~^@$]+)(?P<steps>(?:[~^][0-9]*)*)(?P<committed>@?)")
+_STEP = re.compile(r"([~^])([0-9]*)")
 _MAX_STEP_DIGITS = 9
 
 
