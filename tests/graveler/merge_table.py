@@ -1,0 +1,58 @@
+"""What a three-way merge does with one key: all 15 rows, and what each strategy makes of them.
+
+A, B and C are identities, X is an absent record. The first ten rows are those of lakeFS's page on
+merging; in the last five, base is absent. The merge without a strategy ends in CONFLICT where
+there is one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sparklake.graveler.classification import Outcome, Strategy
+
+A, B, C = b"A", b"B", b"C"
+X = None
+CONFLICT = "conflict"
+
+Side = bytes | None
+
+
+class Row(NamedTuple):
+    base: Side
+    source: Side
+    dest: Side
+    outcome: Outcome
+    no_strategy: Side | str
+    source_wins: Side
+    dest_wins: Side
+
+    def result(self, strategy: Strategy) -> Side:
+        return self.source_wins if strategy is Strategy.SOURCE_WINS else self.dest_wins
+
+    @property
+    def is_conflict(self) -> bool:
+        return self.no_strategy == CONFLICT
+
+    def __str__(self) -> str:
+        return "".join("X" if side is None else side.decode() for side in self[:3])
+
+
+MERGE_TABLE = (
+    #   base source dest  outcome           none  source-wins dest-wins
+    Row(A, A, A, Outcome.SAME, A, A, A),
+    Row(A, A, B, Outcome.TAKE_DEST, B, B, B),
+    Row(A, B, A, Outcome.TAKE_SOURCE, B, B, B),
+    Row(A, B, B, Outcome.SAME, B, B, B),
+    Row(A, B, C, Outcome.CONFLICT, CONFLICT, B, C),
+    Row(A, A, X, Outcome.TAKE_DEST, X, X, X),
+    Row(A, X, A, Outcome.TAKE_SOURCE, X, X, X),
+    Row(A, B, X, Outcome.CONFLICT, CONFLICT, B, X),
+    Row(A, X, B, Outcome.CONFLICT, CONFLICT, X, B),
+    Row(A, X, X, Outcome.SAME, X, X, X),
+    Row(X, A, A, Outcome.SAME, A, A, A),
+    Row(X, A, B, Outcome.CONFLICT, CONFLICT, A, B),
+    Row(X, A, X, Outcome.TAKE_SOURCE, A, A, A),
+    Row(X, X, A, Outcome.TAKE_DEST, A, A, A),
+    Row(X, X, X, Outcome.SAME, X, X, X),
+)

@@ -1,0 +1,261 @@
+"""Diff, apply and merge over streams, against plain dicts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklake.graveler.algebra import (
+    Change,
+    ChangeCounts,
+    ChangeType,
+    Conflict,
+    apply,
+    diff,
+    merge,
+    overlay,
+    staged_diff,
+    take_side,
+    three_way_diff,
+)
+from sparklake.graveler.classification import Strategy
+from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
+from tests.graveler.merge_table import MERGE_TABLE, Row
+from tests.support import oracle
+from tests.support.oracle import Changes, Contents
+from tests.support.trees import identities, records_of, staged_records
+
+KEYS = [b"k%d" % number for number in range(12)]
+NAMES = (b"A", b"B", b"C")
+
+contents = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(NAMES))
+changes = st.dictionaries(st.sampled_from(KEYS), st.sampled_from((*NAMES, None)))
+
+
+def sided(base: Contents, source: Contents, dest: Contents) -> tuple[list[Record], ...]:
+    """Returns streams whose data says which side a record is from: merges never look at it."""
+    sides = {b"base": base, b"source": source, b"dest": dest}
+    return tuple(records_of(each, data) for data, each in sides.items())
+
+
+def check_merge(base: Contents, source: Contents, dest: Contents) -> None:
+    """Compares the merges of both strategies, and the three-way diff, with the oracle."""
+    streams = sided(base, source, dest)
+    for strategy, winner in ((Strategy.SOURCE_WINS, source), (Strategy.DEST_WINS, dest)):
+        decided: list[Conflict] = []
+        side = take_side(strategy)
+
+        def decide(conflict: Conflict, decided: list = decided, side=side) -> bytes | None:
+            decided.append(conflict)
+            return side(conflict)
+
+        result = identities(list(merge(*streams, decide)))
+        expected, conflicts = oracle.merged(base, source, dest, winner)
+        assert result == expected
+        assert [each.key for each in decided] == conflicts
+        for each in decided:
+            assert identity(each.key, each.base) == base.get(each.key)
+            assert identity(each.key, each.source) == source.get(each.key)
+            assert identity(each.key, each.dest) == dest.get(each.key)
+
+    # Of three sides, conflicts left out: what the diff shows is what the merge does.
+    rows = list(three_way_diff(*streams))
+    assert [row.key for row in rows if isinstance(row, Conflict)] == conflicts
+    assert decided == [row for row in rows if isinstance(row, Conflict)]
+    shown = {row.key: identity(row.key, row.right) for row in rows if isinstance(row, Change)}
+    assert all(identity(row.key, row.left) == dest.get(row.key) for row in changes_of(rows))
+    assert oracle.changed(dest, shown) == expected
+
+
+def changes_of(rows: list[Change | Conflict]) -> Iterator[Change]:
+    return (row for row in rows if isinstance(row, Change))
+
+
+def identity(key: bytes, stored: bytes | None) -> bytes | None:
+    return None if stored is None else decode_record(key, stored).identity
+
+
+# --- merge ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+@pytest.mark.parametrize("row", MERGE_TABLE, ids=str)
+def test_every_row_is_merged(row: Row, strategy: Strategy) -> None:
+    sides = [{} if each is None else {b"key": each} for each in row[:3]]
+    result = row.result(strategy)
+    merged = identities(list(merge(*sided(*sides), take_side(strategy))))
+    assert merged == ({} if result is None else {b"key": result})
+    check_merge(*sides)
+
+
+def arrangements(keys: int) -> Iterator[tuple[Contents, Contents, Contents]]:
+    """Yields every arrangement of identities A, B, C or none over the keys of three sides.
+
+    Identities are only ever compared, so of arrangements that differ in their names alone the one
+    that names them in order stands for all.
+    """
+
+    def grown(sides: tuple[int, ...], names: int) -> Iterator[tuple[int, ...]]:
+        if len(sides) == 3 * keys:
+            yield sides
+            return
+        for choice in range(min(names, len(NAMES) - 1) + 2):
+            yield from grown((*sides, choice), max(names, choice))
+
+    for numbers in grown((), 0):
+        yield tuple(
+            {
+                KEYS[at]: NAMES[number - 1]
+                for at, number in enumerate(numbers[side * keys : (side + 1) * keys])
+                if number
+            }
+            for side in range(3)
+        )
+
+
+def test_arrangements_are_every_one_but_for_names() -> None:
+    def shape(sides: tuple[bytes | None, ...]) -> tuple[int, ...]:
+        names: dict[bytes, int] = {}
+        return tuple(
+            0 if each is None else names.setdefault(each, len(names) + 1) for each in sides
+        )
+
+    everything = {shape(sides) for sides in product((*NAMES, None), repeat=6)}
+    listed = [
+        shape(tuple(side.get(key) for side in sides for key in KEYS[:2]))
+        for sides in arrangements(2)
+    ]
+    assert sorted(listed) == sorted(everything)
+
+
+@pytest.mark.parametrize("keys", [1, 2, 3])
+def test_every_arrangement_of_a_few_keys_is_merged(keys: int) -> None:
+    for sides in arrangements(keys):
+        check_merge(*sides)
+
+
+def random_sides(chance: random.Random) -> tuple[Contents, Contents, Contents]:
+    """Returns three sides with few identities, so that keys share them."""
+    keys = chance.sample(KEYS, chance.randint(0, len(KEYS)))
+    base = {key: chance.choice(NAMES) for key in keys if chance.random() < 0.8}
+
+    def edited() -> Contents:
+        rate = chance.choice((0.1, 0.3, 0.6))
+        edits = {key: chance.choice((*NAMES, None)) for key in keys if chance.random() < rate}
+        return oracle.changed(base, edits)
+
+    return base, edited(), edited()
+
+
+def test_random_merges_with_shared_identities() -> None:
+    chance = random.Random(20_000)
+    for _ in range(18_000):
+        check_merge(*random_sides(chance))
+
+
+@given(contents, contents, contents)
+def test_any_merge(base: Contents, source: Contents, dest: Contents) -> None:
+    check_merge(base, source, dest)
+
+
+def test_equal_identities_keep_the_record_of_dest() -> None:
+    base, source, dest = sided({b"k": b"A"}, {b"k": b"B"}, {b"k": b"B"})
+    assert list(merge(base, source, dest, take_side(Strategy.SOURCE_WINS))) == dest
+    assert list(three_way_diff(base, source, dest)) == []
+
+
+def test_identities_of_other_keys_are_never_compared() -> None:
+    """Dest's `b` has the identity of base's next key, which says nothing of `b`."""
+    base = {b"a": b"A", b"c": b"A"}
+    source = {b"a": b"A", b"c": b"A"}
+    dest = {b"a": b"A", b"b": b"A", b"c": b"A"}
+    check_merge(base, source, dest)
+    check_merge(base, dest, source)
+
+
+def test_a_merge_holds_one_record_of_each_side() -> None:
+    """Records come out as they go in: nothing waits for the end of a stream."""
+    asked: list[bytes] = []
+
+    def stream(pairs: Mapping[bytes, bytes]) -> Iterator[Record]:
+        for key, stored in records_of(pairs):
+            asked.append(key)
+            yield key, stored
+
+    everything = dict.fromkeys(KEYS, b"A")
+    sides = (stream(everything), stream(everything), stream(everything))
+    merged = merge(*sides, take_side(Strategy.DEST_WINS))
+    next(merged)
+    assert asked.count(max(asked)) <= 3
+    assert max(asked) <= sorted(KEYS)[1]
+
+
+# --- diff -----------------------------------------------------------------------------------------
+
+
+@given(contents, contents)
+def test_a_diff_is_that_of_dicts(left: Contents, right: Contents) -> None:
+    rows = list(diff(records_of(left, b"left"), records_of(right, b"right")))
+    assert {
+        row.key: (identity(row.key, row.left), identity(row.key, row.right)) for row in rows
+    } == oracle.differences(left, right)
+    assert [row.key for row in rows] == sorted(row.key for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "kind"),
+    [
+        (None, b"x", ChangeType.ADDED),
+        (b"x", None, ChangeType.REMOVED),
+        (b"x", b"y", ChangeType.CHANGED),
+    ],
+)
+def test_a_change_has_a_type(left: bytes | None, right: bytes | None, kind: ChangeType) -> None:
+    assert Change(b"k", left, right).type is kind
+
+
+# --- staged changes -------------------------------------------------------------------------------
+
+
+@given(st.lists(changes, max_size=4), contents)
+def test_staged_layers_are_applied_newest_first(layers: list[Changes], base: Contents) -> None:
+    together: Changes = {}
+    for layer in reversed(layers):
+        together.update(layer)
+    after = oracle.changed(base, together)
+    differences = oracle.differences(base, after)
+
+    staged = list(overlay([staged_records(layer) for layer in layers]))
+    assert staged == staged_records(together)
+
+    counts = ChangeCounts()
+    assert identities(list(apply(staged, records_of(base), counts))) == after
+    kinds = [Change(key, *sides).type for key, sides in differences.items()]
+    assert (counts.added, counts.removed, counts.changed) == tuple(
+        kinds.count(kind) for kind in (ChangeType.ADDED, ChangeType.REMOVED, ChangeType.CHANGED)
+    )
+    assert counts.total == len(differences)
+
+    rows = list(staged_diff(staged, records_of(base)))
+    assert rows == list(diff(records_of(base), records_of(after)))
+
+
+def test_a_change_to_the_same_identity_is_none() -> None:
+    """The committed record stays, with its address and its time."""
+    committed, staged = [encode_record(b"k", b"A", data) for data in (b"old", b"new")]
+    counts = ChangeCounts()
+    assert list(apply([staged], [committed], counts)) == [committed]
+    assert list(staged_diff([staged], [committed])) == []
+    assert counts.total == 0
+
+
+def test_a_tombstone_of_a_missing_key_is_nothing() -> None:
+    counts = ChangeCounts()
+    assert list(apply([tombstone(b"k")], [], counts)) == []
+    assert list(staged_diff([tombstone(b"k")], [])) == []
+    assert counts.total == 0

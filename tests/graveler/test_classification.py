@@ -1,0 +1,52 @@
+"""The rule of a merge, row by row."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from sparklake.graveler.classification import Outcome, Strategy, classify
+from tests.graveler.merge_table import MERGE_TABLE, A, B, C, Row, X
+
+
+@pytest.mark.parametrize("row", MERGE_TABLE, ids=str)
+def test_every_row_is_classified(row: Row) -> None:
+    assert classify(row.base, row.source, row.dest) is row.outcome
+
+
+@pytest.mark.parametrize("row", MERGE_TABLE, ids=str)
+def test_the_strategies_of_the_table_say_what_the_outcome_says(row: Row) -> None:
+    for strategy in Strategy:
+        settled = {
+            Outcome.SAME: row.dest,
+            Outcome.TAKE_SOURCE: row.source,
+            Outcome.TAKE_DEST: row.dest,
+            Outcome.CONFLICT: row.source if strategy is Strategy.SOURCE_WINS else row.dest,
+        }
+        assert row.result(strategy) == settled[row.outcome]
+    assert row.is_conflict or row.no_strategy == row.source_wins == row.dest_wins
+
+
+def test_the_table_is_whole() -> None:
+    """Every arrangement of sides is one of the rows, but for the names of identities."""
+    rows = {str(row) for row in MERGE_TABLE}
+    for sides in product((A, B, C, X), repeat=3):
+        names: dict[bytes, str] = {}
+        shape = [
+            "X" if side is None else names.setdefault(side, "ABC"[len(names)]) for side in sides
+        ]
+        assert "".join(shape) in rows
+    assert len(rows) == len(MERGE_TABLE) == 15
+
+
+def test_sides_trade_places() -> None:
+    """Source and dest are alike to the rule."""
+    mirrored = {
+        Outcome.TAKE_SOURCE: Outcome.TAKE_DEST,
+        Outcome.TAKE_DEST: Outcome.TAKE_SOURCE,
+        Outcome.SAME: Outcome.SAME,
+        Outcome.CONFLICT: Outcome.CONFLICT,
+    }
+    for base, source, dest in product((A, B, C, X), repeat=3):
+        assert classify(base, dest, source) is mirrored[classify(base, source, dest)]

@@ -1,0 +1,111 @@
+"""Keys of objects and intervals of keys."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklake.errors import InvalidKeyError
+from sparklake.graveler.keys import (
+    EVERYTHING,
+    Interval,
+    key_path,
+    object_key,
+    prefix_end,
+    prefix_interval,
+    successor,
+)
+
+some_keys = st.binary(min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "a",
+        "a/b.csv",
+        " ",
+        "a b?#%20&=+",
+        "žluť ✓/🦊.csv",
+        "a\nb",
+        "..a",
+        "a..",
+        "a/..b/c",
+        ".hidden/_SUCCESS",
+        "x=1/y=2",
+        "k" * 1024,
+        "ž" * 512,
+    ],
+    ids=lambda path: path[:20],
+)
+def test_paths_that_name_objects(path: str) -> None:
+    assert object_key(path) == path.encode()
+    assert key_path(object_key(path)) == path
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("", "empty"),
+        ("k" * 1025, "1025 bytes"),
+        ("ž" * 513, "1026 bytes"),
+        ("\ud800", "not UTF-8"),
+        ("a/\udcff.csv", "not UTF-8"),
+        ("/", "leave the store's root"),
+        ("/a", "leave the store's root"),
+        ("..", "leave the store's root"),
+        ("../a", "leave the store's root"),
+        ("a/../b", "leave the store's root"),
+        ("a/..", "leave the store's root"),
+        ("a\0b", "leave the store's root"),
+    ],
+    ids=lambda text: ascii(text[:20]),
+)
+def test_paths_that_cannot(path: str, reason: str) -> None:
+    with pytest.raises(InvalidKeyError, match=reason):
+        object_key(path)
+
+
+def test_a_key_of_other_bytes_has_no_path() -> None:
+    with pytest.raises(InvalidKeyError, match="not UTF-8"):
+        key_path(b"\xff")
+
+
+@given(some_keys, some_keys, st.none() | some_keys)
+def test_an_interval_is_half_open(key: bytes, start: bytes, stop: bytes | None) -> None:
+    assert (key in Interval(start, stop)) == (start <= key and (stop is None or key < stop))
+
+
+@given(some_keys)
+def test_everything_holds_every_key(key: bytes) -> None:
+    assert key in EVERYTHING
+
+
+@given(some_keys, some_keys)
+def test_nothing_lies_between_a_key_and_its_successor(key: bytes, other: bytes) -> None:
+    assert key < successor(key)
+    assert not key < other < successor(key)
+
+
+@given(st.lists(st.sampled_from([b"\xff", b"\xfe", b"a", b"\x00"]), max_size=4).map(b"".join))
+def test_the_interval_of_a_prefix_holds_its_keys_alone(prefix: bytes) -> None:
+    interval = prefix_interval(prefix)
+    for tail in (b"", b"\x00", b"a", b"\xff", b"\xff\xff\xff"):
+        for key in (prefix + tail, prefix[:-1] + tail, tail):
+            assert (key in interval) == key.startswith(prefix)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "end"),
+    [
+        (b"", None),
+        (b"\xff", None),
+        (b"\xff\xff", None),
+        (b"a", b"b"),
+        (b"a\xff", b"b"),
+        (b"a/", b"a0"),
+    ],
+)
+def test_the_end_of_a_prefix(prefix: bytes, end: bytes | None) -> None:
+    assert prefix_end(prefix) == end

@@ -1,0 +1,182 @@
+"""Names and ref expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sparklake.errors import InvalidNameError, InvalidRefError
+from sparklake.graveler.refs import (
+    Ref,
+    Step,
+    StepKind,
+    is_commit_id,
+    is_commit_id_prefix,
+    parse_ref,
+    validate_branch_name,
+    validate_repository_name,
+    validate_tag_name,
+)
+
+COMMIT_ID = "0123456789abcdef" * 4
+
+
+def up(count: int) -> Step:
+    return Step(StepKind.ANCESTOR, count)
+
+
+def parent(count: int) -> Step:
+    return Step(StepKind.PARENT, count)
+
+
+@pytest.mark.parametrize(
+    ("text", "ref"),
+    [
+        ("main", Ref("main")),
+        ("dev:joe-bugfix-1234", Ref("dev:joe-bugfix-1234")),
+        ("v2.3", Ref("v2.3")),
+        ("dev:jane-before-v2.3-merge", Ref("dev:jane-before-v2.3-merge")),
+        (COMMIT_ID, Ref(COMMIT_ID)),
+        ("0a1b", Ref("0a1b")),
+        ("main~", Ref("main", (up(1),))),
+        ("main~0", Ref("main", (up(0),))),
+        ("main~1", Ref("main", (up(1),))),
+        ("main~12", Ref("main", (up(12),))),
+        ("main~007", Ref("main", (up(7),))),
+        ("main^", Ref("main", (parent(1),))),
+        ("main^0", Ref("main", (parent(0),))),
+        ("main^2", Ref("main", (parent(2),))),
+        ("main~~", Ref("main", (up(1), up(1)))),
+        ("main^^", Ref("main", (parent(1), parent(1)))),
+        ("main~2^2~", Ref("main", (up(2), parent(2), up(1)))),
+        ("v2.3^~3", Ref("v2.3", (parent(1), up(3)))),
+        ("main~999999999", Ref("main", (up(999_999_999),))),
+        ("main@", Ref("main", (), committed=True)),
+    ],
+)
+def test_refs(text: str, ref: Ref) -> None:
+    assert parse_ref(text) == ref
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "~",
+        "^",
+        "@",
+        "$",
+        "~1",
+        "@main",
+        "main$",
+        "main@@",
+        "main@~",
+        "main~@",
+        "main^2@",
+        "main~x",
+        "main~-1",
+        "main~1x",
+        "main~1.5",
+        "main~٣",
+        "main^²",
+        "main ",
+        " main",
+        "ma in",
+        "main\n",
+        "main~\n",
+        "main~1\t",
+        "main~1234567890",
+        "main~" + "9" * 5000,
+    ],
+    ids=lambda text: ascii(text[:20]),
+)
+def test_malformed_refs(text: str) -> None:
+    with pytest.raises(InvalidRefError):
+        parse_ref(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "prefix"),
+    [
+        (COMMIT_ID, True, True),
+        ("a", False, True),
+        (COMMIT_ID[:-1], False, True),
+        (COMMIT_ID + "0", False, False),
+        (COMMIT_ID.upper(), False, False),
+        ("", False, False),
+        ("g", False, False),
+        ("a\n", False, False),
+    ],
+)
+def test_what_reads_as_a_commit_id(text: str, whole: bool, prefix: bool) -> None:
+    assert is_commit_id(text) is whole
+    assert is_commit_id_prefix(text) is prefix
+
+
+NAMES = [
+    "main",
+    "a",
+    "_",
+    "0",
+    "dev:joe-bugfix-1234",
+    "v2.3",
+    "dev:jane-before-v2.3-merge",
+    "a+b=c",
+    "release_2024-01-01",
+    "a.lock.b",
+    "A" * 255,
+    COMMIT_ID[:-1],
+]
+BAD_NAMES = [
+    "",
+    ".",
+    "..",
+    "-a",
+    ".a",
+    ":a",
+    "a.",
+    "a..b",
+    "a.lock",
+    "a/b",
+    "a b",
+    "a~",
+    "a^",
+    "a@",
+    "a$",
+    "a\n",
+    "a\0",
+    "ž",
+    "a٣",
+    "A" * 256,
+    COMMIT_ID,
+]
+
+
+@pytest.mark.parametrize("validate", [validate_branch_name, validate_tag_name])
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: name[:20])
+def test_names(validate: Callable[[str], str], name: str) -> None:
+    assert validate(name) == name
+    assert parse_ref(name) == Ref(name)
+
+
+@pytest.mark.parametrize(
+    ("validate", "noun"), [(validate_branch_name, "branch"), (validate_tag_name, "tag")]
+)
+@pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: ascii(name[:20]))
+def test_bad_names(validate: Callable[[str], str], noun: str, name: str) -> None:
+    with pytest.raises(InvalidNameError, match=f"cannot name a {noun}"):
+        validate(name)
+
+
+@pytest.mark.parametrize("name", ["abc", "a-b", "0-1", "my-lake-2", "a" * 63])
+def test_repository_names(name: str) -> None:
+    assert validate_repository_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "ab", "a" * 64, "-ab", "Abc", "a_b", "a.b", "a/b", "abc\n", "žluť", "a b"]
+)
+def test_bad_repository_names(name: str) -> None:
+    with pytest.raises(InvalidNameError, match="cannot name a repository"):
+        validate_repository_name(name)
