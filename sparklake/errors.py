@@ -140,6 +140,12 @@ class RaceLostError(SparklakeError):
     exit_code = 5
 
 
+class ChangesTakenError(RaceLostError):
+    """Says that another writer has committed what was staged, so that nothing is left to do."""
+
+    kind = "changes_taken"
+
+
 class MergeConflictError(SparklakeError):
     """Carries the keys that both sides changed; nothing was published.
 

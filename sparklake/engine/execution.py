@@ -68,8 +68,10 @@ def write_run(runner: Runner, workspace: Workspace, encode: Body, rows: Rows) ->
     return sorted(written, key=lambda each: each.info.min_key)
 
 
-def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[WrittenRange]) -> MetaRange:
-    """Stitches pieces in key order into one tree and writes its metarange, durable on return."""
+def stitched(
+    store: ObjectStore, workspace: Workspace, pieces: Sequence[WrittenRange]
+) -> list[RangeInfo]:
+    """Returns the ranges of one tree from pieces in key order, durable in the store."""
     with scratch_folder() as scratch:
         sink = RangeSink(store, workspace.range_records, scratch)
 
@@ -78,6 +80,13 @@ def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[WrittenRan
 
         ranges = stitch(pieces, workspace.range_records, read, sink.write_one)
         sink.put()
+        return ranges
+
+
+def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[WrittenRange]) -> MetaRange:
+    """Stitches pieces in key order into one tree and writes its metarange, durable on return."""
+    ranges = stitched(store, workspace, pieces)
+    with scratch_folder() as scratch:
         return write_meta_range(store, ranges, scratch)
 
 

@@ -40,9 +40,7 @@ class LocalRunner:
 
 
 def _batches(rows: Rows) -> Iterable[pa.RecordBatch]:
-    if isinstance(rows, pa.RecordBatch):
-        return [rows]
-    return rows.to_batches() if isinstance(rows, pa.Table) else rows  # a reader is an iterable
+    yield from rows.to_batches() if isinstance(rows, pa.Table) else rows
 
 
 def sort_records(

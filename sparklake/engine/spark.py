@@ -71,11 +71,13 @@ class SparkRunner:
 def _takes_arrow() -> bool:
     import pyspark
 
-    return int(pyspark.__version__.split(".")[0]) >= 4
+    version: str = pyspark.__version__
+    major, _, _ = version.partition(".")
+    return int(major) >= 4
 
 
 def _partitions(work: pa.Table) -> int:
-    return min(work.num_rows, MAX_PARTITIONS)
+    return min(int(work.num_rows), MAX_PARTITIONS)
 
 
 def _table(rows: Rows) -> pa.Table:

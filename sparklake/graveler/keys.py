@@ -46,9 +46,9 @@ class Interval:
         return self.start <= key and (self.stop is None or key < self.stop)
 
     @property
-    def is_everything(self) -> bool:
-        """Tells whether every key lies in it."""
-        return not self.start and self.stop is None
+    def is_empty(self) -> bool:
+        """Tells whether no key lies in it."""
+        return self.stop is not None and self.stop <= self.start
 
 
 EVERYTHING = Interval()

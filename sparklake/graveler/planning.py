@@ -78,6 +78,11 @@ class Plan:
         """Returns the number of records to read, at most."""
         return sum(piece.records for piece in self.stretches)
 
+    def restricted(self, within: Interval) -> Plan:
+        """Returns a plan to read only the opened pieces, and only in an interval."""
+        inside = (_restricted(piece, within) for piece in self.stretches)
+        return Plan(tuple(piece for piece in inside if not piece.interval.is_empty))
+
     @property
     def bytes(self) -> int:
         """Returns the number of raw bytes to read."""
@@ -127,7 +132,7 @@ def plan_diff(
         for segment in segments(overlapping(left, within), overlapping(right, within))
         if _ids(segment.sides[0]) != _ids(segment.sides[1])
     )
-    return Plan(tuple(_restricted(piece, within) for piece in opened))
+    return Plan(tuple(opened)).restricted(within)
 
 
 def plan_merge(
@@ -139,15 +144,18 @@ def plan_merge(
 
 
 def plan_three_way_diff(
-    base: Sequence[RangeInfo], source: Sequence[RangeInfo], dest: Sequence[RangeInfo]
+    base: Sequence[RangeInfo],
+    source: Sequence[RangeInfo],
+    dest: Sequence[RangeInfo],
+    within: Interval = EVERYTHING,
 ) -> Plan:
     """Returns the plan of what a merge would change in dest: where source is not base's."""
     opened = (
         Opened(segment.interval, tuple(map(Side, segment.sides)))
-        for segment in segments(base, source, dest)
+        for segment in segments(*(overlapping(side, within) for side in (base, source, dest)))
         if _settle(segment) in (Outcome.TAKE_SOURCE, Outcome.CONFLICT)
     )
-    return Plan(tuple(opened))
+    return Plan(tuple(opened)).restricted(within)
 
 
 def _settle(segment: Segment) -> Outcome:
@@ -190,6 +198,13 @@ def plan_apply(
         else:
             pieces.append(Copied(segment.sides[0]))
     return Plan(tuple(pieces), _closed(base))
+
+
+def plan_listing(
+    base: Sequence[RangeInfo], layers: Sequence[Side], within: Interval = EVERYTHING
+) -> Plan:
+    """Returns the plan of reading all records in an interval, staged layers over a base."""
+    return plan_apply(base, layers, [within]).restricted(within)
 
 
 def plan_replace(

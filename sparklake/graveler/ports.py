@@ -65,6 +65,9 @@ class ObjectStore(Protocol):
     def find(self, key: str) -> StoredObject | None:
         """Returns what is known of an object, or None when there is none."""
 
+    def checksum(self, key: str) -> str:
+        """Returns what tells the object's content: its ETag, or the MD5 of a file's bytes."""
+
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yields the objects whose key begins with a prefix, in no promised order."""
 

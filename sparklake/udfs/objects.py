@@ -16,8 +16,9 @@ from sparklake.graveler.entries import (
     entry_record,
     record_entry,
 )
-from sparklake.graveler.keys import key_path
-from sparklake.graveler.records import Record
+from sparklake.graveler.keys import key_path, object_key
+from sparklake.graveler.records import Record, tombstone
+from sparklake.stores.objects import open_object, open_store
 from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import RECORD_SCHEMA
 
@@ -34,7 +35,20 @@ OBJECT_SCHEMA = pa.schema(
 )
 """`size` in bytes, `address` a full URI."""
 
-REQUIRED_COLUMNS = ("path", "size", "checksum", "address")
+OBJECT_DDL = (
+    "path string, size bigint, checksum string, mtime timestamp, address string, "
+    "metadata map<string, string>, content_type string"
+)
+
+STAGE_SCHEMA = pa.schema(
+    [
+        *(field.with_nullable(True) for field in OBJECT_SCHEMA),
+        pa.field("deleted", pa.bool_()),
+    ]
+)
+"""`path` is required, `size` and `address` too unless `deleted` is true. A missing `checksum` is
+computed from the object; a missing `mtime` is the time of staging."""
+
 _MICROSECOND = 1_000
 """Nanoseconds."""
 
@@ -83,32 +97,54 @@ def object_batch(objects: Sequence[ObjectInfo]) -> pa.RecordBatch:
     return pa.record_batch(arrays, schema=OBJECT_SCHEMA)
 
 
-def object_from_row(row: dict[str, Any]) -> ObjectInfo:
-    """Returns the object of a row of OBJECT_SCHEMA, its mtime already in microseconds."""
-    return ObjectInfo(
-        path=row["path"],
-        size=row["size"],
-        checksum=row["checksum"],
-        mtime=row["mtime"] * _MICROSECOND,
-        address=row["address"],
-        metadata=dict(row["metadata"]),
-        content_type=row["content_type"],
-    )
+def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
+    """Yields the objects in a batch of OBJECT_SCHEMA."""
+    for row in _microsecond_mtimes(batch).to_pylist():
+        row["mtime"] *= _MICROSECOND
+        row["metadata"] = dict(row["metadata"])
+        yield ObjectInfo(**row)
 
 
 def stage_body(
-    workspace: Workspace, default_mtime: int, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace, staged_at: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Turns rows of objects into rows of RECORD_SCHEMA; raises InvalidRecordError for bad ones.
+    """Turns rows of STAGE_SCHEMA into rows of RECORD_SCHEMA; raises InvalidRecordError.
 
-    `mtime` (a timestamp), `metadata` and `content_type` may be missing or null.
+    `staged_at` is in unix nanoseconds.
     """
     for batch in batches:
         rows = _microsecond_mtimes(batch).to_pylist()
-        records = [
-            object_record(_checked(row, default_mtime), workspace.storage_namespace) for row in rows
-        ]
-        yield record_batch(records)
+        yield record_batch([_staged_record(row, workspace, staged_at) for row in rows])
+
+
+def _staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> Record:
+    path = row.get("path")
+    if path is None:
+        raise InvalidRecordError("a row to stage has no path")
+    if row.get("deleted"):
+        return tombstone(object_key(path))
+    for name in ("size", "address"):
+        if row.get(name) is None:
+            raise InvalidRecordError(f"the row of {path!r} has no {name}; give every row one")
+    mtime = row.get("mtime")
+    each = ObjectInfo(
+        path=path,
+        size=row["size"],
+        checksum=row.get("checksum") or object_checksum(workspace, row["address"]),
+        mtime=staged_at if mtime is None else mtime * _MICROSECOND,
+        address=row["address"],
+        metadata=dict(row.get("metadata") or {}),
+        content_type=row.get("content_type") or DEFAULT_CONTENT_TYPE,
+    )
+    return object_record(each, workspace.storage_namespace)
+
+
+def object_checksum(workspace: Workspace, address: str) -> str:
+    """Returns the checksum of the object at an address; raises MissingFileError."""
+    if "://" not in address:
+        return open_store(workspace.storage_namespace).checksum(address)
+    store, key = open_object(address)
+    return store.checksum(key)
 
 
 def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
@@ -144,19 +180,3 @@ def _microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
         column = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
         return batch.set_column(index, "mtime", column)
     raise InvalidRecordError(f"the column mtime is {column.type}; give timestamps")
-
-
-def _checked(row: dict[str, Any], default_mtime: int) -> ObjectInfo:
-    for name in REQUIRED_COLUMNS:
-        if row[name] is None:
-            raise InvalidRecordError(f"the row of {row['path']!r} has no {name}")
-    mtime = row.get("mtime")
-    return ObjectInfo(
-        path=row["path"],
-        size=row["size"],
-        checksum=row["checksum"],
-        mtime=default_mtime if mtime is None else mtime * _MICROSECOND,
-        address=row["address"],
-        metadata=dict(row.get("metadata") or {}),
-        content_type=row.get("content_type") or DEFAULT_CONTENT_TYPE,
-    )

@@ -41,6 +41,8 @@ DIFF_SCHEMA = pa.schema(
 )
 """`type` is a ChangeType; `size` in bytes, of the right side unless the object is not there."""
 
+DIFF_DDL = "type string, path string, size bigint, left_checksum string, right_checksum string"
+
 Streams = Sequence[Iterator[Record]]
 """The streams of a piece's sides, restricted to its interval."""
 
@@ -147,3 +149,10 @@ def diff_batch(rows: Sequence[DiffRow]) -> pa.RecordBatch:
         pa.array(values, field.type) for values, field in zip(columns, DIFF_SCHEMA, strict=True)
     ]
     return pa.record_batch(arrays, schema=DIFF_SCHEMA)
+
+
+def diff_rows(batch: pa.RecordBatch) -> Iterator[DiffRow]:
+    """Yields the rows in a batch of DIFF_SCHEMA."""
+    for row in batch.to_pylist():
+        row["type"] = ChangeType(row["type"])
+        yield DiffRow(**row)

@@ -1,0 +1,139 @@
+"""A branch: the only thing in a repository that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparklake.engine.rows import Rows
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
+from sparklake.udfs.objects import ObjectInfo
+from sparklake.udfs.reading import DiffRow
+from sparklake.verbs import commit as commits
+from sparklake.verbs import imports, read, stage, tables
+from sparklake.verbs.context import Context
+from sparklake.verbs.resolve import get_branch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from sparklake.verbs.tables import TableWrite
+
+
+class Branch:
+    """Is a branch of a repository. What is changed is staged until it is committed."""
+
+    def __init__(self, context: Context, name: str) -> None:
+        self._context = context
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Branch(lakefs://{self._context.info.name}/{self.name})"
+
+    @property
+    def head(self) -> Commit:
+        """Returns the latest commit; raises RefNotFoundError when the branch is gone."""
+        return self._context.graph.commit(get_branch(self._context, self.name).commit_id)
+
+    @property
+    def is_dirty(self) -> bool:
+        """Tells whether anything is staged."""
+        return bool(get_branch(self._context, self.name).layers)
+
+    def put(
+        self,
+        path: str,
+        body: bytes,
+        metadata: Mapping[str, str] | None = None,
+        content_type: str = DEFAULT_CONTENT_TYPE,
+    ) -> ObjectInfo:
+        """Writes an object into the storage namespace and stages it."""
+        return stage.put_bytes(self._context, self.name, path, body, metadata or {}, content_type)
+
+    def put_file(
+        self,
+        path: str,
+        file: str | Path,
+        metadata: Mapping[str, str] | None = None,
+        content_type: str = DEFAULT_CONTENT_TYPE,
+    ) -> ObjectInfo:
+        """Copies a local file of any size into the storage namespace and stages it."""
+        return stage.put_file(
+            self._context, self.name, path, Path(file), metadata or {}, content_type
+        )
+
+    def delete(self, path: str) -> None:
+        """Stages the removal of an object; one that is not there is no error."""
+        stage.delete_object(self._context, self.name, path)
+
+    def delete_prefix(self, prefix: str) -> int:
+        """Stages the removal of every object under a prefix; returns how many there are."""
+        return stage.delete_prefix(self._context, self.name, prefix)
+
+    def stage(self, objects: pa.Table | DataFrame) -> None:
+        """Stages many objects at once; all of them, or none when a row is bad.
+
+        Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace,
+        and, as you like, `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`.
+        A checksum that is not given is computed from the object. Raises InvalidRecordError.
+        """
+        stage.stage_rows(self._context, self.name, objects)
+
+    def write(
+        self,
+        rows: DataFrame,
+        path: str,
+        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        mode: str = "errorifexists",
+        partition_by: Sequence[str] = (),
+        **options: Any,
+    ) -> TableWrite:
+        """Writes a DataFrame with Spark's own writers and stages its files.
+
+        `mode` is append, overwrite or errorifexists; `options` go to Spark's writer.
+        """
+        return tables.write_table(
+            self._context, self.name, rows, path, format, mode, partition_by, options
+        )
+
+    def diff(self, prefix: str = "") -> Rows[DiffRow]:
+        """Returns what is staged and would change the branch."""
+        return read.diff_uncommitted(self._context, self.name, prefix)
+
+    def commit(
+        self,
+        message: str,
+        committer: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> Commit:
+        """Commits what is staged; writers may go on meanwhile.
+
+        Raises NoChangesError, ChangesTakenError, RaceLostError.
+        """
+        signature = commits.sign(self._context, message, committer, metadata)
+        return commits.commit(self._context, self.name, signature, allow_empty=allow_empty)
+
+    def import_objects(
+        self,
+        source: str,
+        prefix: str = "",
+        message: str | None = None,
+        committer: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Commit:
+        """Commits the objects under a directory or bucket prefix where they lie, copying nothing.
+
+        They replace what the branch holds under `prefix`. Raises DirtyBranchError, NoChangesError,
+        InvalidInputError, StoreUnreachableError, MissingFileError.
+        """
+        text = message or f"Import {source}"
+        signature = commits.sign(self._context, text, committer, metadata)
+        return imports.import_objects(self._context, self.name, prefix, source, signature)
+
+    def reset(self) -> None:
+        """Drops everything that is staged."""
+        self._context.refs.staging.reset(self.name)

@@ -1,0 +1,173 @@
+"""A lake: its repositories."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typing_extensions import Self
+
+from sparklake.config import Engine, Settings, load_settings
+from sparklake.engine.choice import Runners
+from sparklake.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NamespaceInUseError,
+    RepositoryNotFoundError,
+)
+from sparklake.graveler.commits import first_commit
+from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
+from sparklake.graveler.refs import validate_branch_name, validate_repository_name
+from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
+from sparklake.repository import Repository
+from sparklake.stores.objects import normalise_store_uri, open_store
+from sparklake.verbs.context import CommitGraph, Context, Trees, now
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MARKER_KEY = "_lakefs/dummy"
+"""Where lakeFS, too, marks a storage namespace as taken."""
+
+_MAX_RANGE_RECORDS = 1 << 20
+
+
+def connect(
+    home: str | Path | None = None,
+    dsn: str | None = None,
+    spark: SparkSession | None = None,
+    engine: Engine | str = Engine.AUTO,
+) -> Lake:
+    """Opens a lake.
+
+    With a `dsn`, refs are in that Postgres; without, in an embedded one in `home`, which is
+    SPARKLAKE_HOME or ~/.sparklake. No JVM is started before one is needed. Raises
+    RefStoreUnavailableError.
+    """
+    settings = load_settings(home, dsn, _engine(engine))
+    ref_store, release = _open_ref_store(settings)
+    return Lake(ref_store, Runners(settings.engine, spark), settings.committer, release)
+
+
+class Lake:
+    """Holds repositories. Close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        ref_store: RefStore,
+        runners: Runners,
+        committer: str,
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._ref_store = ref_store
+        self._runners = runners
+        self._committer = committer
+        self._release = release
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives back the connections, and the embedded Postgres where there is one."""
+        self._ref_store.close()
+        self._release()
+
+    def create_repository(
+        self,
+        name: str,
+        storage_namespace: str,
+        default_branch: str = "main",
+        range_records: int = DEFAULT_RANGE_RECORDS,
+    ) -> Repository:
+        """Creates a repository in an unused storage namespace, with one commit without parents.
+
+        `range_records` is about how many objects a range holds; it cannot be changed later. Raises
+        InvalidNameError, AlreadyExistsError, NamespaceInUseError, StoreError.
+        """
+        validate_repository_name(name)
+        validate_branch_name(default_branch)
+        if not 1 <= range_records <= _MAX_RANGE_RECORDS:
+            raise InvalidInputError(f"range_records is 1 to {_MAX_RANGE_RECORDS}")
+        store = open_store(normalise_store_uri(storage_namespace))
+        if self._ref_store.find_repository(name) is not None:
+            raise AlreadyExistsError(f"there is a repository {name!r} already: choose another name")
+        info = RepositoryInfo(
+            name=name,
+            uid=uuid.uuid4().hex,
+            storage_namespace=store.uri,
+            default_branch=default_branch,
+            range_records=range_records,
+            creation_date=now(),
+        )
+        _take_namespace(store, info)
+        try:
+            first = first_commit(info.creation_date)
+            self._ref_store.create_repository(info, first, self._committer)
+        except BaseException:
+            store.delete(MARKER_KEY)
+            raise
+        return self._open(info)
+
+    def repository(self, name: str) -> Repository:
+        """Opens a repository; raises RepositoryNotFoundError."""
+        info = self._ref_store.find_repository(validate_repository_name(name))
+        if info is None:
+            raise RepositoryNotFoundError(
+                f"there is no repository {name!r}; `sparklake repo list` shows what there is"
+            )
+        return self._open(info)
+
+    def repositories(self) -> list[Repository]:
+        """Returns all repositories in the byte order of their names."""
+        return [self._open(info) for info in self._ref_store.list_repositories()]
+
+    def delete_repository(self, name: str) -> None:
+        """Forgets a repository and its history; everything in its storage namespace stays."""
+        self._ref_store.delete_repository(validate_repository_name(name))
+
+    def _open(self, info: RepositoryInfo) -> Repository:
+        store, refs = open_store(info.storage_namespace), self._ref_store.refs(info.uid)
+        context = Context(
+            info, store, refs, self._runners, self._committer, CommitGraph(refs), Trees(store)
+        )
+        return Repository(context)
+
+
+def _take_namespace(store: ObjectStore, info: RepositoryInfo) -> None:
+    """Marks a namespace as taken, so that of two repositories only one can have it."""
+    mark = json.dumps({"repository": info.name, "uid": info.uid, "made_by": "sparklake"})
+    if not store.put_if_absent(MARKER_KEY, mark.encode()):
+        raise NamespaceInUseError(
+            f"{store.uri} is, or was, the storage namespace of a repository: choose an unused one. "
+            f"Only if nothing in it is needed any more, delete it with its {MARKER_KEY}"
+        )
+
+
+def _engine(engine: Engine | str) -> Engine:
+    try:
+        return Engine(engine)
+    except ValueError as error:
+        known = ", ".join(each.value for each in Engine)
+        raise InvalidInputError(f"{engine!r} is no engine: choose one of {known}") from error
+
+
+def _open_ref_store(settings: Settings) -> tuple[RefStore, Callable[[], None]]:
+    # Not at the top: psycopg and the embedded server are imported only when a lake is opened.
+    from sparklake.stores.postgres import connect_ref_store
+
+    if settings.dsn:
+        return connect_ref_store(settings.dsn), lambda: None
+    from sparklake.stores.postgres.embedded import embedded_dsn
+
+    server = embedded_dsn(settings.home)
+    try:
+        return connect_ref_store(server.dsn), server.release
+    except BaseException:
+        server.release()
+        raise

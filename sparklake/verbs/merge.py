@@ -1,0 +1,131 @@
+"""Merge: base, source, dest."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sparklake.engine.execution import Outcome, finish, run_plan
+from sparklake.errors import (
+    DirtyBranchError,
+    InvalidInputError,
+    MergeConflictError,
+    NoChangesError,
+)
+from sparklake.graveler.classification import Strategy
+from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit, new_commit
+from sparklake.graveler.merge_base import merge_bases
+from sparklake.graveler.planning import plan_merge
+from sparklake.graveler.ports import BranchMove, BranchState
+from sparklake.graveler.ranges import MetaRange
+from sparklake.udfs.reading import DiffRow, diff_row
+from sparklake.udfs.writing import merge_body
+from sparklake.verbs.commit import Signature
+from sparklake.verbs.context import Context, now
+from sparklake.verbs.publish import until_it_lands
+from sparklake.verbs.resolve import get_branch, resolve
+
+DEFAULT_STRATEGY = "default"
+
+
+def merge(
+    context: Context,
+    source: str,
+    dest: str,
+    strategy: Strategy | None,
+    signature: Signature,
+) -> Commit:
+    """Merges a ref into a branch as a commit with parents [dest, source].
+
+    Raises MergeConflictError, DirtyBranchError, NoChangesError or RaceLostError; then nothing has
+    moved.
+    """
+    if source == dest:
+        raise NoChangesError(f"{source!r} cannot be merged into itself: name two different refs")
+    theirs = resolve(context, source).commit
+
+    def attempt() -> Commit:
+        return _merge_once(context, theirs, get_branch(context, dest), strategy, signature)
+
+    return until_it_lands(attempt)
+
+
+def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
+    """Returns the best common ancestor; of several, the one of the highest generation."""
+    graph = context.graph
+    bases = merge_bases(left.id, right.id, graph.parents, graph.generation)
+    # Every history of a repository begins with its one first commit.
+    return graph.commit(bases[0])
+
+
+def check_clean(state: BranchState, verb: str) -> None:
+    """Raises DirtyBranchError for a branch with staged changes."""
+    if state.layers:
+        raise DirtyBranchError(
+            f"{state.name!r} has uncommitted changes: commit or drop them before you {verb}"
+        )
+
+
+def _merge_once(
+    context: Context,
+    source: Commit,
+    state: BranchState,
+    strategy: Strategy | None,
+    signature: Signature,
+) -> Commit:
+    check_clean(state, "merge into it")
+    dest = context.graph.commit(state.commit_id)
+    base = merge_base(context, source, dest)
+    if source.meta_range_id == base.meta_range_id:
+        raise NoChangesError(
+            f"nothing to merge: {state.name!r} has all that commit {source.id[:12]} changed"
+        )
+    tree = _merged_tree(context, base, source, dest, strategy)
+    label = strategy.value if strategy else DEFAULT_STRATEGY
+    made = new_commit(
+        parents=[dest, source],
+        committer=signature.committer,
+        message=signature.message,
+        creation_date=now(),
+        meta_range_id=tree.id,
+        metadata={**signature.metadata, STRATEGY_METADATA_KEY: label},
+    )
+    context.refs.branches.move(
+        BranchMove(state.name, dest.id, made.id, "merge", made.committer, made)
+    )
+    return made
+
+
+def _merged_tree(
+    context: Context, base: Commit, source: Commit, dest: Commit, strategy: Strategy | None
+) -> MetaRange:
+    if dest.meta_range_id == base.meta_range_id:
+        return context.tree(source)
+    plan = plan_merge(*(context.tree(each).ranges for each in (base, source, dest)))
+    runner = context.runners.choose(plan.records)
+    outcome = run_plan(runner, partial(merge_body, context.workspace, strategy), plan)
+    if outcome.conflict_count and strategy is None:
+        raise _conflict_error(outcome)
+    return finish(context.store, context.workspace, outcome.pieces)
+
+
+def _conflict_error(outcome: Outcome) -> MergeConflictError:
+    rows: list[DiffRow] = [diff_row(conflict) for conflict in outcome.conflicts]
+    some = ", ".join(repr(row.path) for row in rows[:3])
+    return MergeConflictError(
+        f"{outcome.conflict_count} objects were changed on both sides: {some}"
+        f"{', ...' if outcome.conflict_count > 3 else ''}; nothing was written. "
+        "Change one side, or choose a strategy: source-wins or dest-wins",
+        rows,
+        outcome.conflict_count,
+    )
+
+
+def parse_strategy(strategy: Strategy | str | None) -> Strategy | None:
+    """Returns a strategy by name; raises InvalidInputError."""
+    if strategy is None:
+        return None
+    try:
+        return Strategy(strategy)
+    except ValueError as error:
+        known = " or ".join(each.value for each in Strategy)
+        raise InvalidInputError(f"{strategy!r} is no merge strategy: choose {known}") from error

@@ -1,0 +1,93 @@
+"""From ref expressions to commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparklake.errors import AmbiguousRefError, InvalidRefError, RefNotFoundError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import BranchState
+from sparklake.graveler.refs import (
+    Ref,
+    Step,
+    StepKind,
+    is_commit_id,
+    is_commit_id_prefix,
+    parse_ref,
+)
+from sparklake.verbs.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """Is the commit of a ref; `branch` is there for a bare branch, whose staged changes count."""
+
+    commit: Commit
+    branch: BranchState | None = None
+
+
+def resolve(context: Context, text: str) -> Resolved:
+    """Returns what a ref means: full commit id, branch, tag, unique id prefix, in this order."""
+    ref = parse_ref(text)
+    found = _base(context, ref)
+    if ref.committed and found.branch is None:
+        raise InvalidRefError(f"{text!r}: '@' follows a branch, and {ref.base!r} is none")
+    commit = found.commit
+    for step in ref.steps:
+        commit = _follow(context, text, commit, step)
+    bare = not ref.steps and not ref.committed
+    return Resolved(commit, found.branch if bare else None)
+
+
+def get_branch(context: Context, name: str) -> BranchState:
+    """Returns a branch; raises RefNotFoundError."""
+    state = context.refs.branches.find(name)
+    if state is None:
+        raise RefNotFoundError(
+            f"{context.info.name} has no branch {name!r}; `sparklake branch list` shows what it has"
+        )
+    return state
+
+
+def _base(context: Context, ref: Ref) -> Resolved:
+    if is_commit_id(ref.base):
+        commit = context.refs.commits.find(CommitId(ref.base))
+        if commit is not None:
+            return Resolved(commit)
+    branch = context.refs.branches.find(ref.base)
+    if branch is not None:
+        return Resolved(context.graph.commit(branch.commit_id), branch)
+    tag = context.refs.tags.find(ref.base)
+    if tag is not None:
+        return Resolved(context.graph.commit(tag.commit_id))
+    return Resolved(_by_prefix(context, ref.base))
+
+
+def _by_prefix(context: Context, prefix: str) -> Commit:
+    found = context.refs.commits.find_by_prefix(prefix) if is_commit_id_prefix(prefix) else ()
+    if len(found) > 1:
+        raise AmbiguousRefError(f"{prefix!r} begins several commit ids; give more of its digits")
+    if not found:
+        raise RefNotFoundError(
+            f"{context.info.name} has no branch, tag or commit {prefix!r}; "
+            "`sparklake branch list` and `sparklake log` show what it has"
+        )
+    return found[0]
+
+
+def _follow(context: Context, text: str, commit: Commit, step: Step) -> Commit:
+    if step.kind is StepKind.PARENT:
+        if step.count == 0:
+            return commit
+        if step.count > len(commit.parents):
+            raise RefNotFoundError(
+                f"{text!r}: commit {commit.id[:12]} has {len(commit.parents)} parents, "
+                f"not {step.count}"
+            )
+        return context.graph.ancestor(commit.parents[step.count - 1])
+    for _ in range(step.count):
+        if not commit.parents:
+            raise RefNotFoundError(f"{text!r} goes back past the first commit")
+        commit = context.graph.ancestor(commit.parents[0])
+    return commit

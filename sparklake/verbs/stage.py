@@ -1,0 +1,169 @@
+"""Stage: single objects as rows, bulk as runs."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sparklake.engine.base import Rows, Runner
+from sparklake.errors import InvalidInputError, InvalidRecordError
+from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
+from sparklake.graveler.keys import object_key
+from sparklake.graveler.records import tombstone
+from sparklake.udfs.objects import STAGE_SCHEMA, ObjectInfo, object_record, stage_body
+from sparklake.udfs.tasks import scratch_folder
+from sparklake.verbs.context import Context
+from sparklake.verbs.read import list_objects
+from sparklake.verbs.resolve import get_branch
+from sparklake.verbs.staged import write_meta_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DATA_FOLDER = "data"
+_BATCH_ROWS = 8192
+_HASHED_AT_ONCE = 1024 * 1024
+
+
+def put_bytes(
+    context: Context,
+    branch: str,
+    path: str,
+    body: bytes,
+    metadata: Mapping[str, str],
+    content_type: str,
+) -> ObjectInfo:
+    """Writes an object to a fresh place and stages it."""
+    address = _prepare(context, branch, path)
+    checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
+    context.store.put_if_absent(address, body)
+    return _stage_object(
+        context, branch, path, address, len(body), checksum, metadata, content_type
+    )
+
+
+def put_file(
+    context: Context,
+    branch: str,
+    path: str,
+    file: Path,
+    metadata: Mapping[str, str],
+    content_type: str,
+) -> ObjectInfo:
+    """Copies a local file to a fresh place and stages it; the file may be of any size."""
+    if not file.is_file():
+        raise InvalidInputError(f"{file} is not a file: name one to put")
+    address = _prepare(context, branch, path)
+    with scratch_folder() as scratch:
+        # A copy, since a store may link what it is given, and the user's file may change.
+        copy = scratch / "object"
+        shutil.copyfile(file, copy)
+        checksum, size = _md5(copy), copy.stat().st_size
+        context.store.put_files_if_absent({address: copy})
+    return _stage_object(context, branch, path, address, size, checksum, metadata, content_type)
+
+
+def delete_object(context: Context, branch: str, path: str) -> None:
+    """Stages the removal of an object; one that is not there is no error."""
+    context.refs.staging.put(branch, [tombstone(object_key(path))])
+
+
+def delete_prefix(context: Context, branch: str, prefix: str) -> int:
+    """Stages the removal of all objects under a prefix; returns how many there are."""
+    count = 0
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        nonlocal count
+        paths = (each.path for each in list_objects(context, branch, prefix))
+        while chunk := list(islice(paths, _BATCH_ROWS)):
+            count += len(chunk)
+            yield deletions(chunk)
+
+    stage_batches(context, branch, context.runners.choose(0), rows())
+    return count
+
+
+def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> None:
+    """Stages rows of STAGE_SCHEMA as one run; all of them or, when one is bad, none."""
+    get_branch(context, branch)
+    names = rows.schema.names if isinstance(rows, pa.Table) else getattr(rows, "columns", None)
+    if names is None:
+        raise InvalidInputError(f"stage takes an Arrow table or a DataFrame, not {type(rows)}")
+    _check_columns(names)
+    if isinstance(rows, pa.Table):
+        runner: Runner = context.runners.choose(rows.num_rows)
+    else:
+        runner = context.runners.on_spark()
+    stage_batches(context, branch, runner, rows)
+
+
+def stage_batches(context: Context, branch: str, runner: Runner, batches: Rows) -> None:
+    """Stages batches of STAGE_SCHEMA as one run, or nothing when they are empty."""
+    encode = partial(stage_body, context.workspace, time.time_ns())
+    run = write_meta_run(context, runner, encode, batches)
+    if run.ranges:
+        context.refs.staging.add_run(branch, run.id)
+
+
+def deletions(paths: Sequence[str]) -> pa.RecordBatch:
+    """Returns rows of STAGE_SCHEMA that delete paths."""
+    rows = [{"path": path, "deleted": True} for path in paths]
+    return pa.RecordBatch.from_pylist(rows, schema=STAGE_SCHEMA)
+
+
+def _prepare(context: Context, branch: str, path: str) -> str:
+    """Returns a fresh address, once it is known that the object can be staged."""
+    object_key(path)
+    get_branch(context, branch)
+    return f"{DATA_FOLDER}/{uuid.uuid4().hex}"
+
+
+def _stage_object(
+    context: Context,
+    branch: str,
+    path: str,
+    address: str,
+    size: int,
+    checksum: str,
+    metadata: Mapping[str, str],
+    content_type: str,
+) -> ObjectInfo:
+    namespace = context.info.storage_namespace
+    staged = ObjectInfo(
+        path=path,
+        size=size,
+        checksum=checksum,
+        mtime=time.time_ns(),
+        address=f"{namespace}/{address}",
+        metadata=dict(metadata),
+        content_type=content_type or DEFAULT_CONTENT_TYPE,
+    )
+    context.refs.staging.put(branch, [object_record(staged, namespace)])
+    return staged
+
+
+def _check_columns(names: Iterable[str]) -> None:
+    given, known = set(names), set(STAGE_SCHEMA.names)
+    required = {"path"} if "deleted" in given else {"path", "size", "address"}
+    if not required <= given <= known:
+        raise InvalidRecordError(
+            f"the columns {sorted(given)} cannot be staged: {sorted(required)} are required and "
+            f"{sorted(known - required)} allowed"
+        )
+
+
+def _md5(path: Path) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while chunk := file.read(_HASHED_AT_ONCE):
+            digest.update(chunk)
+    return digest.hexdigest()

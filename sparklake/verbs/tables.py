@@ -1,0 +1,166 @@
+"""Tables: written by Spark's own writers to a fresh place, read at any ref."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sparklake.config import Engine
+from sparklake.engine.base import Runner
+from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
+from sparklake.graveler.keys import object_key
+from sparklake.graveler.ports import StoredObject
+from sparklake.udfs.objects import STAGE_SCHEMA
+from sparklake.verbs.context import Context
+from sparklake.verbs.read import list_objects
+from sparklake.verbs.resolve import get_branch
+from sparklake.verbs.stage import DATA_FOLDER, deletions, stage_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+HASHED_BY_TASKS_BYTES = 256 * 1024 * 1024
+"""From how many bytes on the checksums of a write are computed by Spark tasks."""
+
+_BATCH_ROWS = 8192
+
+
+class WriteMode(str, Enum):
+    """Is what a write does with the objects that a table has already."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    ERROR_IF_EXISTS = "errorifexists"
+
+
+@dataclass(frozen=True, slots=True)
+class TableWrite:
+    """Says what a write has staged. `size` is in bytes."""
+
+    path: str
+    files: int
+    size: int
+
+
+def write_table(
+    context: Context,
+    branch: str,
+    rows: DataFrame,
+    path: str,
+    table_format: str,
+    mode: str,
+    partition_by: Sequence[str],
+    options: Mapping[str, Any],
+) -> TableWrite:
+    """Writes a DataFrame below `data/` and stages its files as one run; a failure stages nothing.
+
+    Raises AlreadyExistsError for `errorifexists` where the table has objects.
+    """
+    folder, chosen = _folder(path), _mode(mode)
+    get_branch(context, branch)
+    if chosen is WriteMode.ERROR_IF_EXISTS and _has_objects(context, branch, folder):
+        raise AlreadyExistsError(
+            f"{path!r} has objects on {branch!r}: choose mode append or overwrite, or another path"
+        )
+    place = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
+    writer = rows.write.format(table_format).options(**options)
+    if partition_by:
+        writer = writer.partitionBy(*partition_by)
+    writer.save(_spark_uri(f"{context.info.storage_namespace}/{place}"))
+    files = [each for each in context.store.list(f"{place}/") if not _is_hidden_file(each.key)]
+    size = sum(each.size for each in files)
+    batches = _staged(context, branch, folder, place, files, chosen)
+    stage_batches(context, branch, _runner(context, size), batches)
+    return TableWrite(path, len(files), size)
+
+
+def read_table(
+    context: Context, ref: str, path: str, table_format: str, options: Mapping[str, Any]
+) -> DataFrame:
+    """Returns the table under a path as it is at a ref, partition columns included.
+
+    Raises ObjectNotFoundError where the ref has no data file under the path.
+    """
+    # Not at the top: writing and the CLI must not pay for importing Spark.
+    from sparklake.frames.tables import TableFile, read_files
+
+    folder = _folder(path)
+    objects = list_objects(context, ref, folder)
+    files = [
+        TableFile(_spark_uri(each.address), each.path.removeprefix(folder)) for each in objects
+    ]
+    data = [each for each in files if not each.is_hidden]
+    if not data:
+        raise ObjectNotFoundError(f"{ref!r} has no data file under {path!r}")
+    return read_files(context.runners.session(), data, table_format, options)
+
+
+def _folder(path: str) -> str:
+    stripped = path.strip("/")
+    if not stripped:
+        raise InvalidInputError("a table needs a path of its own below the root of the ref")
+    object_key(f"{stripped}/")
+    return f"{stripped}/"
+
+
+def _mode(mode: str) -> WriteMode:
+    try:
+        return WriteMode({"error": "errorifexists"}.get(mode, mode))
+    except ValueError as error:
+        known = ", ".join(each.value for each in WriteMode)
+        raise InvalidInputError(f"{mode!r} is no write mode: choose one of {known}") from error
+
+
+def _has_objects(context: Context, branch: str, folder: str) -> bool:
+    return next(iter(list_objects(context, branch, folder)), None) is not None
+
+
+def _staged(
+    context: Context,
+    branch: str,
+    folder: str,
+    place: str,
+    files: Sequence[StoredObject],
+    mode: WriteMode,
+) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of the new files and, for an overwrite, the removal of the old ones."""
+    paths = {each.key: folder + each.key.removeprefix(f"{place}/") for each in files}
+    rows = [
+        {
+            "path": paths[each.key],
+            "size": each.size,
+            "checksum": each.checksum or None,
+            "mtime": each.mtime // 1000,
+            "address": each.key,
+        }
+        for each in files
+    ]
+    yield pa.RecordBatch.from_pylist(rows, schema=STAGE_SCHEMA)
+    if mode is WriteMode.OVERWRITE:
+        new = set(paths.values())
+        old = (each.path for each in list_objects(context, branch, folder) if each.path not in new)
+        while chunk := list(islice(old, _BATCH_ROWS)):
+            yield deletions(chunk)
+
+
+def _runner(context: Context, size: int) -> Runner:
+    if context.runners.engine is not Engine.LOCAL and size >= HASHED_BY_TASKS_BYTES:
+        return context.runners.on_spark()
+    return context.runners.choose(0)
+
+
+def _is_hidden_file(key: str) -> bool:
+    # Hadoop's local file system leaves a `.part-0.crc` beside each file.
+    return key.rsplit("/", 1)[-1].startswith(".")
+
+
+def _spark_uri(uri: str) -> str:
+    """Returns the URI by which Spark knows a place: Hadoop's S3 client is called s3a."""
+    return re.sub(r"^s3://", "s3a://", uri)
