@@ -1,0 +1,405 @@
+"""Plans as values: what is copied, what is opened."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklake.graveler.ids import RangeId
+from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval, successor
+from sparklake.graveler.packing import Task, TaskPiece, coalesced, pack
+from sparklake.graveler.planning import (
+    Copied,
+    Opened,
+    Plan,
+    Side,
+    plan_apply,
+    plan_diff,
+    plan_listing,
+    plan_merge,
+    plan_replace,
+    plan_three_way_diff,
+    segments,
+)
+from sparklake.graveler.ranges import RangeInfo, overlapping
+from sparklake.graveler.records import Record
+from tests.support.oracle import Contents, cut, file_id
+from tests.support.trees import records_of
+
+Ranges = tuple[RangeInfo, ...]
+
+
+def span(name: str, keys: str, count: int = 10) -> RangeInfo:
+    """Returns a range by its id, and its first and last key as two letters."""
+    return RangeInfo(RangeId(name), keys[0].encode(), keys[-1].encode(), count, count * 100)
+
+
+def described(pairs: Contents, range_records: int = 3) -> Ranges:
+    """Returns the ranges of contents, without writing any."""
+    return tuple(
+        RangeInfo(RangeId(file_id(each)), each[0][0], each[-1][0], len(each), 10 * len(each))
+        for each in cut(pairs, range_records)
+    )
+
+
+keys = st.integers(0, 60).map(lambda number: b"k%02d" % number)
+contents = st.dictionaries(keys, st.sampled_from([b"A", b"B"]))
+trees = contents.map(described)
+bounds = st.none() | keys
+intervals = st.builds(lambda start, stop: Interval(start or b"", stop), bounds, bounds)
+
+
+# --- segments -------------------------------------------------------------------------------------
+
+
+@given(st.lists(trees, min_size=1, max_size=4))
+def test_segments_tile_the_key_space(sides: list[Ranges]) -> None:
+    tiles = list(segments(*sides))
+    if not any(sides):
+        assert tiles == []
+        return
+    assert tiles[0].interval.start == b""
+    assert tiles[-1].interval.stop is None
+    assert all(one.interval.stop == other.interval.start for one, other in pairwise(tiles))
+    for number, ranges in enumerate(sides):
+        assert ranges == tuple(each for tile in tiles for each in tile.sides[number])
+    for tile in tiles:
+        for each in (each for side in tile.sides for each in side):
+            assert each.min_key in tile.interval
+            assert each.max_key in tile.interval
+
+
+@given(st.lists(trees, min_size=1, max_size=4))
+def test_segments_are_cut_wherever_no_range_straddles(sides: list[Ranges]) -> None:
+    ranges = [each for side in sides for each in side]
+    ends = {
+        successor(each.max_key)
+        for each in ranges
+        if not any(other.min_key <= each.max_key < other.max_key for other in ranges)
+    }
+    stops = [tile.interval.stop for tile in segments(*sides)]
+    assert len(stops) == len(ends)
+    assert {*stops[:-1]} == ends - {max(ends, default=b"")}
+
+
+def test_a_gap_belongs_to_the_segment_behind_it() -> None:
+    """What is put between two ranges goes on where the first one ended."""
+    one, other = span("1", "ac"), span("2", "fh")
+    intervals = [each.interval for each in segments((one, other))]
+    assert intervals == [Interval(b"", b"c\0"), Interval(b"c\0", None)]
+
+
+@given(trees, intervals)
+def test_overlapping_ranges_are_those_that_may_hold_keys(ranges: Ranges, within: Interval) -> None:
+    stop = within.stop
+    assert overlapping(ranges, within) == tuple(
+        each
+        for each in ranges
+        if each.max_key >= within.start and (stop is None or each.min_key < stop)
+    )
+
+
+# --- merge ----------------------------------------------------------------------------------------
+
+A, B, C = span("a", "ac"), span("b", "df"), span("c", "gi")
+A2, A3, B2 = span("a2", "ac"), span("a3", "ab"), span("b2", "df")
+WIDE = span("w", "af")
+
+
+def opened(start: bytes, stop: bytes | None, *sides: Ranges) -> Opened:
+    return Opened(Interval(start, stop), tuple(map(Side, sides)))
+
+
+@pytest.mark.parametrize(
+    ("base", "source", "dest", "pieces"),
+    [
+        ((), (), (), ()),
+        ((A,), (A,), (A,), (Copied((A,)),)),
+        ((A,), (A,), (A2,), (Copied((A2,)),)),
+        ((A,), (A2,), (A,), (Copied((A2,)),)),
+        ((A,), (A2,), (A2,), (Copied((A2,)),)),
+        ((A,), (), (A,), (Copied(()),)),
+        ((A,), (A,), (), (Copied(()),)),
+        ((A,), (), (), (Copied(()),)),
+        ((), (A,), (), (Copied((A,)),)),
+        ((), (), (A,), (Copied((A,)),)),
+        ((), (A,), (A,), (Copied((A,)),)),
+        ((A,), (A2,), (A3,), (opened(b"", None, (A,), (A2,), (A3,)),)),
+        ((A,), (), (A2,), (opened(b"", None, (A,), (), (A2,)),)),
+        ((A,), (A2,), (), (opened(b"", None, (A,), (A2,), ()),)),
+        ((), (A,), (A2,), (opened(b"", None, (), (A,), (A2,)),)),
+        ((A, B), (A2, B), (A, B2), (Copied((A2,)), Copied((B2,)))),
+        ((A, B), (WIDE,), (A, B), (Copied((WIDE,)),)),
+        ((A, B), (WIDE,), (A, B2), (opened(b"", None, (A, B), (WIDE,), (A, B2)),)),
+        (
+            (A, B, C),
+            (A2, B, C),
+            (A3, B2, C),
+            (
+                opened(b"", b"c\0", (A,), (A2,), (A3,)),
+                Copied((B2,)),
+                Copied((C,)),
+            ),
+        ),
+        (
+            (WIDE, C),
+            (WIDE,),
+            (A, B, C),
+            (Copied((A, B)), Copied(())),
+        ),
+    ],
+)
+def test_a_merge_copies_what_ids_settle(
+    base: Ranges, source: Ranges, dest: Ranges, pieces: tuple[Copied | Opened, ...]
+) -> None:
+    assert plan_merge(base, source, dest).pieces == pieces
+
+
+@given(trees, trees)
+def test_a_merge_with_base_opens_nothing(base: Ranges, other: Ranges) -> None:
+    assert plan_merge(base, base, other).opened == ()
+    assert plan_merge(base, base, other).copied == other
+    assert plan_merge(base, other, base).opened == ()
+    assert plan_merge(base, other, base).copied == other
+    assert plan_merge(base, other, other).opened == ()
+    assert plan_merge(base, other, other).copied == other
+
+
+@given(trees, trees, trees)
+def test_a_merge_and_a_three_way_diff_open_what_is_unsettled(
+    base: Ranges, source: Ranges, dest: Ranges
+) -> None:
+    merge, shown = plan_merge(base, source, dest), plan_three_way_diff(base, source, dest)
+    assert {*merge.stretches} <= {*shown.stretches}
+    assert shown.copied == ()
+    for piece in shown.stretches:
+        theirs, ours = piece.sides[1:]
+        assert theirs != ours
+        assert theirs != piece.sides[0]
+
+
+@given(trees, trees, trees)
+def test_closed_ranges_are_followed_by_another(base: Ranges, source: Ranges, dest: Ranges) -> None:
+    plan = plan_merge(base, source, dest)
+    assert plan.closed == {each.id for side in (base, source, dest) for each in side[:-1]}
+
+
+# --- diff -----------------------------------------------------------------------------------------
+
+
+@given(trees, intervals)
+def test_a_diff_of_equal_trees_opens_nothing(tree: Ranges, within: Interval) -> None:
+    assert plan_diff(tree, tree, within) == Plan(())
+    assert plan_three_way_diff(tree, tree, tree) == Plan(())
+
+
+@given(trees, trees, intervals)
+def test_a_diff_opens_segments_that_differ(left: Ranges, right: Ranges, within: Interval) -> None:
+    plan = plan_diff(left, right, within)
+    both = {*left} & {*right}
+    for piece in plan.stretches:
+        assert piece.sides[0] != piece.sides[1]
+        assert piece.interval.start >= within.start
+        assert not piece.interval.is_empty
+        if within.stop is not None:
+            assert piece.interval.stop is not None
+            assert piece.interval.stop <= within.stop
+    apart = {*overlapping(left, within)} ^ {*overlapping(right, within)}
+    assert apart - both <= {*plan.opened} | {
+        each for each in apart if each.max_key not in within and each.min_key not in within
+    }
+
+
+def test_a_diff_opens_only_what_differs() -> None:
+    plan = plan_diff((A, B, C), (A, B2, C))
+    assert plan.pieces == (opened(b"c\0", b"f\0", (B,), (B2,)),)
+    assert plan.records == 20
+    assert plan.bytes == 2000
+
+
+# --- staged layers --------------------------------------------------------------------------------
+
+
+def rows(*names: str) -> Side:
+    return Side(rows=tuple(records_of({name.encode(): b"x" for name in names})))
+
+
+def spots(*names: str) -> list[Interval]:
+    return [Interval(name.encode(), successor(name.encode())) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("staged", "touched_ranges", "untouched"),
+    [
+        ("b", (A,), (B, C)),
+        ("a", (A,), (B, C)),
+        ("c", (A,), (B, C)),
+        ("0", (A,), (B, C)),
+        ("cc", (B,), (A, C)),
+        ("e", (B,), (A, C)),
+        ("i", (C,), (A, B)),
+        ("z", (C,), (A, B)),
+    ],
+)
+def test_a_change_opens_the_range_it_falls_into(
+    staged: str, touched_ranges: Ranges, untouched: Ranges
+) -> None:
+    plan = plan_apply((A, B, C), [rows(staged)], spots(staged))
+    assert plan.opened == touched_ranges
+    assert plan.copied == untouched
+    assert plan.stretches[0].sides[1] == rows(staged)
+
+
+def test_changes_travel_with_their_ranges() -> None:
+    names = ("b", "e", "ee", "z")
+    plan = plan_apply((A, B, C), [rows(*names)], spots(*names))
+    assert [piece.sides for piece in plan.stretches] == [
+        (Side((A,)), rows("b")),
+        (Side((B,)), rows("e", "ee")),
+        (Side((C,)), rows("z")),
+    ]
+
+
+def test_a_run_is_opened_in_each_segment_that_it_reaches() -> None:
+    run = span("r", "bh")
+    plan = plan_apply((A, B, C), [Side((run,))], [Interval(b"b", b"h\0")])
+    assert [piece.sides[1] for piece in plan.stretches] == [Side((run,))] * 3
+    assert plan.opened == (A, run, B, C)
+
+
+def test_layers_over_nothing_are_one_stretch() -> None:
+    assert plan_apply((), [rows("a", "b")], spots("a", "b")).pieces == (
+        Opened(EVERYTHING, (Side(), rows("a", "b"))),
+    )
+
+
+def test_no_change_opens_nothing() -> None:
+    assert plan_apply((A, B, C), [Side()], []) == plan_merge((A, B, C), (A, B, C), (A, B, C))
+    assert plan_apply((), [], []).opened == ()
+
+
+@given(trees, st.sets(keys, max_size=6), st.sets(keys, max_size=6))
+def test_every_staged_record_meets_its_range(
+    base: Ranges, upper: set[bytes], lower: set[bytes]
+) -> None:
+    layers = [Side(rows=tuple(records_of(dict.fromkeys(each, b"x")))) for each in (upper, lower)]
+    touched = [Interval(key, successor(key)) for key in sorted(upper | lower)]
+    plan = plan_apply(base, layers, touched)
+    for number, layer in enumerate(layers, 1):
+        travelling = [row for piece in plan.stretches for row in piece.sides[number].rows]
+        assert travelling == [*layer.rows]
+    order = [
+        each
+        for piece in plan.pieces
+        for each in (piece.ranges if isinstance(piece, Copied) else piece.sides[0].ranges)
+    ]
+    assert order == [*base]
+    for piece in plan.stretches:
+        held: list[Record] = [row for side in piece.sides[1:] for row in side.rows]
+        assert held or not base
+        assert all(key in piece.interval for key, _ in held)
+
+
+@given(trees, st.sets(keys, max_size=6), intervals)
+def test_a_listing_opens_its_interval(base: Ranges, staged: set[bytes], within: Interval) -> None:
+    layer = Side(rows=tuple(records_of(dict.fromkeys(staged, b"x"))))
+    plan = plan_listing(base, [layer], within)
+    assert plan.copied == ()
+    pieces = [piece.interval for piece in plan.stretches]
+    assert all(one.stop == other.start for one, other in pairwise(pieces))
+    if not within.is_empty:
+        assert pieces[0].start == within.start
+        assert pieces[-1].stop == within.stop
+        assert {*plan.opened} >= {each for each in base if each.min_key in within}
+
+
+# --- replacement ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("within", "pieces"),
+    [
+        (EVERYTHING, (Copied((B2,)),)),
+        (Interval(b"d", b"g"), (Copied((A,)), Copied((B2,)), Copied((C,)))),
+        (Interval(b"c\0", b"f\0"), (Copied((A,)), Copied((B2,)), Copied((C,)))),
+        (Interval(b"", b"d"), (Copied((B2,)), Copied((B,)), Copied((C,)))),
+        (Interval(b"g", None), (Copied((A,)), Copied((B,)), Copied((B2,)))),
+        (
+            Interval(b"e", b"h"),
+            (
+                Copied((A,)),
+                opened(b"", b"e", (B,)),
+                Copied((B2,)),
+                opened(b"h", None, (C,)),
+            ),
+        ),
+        (
+            prefix_interval(b"e"),
+            (
+                Copied((A,)),
+                opened(b"", b"e", (B,)),
+                Copied((B2,)),
+                opened(b"f", None, (B,)),
+                Copied((C,)),
+            ),
+        ),
+    ],
+)
+def test_a_replacement_opens_what_straddles_its_bounds(
+    within: Interval, pieces: tuple[Copied | Opened, ...]
+) -> None:
+    plan = plan_replace((A, B, C), (B2,), within)
+    assert plan.pieces == pieces
+    assert plan.closed == {A.id, B.id}
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+
+@given(trees, trees, trees, st.sampled_from([1, 5, 20, 1000]))
+def test_tasks_hold_every_opened_piece_in_order(
+    base: Ranges, source: Ranges, dest: Ranges, task_records: int
+) -> None:
+    plan = plan_merge(base, source, dest)
+    tasks = pack(plan, task_records)
+    assert [(each.position, each.piece) for task in tasks for each in task.pieces] == [
+        (at, piece) for at, piece in enumerate(plan.pieces) if isinstance(piece, Opened)
+    ]
+    sizes = [[each.piece.records for each in task.pieces] for task in tasks]
+    assert all(sum(size) <= task_records or len(size) == 1 for size in sizes)
+    # No two neighbours would fit into one.
+    assert all(sum(one) + other[0] > task_records for one, other in pairwise(sizes))
+
+
+@given(trees, trees, trees, st.sampled_from([1, 5, 20, 1000]))
+def test_coalesced_pieces_are_the_same_work(
+    base: Ranges, source: Ranges, dest: Ranges, task_records: int
+) -> None:
+    plan = plan_merge(base, source, dest)
+    joined = coalesced(plan, task_records)
+    assert joined.opened == tuple(
+        dict.fromkeys(
+            each for piece in joined.stretches for side in piece.sides for each in side.ranges
+        )
+    )
+    assert {*joined.opened} == {*plan.opened}
+    assert joined.copied == plan.copied
+    assert joined.closed == plan.closed
+    assert joined.records == plan.records
+    for side in range(3):
+        assert [each for piece in joined.stretches for each in piece.sides[side].ranges] == [
+            each for piece in plan.stretches for each in piece.sides[side].ranges
+        ]
+    for piece in joined.stretches:
+        assert piece.records <= task_records or piece in plan.stretches
+
+
+def test_a_run_across_joined_pieces_is_read_once() -> None:
+    run = span("r", "bh")
+    plan = plan_apply((A, B, C), [Side((run,))], [Interval(b"b", b"h\0")])
+    joined = coalesced(plan, 1000)
+    assert joined.pieces == (Opened(EVERYTHING, (Side((A, B, C)), Side((run,)))),)
+    assert pack(joined, 1) == [Task((TaskPiece(0, joined.stretches[0]),))]

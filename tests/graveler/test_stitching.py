@@ -1,0 +1,102 @@
+"""Stitching: pieces that stop anywhere become the ranges of one cut, reading little."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.records import Record
+from sparklake.graveler.splitting import split
+from sparklake.graveler.stitching import stitch
+from sparklake.graveler.tables import WrittenRange, describe_range
+from tests.support.oracle import range_ids
+from tests.support.trees import records_of
+
+
+class Store:
+    """Keeps ranges in a dict, and notes what is read and written."""
+
+    def __init__(self) -> None:
+        self.ranges: dict[str, Sequence[Record]] = {}
+        self.read_ids: list[str] = []
+        self.written_ids: list[str] = []
+
+    def piece(self, records: Sequence[Record], *, closed: bool) -> WrittenRange:
+        info = describe_range(records)
+        self.ranges[info.id] = records
+        return WrittenRange(info, closed)
+
+    def read(self, each: RangeInfo) -> Sequence[Record]:
+        self.read_ids.append(each.id)
+        return self.ranges[each.id]
+
+    def write(self, records: Sequence[Record]) -> RangeInfo:
+        info = self.piece(records, closed=True).info
+        self.written_ids.append(info.id)
+        return info
+
+
+def numbered(count: int) -> dict[bytes, bytes]:
+    return {b"k%03d" % number: b"A" for number in range(count)}
+
+
+@given(
+    st.dictionaries(
+        st.integers(0, 80).map(lambda at: b"k%02d" % at), st.sampled_from([b"A", b"B"])
+    ),
+    st.sets(st.integers(0, 80)),
+    st.sampled_from([1, 2, 3, 8]),
+)
+def test_pieces_cut_anywhere_are_stitched(
+    pairs: dict[bytes, bytes], cuts: set[int], range_records: int
+) -> None:
+    store, records = Store(), records_of(pairs)
+    bounds = [0, *sorted(at for at in cuts if at < len(records)), len(records)]
+    pieces = [
+        store.piece(stretch.records, closed=stretch.closed)
+        for start, stop in pairwise(bounds)
+        for stretch in split(records[start:stop], range_records)
+    ]
+    stitched = stitch(pieces, range_records, store.read, store.write)
+    assert [each.id for each in stitched] == range_ids(pairs, range_records)
+    assert len(store.read_ids) == len({*store.read_ids})
+
+
+def test_closed_pieces_are_not_read() -> None:
+    store, records = Store(), records_of(numbered(60))
+    pieces = [store.piece(each.records, closed=each.closed) for each in split(records, 4)]
+    assert stitch(pieces, 4, store.read, store.write) == [piece.info for piece in pieces]
+    assert store.read_ids == store.written_ids == []
+
+
+def test_an_open_piece_at_the_end_stays() -> None:
+    store = Store()
+    pieces = [store.piece(records_of(numbered(1)), closed=False)]
+    assert stitch(pieces, 1000, store.read, store.write) == [pieces[0].info]
+    assert store.read_ids == []
+
+
+def test_an_open_piece_costs_its_neighbour_alone() -> None:
+    store, stretches = Store(), list(split(records_of(numbered(200)), 4))
+    at = next(
+        at
+        for at in range(3, 30)
+        if len(stretches[at].records) + len(stretches[at + 1].records) < 16
+    )
+    pieces = [store.piece(each.records, closed=True) for each in stretches]
+    pieces[at] = store.piece(
+        stretches[at].records[:-1] or [(b"k", bytes(31) + b"\1")], closed=False
+    )
+    ranges = stitch(pieces, 4, store.read, store.write)
+    assert store.read_ids == [pieces[at].info.id, pieces[at + 1].info.id]
+    assert ranges[:at] == [piece.info for piece in pieces[:at]]
+    assert ranges[-3:] == [piece.info for piece in pieces[-3:]]
+
+
+def test_nothing_is_no_range() -> None:
+    store = Store()
+    assert stitch([], 4, store.read, store.write) == []
