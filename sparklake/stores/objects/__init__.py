@@ -1,0 +1,7 @@
+"""Object stores: a local directory, or a bucket of any S3 endpoint."""
+
+from __future__ import annotations
+
+from sparklake.stores.objects.locations import normalise_store_uri, open_object, open_store
+
+__all__ = ["normalise_store_uri", "open_object", "open_store"]

@@ -1,0 +1,135 @@
+"""Local files, written so that they are seen whole or not at all, and survive a power cut."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from sparklake.errors import StoreError, StorePermissionError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+# Concurrent fsyncs share the file system's journal commits, which pays where a flush is slow.
+# Measured on a disk where it is not, 200 files of 1 MB: 128 ms one by one, 132 ms with 8 threads,
+# 114 ms with syncfs, which is Linux's alone, waits for other people's writes too, and before
+# Linux 5.8 hid errors.
+SYNC_THREADS = 8
+
+_CANNOT_LINK = {
+    errno.EXDEV,
+    errno.EPERM,
+    errno.EACCES,
+    errno.EMLINK,
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+    errno.ENOSYS,
+}
+_NO_LINKS_HERE = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+@contextmanager
+def store_errors(path: Path) -> Iterator[None]:
+    """Turns the system's errors into the store's; `path` is named where the system names none."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except PermissionError as error:
+        raise StorePermissionError(
+            f"The system refuses access to {_place(error, path)}: give this user the right to "
+            "read and write there."
+        ) from error
+    except OSError as error:
+        raise StoreError(
+            f"The file system failed at {_place(error, path)}: {error.strerror or error}. "
+            "Correct that, then run it again: what is written already is kept."
+        ) from error
+
+
+def _place(error: OSError, path: Path) -> str:
+    named = [str(each) for each in (error.filename, error.filename2) if each is not None]
+    return " -> ".join(named) or str(path)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Makes `target` a hard link of a file, or a copy where the system allows no link."""
+    try:
+        # Resolved, because a link to a symbolic link would not hold the data.
+        os.link(os.path.realpath(source), target)
+    except OSError as error:
+        if error.errno not in _CANNOT_LINK:
+            raise
+        with whole_file(target) as copy:
+            shutil.copyfile(source, copy)
+
+
+def link_new(source: Path, target: Path) -> bool:
+    """Links a file to a name that is free; returns False when a file has it. Atomic."""
+    try:
+        os.link(source, target)
+    except FileExistsError as error:
+        if target.is_file():
+            return False
+        raise StoreError(
+            f"{target} is in the way: it is no file. Move it, or use another key."
+        ) from error
+    except OSError as error:
+        if error.errno in _NO_LINKS_HERE:
+            raise StoreError(
+                f"The file system of {target} has no hard links, which sparklake needs to write "
+                "safely: use another file system or an S3 endpoint."
+            ) from error
+        raise
+    return True
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yields a temporary name beside `path`, to be renamed at the end if there is no error."""
+    temporary = path.with_name(f"{path.name[:40]}.{uuid4().hex}.part")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def make_directories(path: Path) -> list[Path]:
+    """Creates a directory and its parents; returns the directories that have a new entry."""
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True)
+    return [each.parent for each in missing]
+
+
+def sync(paths: Collection[Path]) -> None:
+    """Makes the data of files, and the entries of directories, durable in one batch."""
+    if len(paths) <= 1:
+        for path in paths:
+            _sync(path)
+        return
+    with ThreadPoolExecutor(min(SYNC_THREADS, len(paths))) as pool:
+        for _ in pool.map(_sync, paths):
+            pass
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems cannot sync a directory; its entries are the server's duty.
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,47 @@
+"""Which keys and prefixes an object store takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparklake.errors import InvalidKeyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def check_key(key: str) -> None:
+    """Raises InvalidKeyError for a key that is empty, not UTF-8, or would leave the root."""
+    if not key:
+        raise InvalidKeyError("An object key may not be empty: name the object.")
+    _check(key, key.split("/"))
+
+
+def check_prefix(prefix: str) -> None:
+    """Raises InvalidKeyError for a prefix that no key could have; its last part may be anything."""
+    _check(prefix, prefix.split("/")[:-1])
+
+
+def _check(text: str, parts: Sequence[str]) -> None:
+    if text.startswith("/"):
+        raise _invalid(text, "begins with '/'; keys are relative to the store's root")
+    # Stores read dot parts differently: a file system resolves them, S3 keeps them.
+    if ".." in parts or "." in parts:
+        raise _invalid(text, "has a '.' or '..' part; write it without")
+    if "\0" in text:
+        raise _invalid(text, "has a NUL character; remove it")
+    if not is_utf8(text):
+        raise _invalid(text, "is not UTF-8; rename the object")
+
+
+def is_utf8(text: str) -> bool:
+    """Says whether a text can be encoded; names read from a file system may not be."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _invalid(text: str, reason: str) -> InvalidKeyError:
+    return InvalidKeyError(f"The object key {text!r} {reason}.")

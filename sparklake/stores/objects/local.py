@@ -1,0 +1,211 @@
+"""An object store in a local directory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from sparklake.errors import (
+    InvalidKeyError,
+    MissingFileError,
+    StoreError,
+    StoreUnreachableError,
+)
+from sparklake.stores.objects.files import (
+    link_new,
+    link_or_copy,
+    make_directories,
+    store_errors,
+    sync,
+)
+from sparklake.stores.objects.keys import check_key, check_prefix
+from sparklake.stores.objects.listing import ABSENT, TEMPORARY, resolve, stored, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from sparklake.graveler.ports import StoredObject
+
+# What a killed process left behind is removed by a later write.
+_ABANDONED_SECONDS = 24 * 3600
+_HASHED_AT_ONCE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStore:
+    """Keeps objects as files under an absolute root directory, which the first write creates.
+
+    Reading follows symbolic links. Writing and deleting refuse those that lead out of the root.
+    """
+
+    root: Path
+
+    @property
+    def uri(self) -> str:
+        """Returns the root, without a trailing '/'."""
+        return "file://" + str(self.root).rstrip("/")
+
+    def get(self, key: str) -> bytes:
+        """Returns the bytes of an object."""
+        path = self._path(key)
+        with self._reading(path):
+            return path.read_bytes()
+
+    def get_to_file(self, key: str, path: Path) -> None:
+        """Makes a local file of an object, by a hard link where that is possible."""
+        source = self._path(key)
+        with self._reading(source):
+            if not path.parent.is_dir():
+                raise StoreError(f"There is no directory {path.parent} to read into: create it.")
+            link_or_copy(source, path)
+
+    def put_if_absent(self, key: str, body: bytes) -> bool:
+        """Writes an object unless it exists; returns whether this call wrote it."""
+        return self._publish({key: partial(_write, body)}) == 1
+
+    def put_files_if_absent(self, files: Mapping[str, Path]) -> None:
+        """Writes each local file unless its key exists; all are durable on return.
+
+        A file of the same file system is linked, so it must not be changed in place afterwards.
+        """
+        self._publish({key: partial(link_or_copy, path) for key, path in files.items()})
+
+    def find(self, key: str) -> StoredObject | None:
+        """Returns what is known of an object, or None when there is none."""
+        path = self._path(key)
+        with store_errors(path):
+            try:
+                return stored(key, path.stat())
+            except ABSENT:
+                self._check_root()
+                return None
+
+    def checksum(self, key: str) -> str:
+        """Returns the MD5 of an object's bytes, which a listing of files does not know."""
+        path = self._path(key)
+        digest = hashlib.md5(usedforsecurity=False)
+        with self._reading(path), path.open("rb") as file:
+            while chunk := file.read(_HASHED_AT_ONCE):
+                digest.update(chunk)
+        return digest.hexdigest()
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        """Yields the objects whose key begins with a prefix; each file once.
+
+        A symbolic link to a directory of the store is passed over; one that leads out of it is
+        an error, rather than a part of the data that goes missing.
+        """
+        check_prefix(prefix)
+        with store_errors(self.root):
+            self._check_root()
+        folder, _, start = prefix.rpartition("/")
+        if folder and not _is_key(folder):
+            return iter(())
+        return walk(self.root, folder, start)
+
+    def delete(self, key: str) -> None:
+        """Deletes an object; one that is not there is no error."""
+        path = self._path(key)
+        with store_errors(path):
+            resolve(self.root, path.parent)
+            try:
+                path.unlink()
+            except ABSENT:
+                self._check_root()
+
+    def _publish(self, writers: Mapping[str, Callable[[Path], object]]) -> int:
+        """Writes the objects that are not there yet; returns how many. All are durable then."""
+        targets = [self._path(key) for key in writers]
+        if not targets:
+            return 0
+        with store_errors(self.root):
+            # Those that exist too: whoever linked them may not have come to its sync.
+            dirty = self._make_directories({each.parent for each in targets})
+            _remove_abandoned(self.root / TEMPORARY)
+            written = self._link_new(targets, writers.values())
+            sync(dirty)
+        return written
+
+    def _link_new(
+        self, targets: Sequence[Path], writers: Iterable[Callable[[Path], object]]
+    ) -> int:
+        """Writes files that nobody sees yet, then links those that are still new."""
+        # Not a directory for each call: to remove one takes ext4 longer than all the rest.
+        stem = f"{int(time.time())}-{uuid4().hex}"
+        staged: dict[Path, Path] = {}
+        try:
+            for number, (target, write) in enumerate(zip(targets, writers, strict=True)):
+                if not target.is_file():
+                    source = self.root / TEMPORARY / f"{stem}-{number}"
+                    staged[source] = target
+                    write(source)
+            # Before the links: others take what they find under the final name for durable.
+            sync(staged)
+            return sum(link_new(source, target) for source, target in staged.items())
+        finally:
+            for source in staged:
+                source.unlink(missing_ok=True)
+
+    def _make_directories(self, folders: Iterable[Path]) -> set[Path]:
+        """Creates folders inside the root; returns all whose entries must be made durable."""
+        needed = {*folders, self.root / TEMPORARY}
+        for each in needed:
+            resolve(self.root, each)
+        changed = {parent for each in needed for parent in make_directories(each)}
+        return changed | (needed - {self.root / TEMPORARY})
+
+    def _path(self, key: str) -> Path:
+        check_key(key)
+        if not _is_key(key):
+            raise InvalidKeyError(
+                f"The object key {key!r} has an empty part, or {TEMPORARY!r}, which is reserved: "
+                "use another key."
+            )
+        return self.root / key
+
+    def _check_root(self) -> None:
+        if not self.root.is_dir():
+            raise StoreUnreachableError(
+                f"There is no directory {self.root}: correct the path, mount the disk that holds "
+                "it, or create the repository first."
+            )
+
+    @contextmanager
+    def _reading(self, path: Path) -> Iterator[None]:
+        with store_errors(path):
+            try:
+                yield
+            except ABSENT as error:
+                self._check_root()
+                raise MissingFileError(
+                    f"There is no object {path}: restore it from a backup, or run fsck to see "
+                    "what else is missing."
+                ) from error
+
+
+def _is_key(text: str) -> bool:
+    """Says whether files can stand for this key: they have one name each, so no empty parts."""
+    parts = text.split("/")
+    return "" not in parts and TEMPORARY not in parts
+
+
+def _write(body: bytes, path: Path) -> None:
+    path.write_bytes(body)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Removes temporary files whose name says that they were begun long ago."""
+    oldest = time.time() - _ABANDONED_SECONDS
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            # Not by its times: a link has those of the file that it links to.
+            begun = entry.name.partition("-")[0]
+            if begun.isdigit() and int(begun) < oldest:
+                Path(entry.path).unlink(missing_ok=True)

@@ -1,0 +1,133 @@
+"""From a path or URI to an object store.
+
+One rule for odd names: **a URI is verbatim**. Nothing is percent-encoded or decoded, and '?' and
+'#' are ordinary characters, so what follows `file://` is the path as the file system spells it.
+Hadoop's `Path` and the AWS tools read URIs in this way too, so one text means the same place to
+sparklake, to Spark and to a shell.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparklake.errors import InvalidKeyError, InvalidUriError
+from sparklake.stores.objects.keys import check_key, is_utf8
+from sparklake.stores.objects.local import LocalStore
+
+if TYPE_CHECKING:
+    from sparklake.graveler.ports import ObjectStore
+
+SUPPORTED = "a path, file:///path, s3://bucket/prefix or s3a://bucket/prefix"
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_BUCKET = re.compile(r"[A-Za-z0-9._-]{3,255}")
+_S3 = ("s3", "s3a")
+
+
+def normalise_store_uri(uri_or_path: str) -> str:
+    """Returns the one spelling of a store's root: `file:///path` or `s3://bucket/prefix`.
+
+    Paths are made absolute, and `~/` is the home directory; symbolic links are not resolved.
+    """
+    if not _is_s3(uri_or_path):
+        path = _local_path(uri_or_path)
+        if path == "/":
+            raise _invalid(uri_or_path, "is the whole file system: name a directory in it")
+        return f"file://{path}"
+    bucket, prefix = _bucket_and_rest(uri_or_path)
+    prefix = prefix.rstrip("/")
+    if not prefix:
+        return f"s3://{bucket}"
+    _check_prefix(uri_or_path, prefix)
+    return f"s3://{bucket}/{prefix}"
+
+
+def open_store(uri: str) -> ObjectStore:
+    """Returns the store at a path or URI; nothing is read, and it need not exist yet."""
+    canonical = normalise_store_uri(uri)
+    if not _is_s3(canonical):
+        return LocalStore(Path(canonical.removeprefix("file://")))
+    return _s3_store(*_bucket_and_rest(canonical))
+
+
+def open_object(uri: str) -> tuple[ObjectStore, str]:
+    """Returns a store and the key in it of the object at any address, for reading.
+
+    The store's root is the bucket, or the root of the file system.
+    """
+    if not _is_s3(uri):
+        return LocalStore(Path("/")), _local_path(uri).removeprefix("/")
+    bucket, key = _bucket_and_rest(uri)
+    return _s3_store(bucket, ""), key
+
+
+def _s3_store(bucket: str, prefix: str) -> ObjectStore:
+    # Not at the top: boto3 is optional, and takes most of a second to import.
+    from sparklake.stores.objects.s3 import S3Store
+
+    return S3Store(bucket, prefix)
+
+
+def _is_s3(uri: str) -> bool:
+    scheme = _SCHEME.match(uri)
+    return scheme is not None and scheme[1].lower() in _S3
+
+
+def _local_path(uri: str) -> str:
+    _check_text(uri)
+    scheme = _SCHEME.match(uri)
+    if scheme is None:
+        at_home = uri == "~" or uri.startswith("~/")
+        return _absolute(os.path.expanduser(uri) if at_home else uri)  # noqa: PTH111
+    if scheme[1].lower() != "file":
+        # The text is left out: such URIs may carry credentials.
+        raise InvalidUriError(f"There is no object store for {scheme[1]}:// here: use {SUPPORTED}.")
+    path = uri[len("file:") :]
+    if path.startswith("//"):
+        host, _, rest = path[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise _invalid(uri, f"names the host {host!r}: write file:/// and the absolute path")
+        path = f"/{rest}"
+    return _absolute(path)
+
+
+def _absolute(path: str) -> str:
+    # POSIX lets two leading slashes mean something else, and abspath keeps them.
+    return "/" + os.path.abspath(path).lstrip("/")  # noqa: PTH100
+
+
+def _bucket_and_rest(uri: str) -> tuple[str, str]:
+    _check_text(uri)
+    _, separator, place = uri.partition("://")
+    bucket, _, rest = place.partition("/")
+    if "@" in bucket:
+        raise InvalidUriError(
+            "An S3 URI may not carry credentials: remove them, and give them by the environment, "
+            "a profile or a role."
+        )
+    if not separator or not _BUCKET.fullmatch(bucket):
+        raise _invalid(uri, "does not name a bucket: write s3://bucket/prefix")
+    return bucket, rest
+
+
+def _check_text(uri: str) -> None:
+    if not uri:
+        raise InvalidUriError(f"A store's URI may not be empty: use {SUPPORTED}.")
+    if "\0" in uri or not is_utf8(uri):
+        raise _invalid(uri, "has a NUL character or is not UTF-8: rename the directory")
+
+
+def _check_prefix(uri: str, prefix: str) -> None:
+    try:
+        check_key(prefix)
+    except InvalidKeyError as error:
+        raise _invalid(uri, "has a '.' or '..' part, or two slashes: write it without") from error
+    if "//" in prefix:
+        raise _invalid(uri, "has two slashes in a row, which Spark would read as one: remove one")
+
+
+def _invalid(uri: str, reason: str) -> InvalidUriError:
+    return InvalidUriError(f"{uri!r} {reason}.")

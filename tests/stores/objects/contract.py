@@ -1,0 +1,311 @@
+"""What every object store does. An implementation inherits the class and gives the fixture."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import md5
+from threading import Barrier
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sparklake.errors import InvalidKeyError, MissingFileError
+from sparklake.stores.objects import open_object, open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sparklake.graveler.ports import ObjectStore
+
+ODD_KEYS = [
+    "data/two words.txt",
+    "data/ümläut/東京/🦆",
+    "data/100%",
+    "data/%41%2F%2e%2e",
+    "data/a#b?c=d&e+f",
+    "data/..hidden",
+    "data/-",
+    "data/\\back\\slash",
+    "data/'quotes\"",
+    "_lakefs/" + "0" * 64,
+]
+ESCAPING_KEYS = [
+    "",
+    "/",
+    "/etc/passwd",
+    "..",
+    "../outside",
+    "data/../../outside",
+    "data/..",
+    "./data",
+    "data/./x",
+    "nul\0character",
+    "not-utf8-\udcff",
+]
+
+
+def keys(store: ObjectStore, prefix: str = "") -> list[str]:
+    return sorted(each.key for each in store.list(prefix))
+
+
+class ObjectStoreContract:
+    """Takes a fixture `store`: an empty store whose bucket or directory exists."""
+
+    def test_an_object_that_is_not_there(self, store: ObjectStore) -> None:
+        assert store.find("data/x") is None
+        assert keys(store) == []
+        with pytest.raises(MissingFileError, match="data/x"):
+            store.get("data/x")
+
+    def test_an_object_that_is_there(self, store: ObjectStore) -> None:
+        before = time.time_ns()
+        assert store.put_if_absent("data/x", b"body")
+        assert store.get("data/x") == b"body"
+        found = store.find("data/x")
+        assert found is not None
+        assert (found.key, found.size) == ("data/x", 4)
+        assert abs(found.mtime - before) < 60 * 10**9
+        assert '"' not in found.checksum
+
+    def test_listing_and_finding_say_the_same(self, store: ObjectStore) -> None:
+        store.put_if_absent("data/x", b"body")
+        (listed,) = store.list("data/")
+        found = store.find("data/x")
+        assert found is not None
+        assert (listed.key, listed.size, listed.checksum) == (
+            found.key,
+            found.size,
+            found.checksum,
+        )
+        assert listed.mtime // 10**9 == found.mtime // 10**9
+
+    def test_a_checksum_tells_the_content(self, store: ObjectStore) -> None:
+        for key, body in (("a", b"one"), ("b", b"one"), ("c", b"two")):
+            store.put_if_absent(key, body)
+        assert store.checksum("a") == store.checksum("b") != store.checksum("c")
+        assert store.checksum("a") == md5(b"one", usedforsecurity=False).hexdigest()
+        with pytest.raises(MissingFileError, match="gone"):
+            store.checksum("gone")
+
+    def test_the_first_put_stands(self, store: ObjectStore) -> None:
+        assert store.put_if_absent("x", b"first")
+        assert not store.put_if_absent("x", b"second")
+        assert store.get("x") == b"first"
+
+    def test_an_empty_object_is_an_object(self, store: ObjectStore) -> None:
+        assert store.put_if_absent("empty", b"")
+        assert store.get("empty") == b""
+        assert not store.put_if_absent("empty", b"full")
+        found = store.find("empty")
+        assert found is not None
+        assert found.size == 0
+
+    def test_one_of_racing_threads_wins(self, store: ObjectStore) -> None:
+        barrier = Barrier(16)
+
+        def write(number: int) -> bool:
+            barrier.wait()
+            return store.put_if_absent("_lakefs/raced", b"%04d" % number * 10_000)
+
+        with ThreadPoolExecutor(16) as pool:
+            won = list(pool.map(write, range(16)))
+        assert won.count(True) == 1
+        assert store.get("_lakefs/raced") == b"%04d" % won.index(True) * 10_000
+
+    def test_no_reader_sees_part_of_an_object(self, store: ObjectStore) -> None:
+        body = b"x" * 3_000_000
+
+        def read(number: int) -> set[int]:
+            seen = set()
+            while len(body) not in seen:
+                seen |= {each.size for each in store.list(f"{number}")}
+            return seen
+
+        with ThreadPoolExecutor(2) as pool:
+            readers = [pool.submit(read, number) for number in range(2)]
+            for number in range(2):
+                store.put_if_absent(f"{number}/torn", body)
+            assert [each.result(timeout=60) for each in readers] == [{len(body)}] * 2
+
+    def test_a_large_object(self, store: ObjectStore, tmp_path: Path) -> None:
+        body = bytes(range(256)) * (20 << 12)
+        assert len(body) == 20 << 20
+        assert store.put_if_absent("data/large", body)
+        assert store.get("data/large") == body
+        store.get_to_file("data/large", tmp_path / "large")
+        assert (tmp_path / "large").read_bytes() == body
+
+    # --- keys -------------------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("key", ODD_KEYS)
+    def test_odd_keys_are_kept_as_they_are(self, store: ObjectStore, key: str) -> None:
+        assert store.put_if_absent(key, b"body")
+        assert keys(store) == [key]
+        assert keys(store, key) == [key]
+        assert store.get(key) == b"body"
+        found = store.find(key)
+        assert found is not None
+        assert found.key == key
+        store.delete(key)
+        assert store.find(key) is None
+
+    @pytest.mark.parametrize("key", ESCAPING_KEYS)
+    def test_keys_that_leave_the_root_are_refused(
+        self, store: ObjectStore, tmp_path: Path, key: str
+    ) -> None:
+        source = tmp_path / "source"
+        source.write_bytes(b"body")
+        calls = [
+            lambda: store.get(key),
+            lambda: store.get_to_file(key, tmp_path / "copy"),
+            lambda: store.put_if_absent(key, b"body"),
+            lambda: store.put_files_if_absent({"fine": source, key: source}),
+            lambda: store.find(key),
+            lambda: store.checksum(key),
+            lambda: store.delete(key),
+        ]
+        for call in calls:
+            with pytest.raises(InvalidKeyError):
+                call()
+        assert keys(store) == []
+
+    @pytest.mark.parametrize("prefix", ["/", "../", "data/../", "\0", "\udcff"])
+    def test_prefixes_that_leave_the_root_are_refused(
+        self, store: ObjectStore, prefix: str
+    ) -> None:
+        with pytest.raises(InvalidKeyError):
+            list(store.list(prefix))
+
+    def test_the_uri_opens_the_same_store(self, store: ObjectStore) -> None:
+        store.put_if_absent("data/x", b"body")
+        assert not store.uri.endswith("/")
+        assert open_store(store.uri).get("data/x") == b"body"
+
+    @pytest.mark.parametrize("key", ODD_KEYS)
+    def test_an_object_is_opened_by_its_address(self, store: ObjectStore, key: str) -> None:
+        store.put_if_absent(key, b"body")
+        whole, whole_key = open_object(f"{store.uri}/{key}")
+        assert whole.get(whole_key) == b"body"
+        assert f"{whole.uri}/{whole_key}" == f"{store.uri}/{key}"
+
+    # --- listing ----------------------------------------------------------------------------------
+
+    def test_a_prefix_is_a_plain_string(self, store: ObjectStore) -> None:
+        for key in ("a.txt", "ab/c", "a/b/c", "a/bc", "b/a"):
+            store.put_if_absent(key, b"")
+        assert keys(store) == ["a.txt", "a/b/c", "a/bc", "ab/c", "b/a"]
+        assert keys(store, "a") == ["a.txt", "a/b/c", "a/bc", "ab/c"]
+        assert keys(store, "a/") == ["a/b/c", "a/bc"]
+        assert keys(store, "a/b") == ["a/b/c", "a/bc"]
+        assert keys(store, "a/b/") == ["a/b/c"]
+        assert keys(store, "a/b/c") == ["a/b/c"]
+        for nothing in ("c", "a/b/c/", "a/b/c/d", "a//", "aa", ".", ".."):
+            assert keys(store, nothing) == []
+
+    def test_a_long_listing(self, store: ObjectStore, tmp_path: Path) -> None:
+        source = tmp_path / "source"
+        source.write_bytes(b"body")
+        expected = [f"data/{number % 7}/{number:05}" for number in range(100)]
+        store.put_files_if_absent(dict.fromkeys(expected, source))
+        assert keys(store) == sorted(expected)
+
+    def test_a_listing_that_is_left_half_way(self, store: ObjectStore) -> None:
+        for number in range(3):
+            store.put_if_absent(f"data/{number}", b"")
+        assert next(iter(store.list("data/"))).size == 0
+
+    # --- deleting ---------------------------------------------------------------------------------
+
+    def test_deleting_twice_is_no_error(self, store: ObjectStore) -> None:
+        store.put_if_absent("data/x", b"body")
+        store.delete("data/x")
+        store.delete("data/x")
+        store.delete("never/there")
+        assert keys(store) == []
+        assert store.put_if_absent("data/x", b"again")
+
+    def test_deleting_part_of_a_path_deletes_nothing(self, store: ObjectStore) -> None:
+        store.put_if_absent("data/x", b"body")
+        store.delete("data")
+        store.delete("data/x/y")
+        assert keys(store) == ["data/x"]
+        assert store.find("data") is None
+        assert store.find("data/x/y") is None
+        for key in ("data", "data/x/y"):
+            with pytest.raises(MissingFileError):
+                store.get(key)
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def test_a_batch_leaves_what_is_there(self, store: ObjectStore, tmp_path: Path) -> None:
+        store.put_if_absent("_lakefs/1", b"old")
+        files = {f"_lakefs/{number}": tmp_path / f"{number}" for number in range(5)}
+        for key, path in files.items():
+            path.write_bytes(key.encode())
+        store.put_files_if_absent(files)
+        assert store.get("_lakefs/1") == b"old"
+        for number in (0, 2, 3, 4):
+            assert store.get(f"_lakefs/{number}") == f"_lakefs/{number}".encode()
+        store.put_files_if_absent(files)
+        assert len(keys(store)) == 5
+
+    def test_a_batch_of_nothing(self, store: ObjectStore) -> None:
+        store.put_files_if_absent({})
+        assert keys(store) == []
+
+    def test_racing_batches_agree(self, store: ObjectStore, tmp_path: Path) -> None:
+        batches = []
+        for writer in range(4):
+            source = tmp_path / f"{writer}"
+            source.write_bytes(b"%d" % writer * 10_000)
+            batches.append({f"_lakefs/{number}": source for number in range(10)})
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(store.put_files_if_absent, batches))
+        assert len(keys(store)) == 10
+        for key in keys(store):
+            body = store.get(key)
+            assert (len(set(body)), len(body)) == (1, 10_000)
+
+    def test_a_batch_with_a_file_that_is_not_there(
+        self, store: ObjectStore, tmp_path: Path
+    ) -> None:
+        with pytest.raises(OSError, match="gone") as caught:
+            store.put_files_if_absent({"x": tmp_path / "gone"})
+        assert not isinstance(caught.value, MissingFileError)
+        assert keys(store) == []
+
+    def test_the_source_may_go_after_a_put(self, store: ObjectStore, tmp_path: Path) -> None:
+        source = tmp_path / "source"
+        source.write_bytes(b"body")
+        link = tmp_path / "link"
+        link.symlink_to(source)
+        store.put_files_if_absent({"x": source, "y": link})
+        link.unlink()
+        source.unlink()
+        assert (store.get("x"), store.get("y")) == (b"body", b"body")
+
+    def test_get_to_file(self, store: ObjectStore, tmp_path: Path) -> None:
+        store.put_if_absent("data/x", b"body")
+        folder = tmp_path / "scratch"
+        folder.mkdir()
+        store.get_to_file("data/x", folder / "copy")
+        assert (folder / "copy").read_bytes() == b"body"
+        assert [each.name for each in folder.iterdir()] == ["copy"]
+        (folder / "copy").unlink()
+        assert store.get("data/x") == b"body"
+
+    def test_get_to_file_of_nothing_leaves_nothing(
+        self, store: ObjectStore, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "scratch"
+        folder.mkdir()
+        with pytest.raises(MissingFileError, match="data/x"):
+            store.get_to_file("data/x", folder / "copy")
+        assert list(folder.iterdir()) == []
+
+    def test_get_to_file_in_no_directory(self, store: ObjectStore, tmp_path: Path) -> None:
+        store.put_if_absent("data/x", b"body")
+        with pytest.raises(OSError, match="nowhere") as caught:
+            store.get_to_file("data/x", tmp_path / "nowhere" / "copy")
+        assert not isinstance(caught.value, MissingFileError)

@@ -1,0 +1,332 @@
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sparklake.errors import (
+    InvalidKeyError,
+    MissingFileError,
+    StoreError,
+    StorePermissionError,
+    StoreUnreachableError,
+)
+from sparklake.stores.objects.listing import TEMPORARY
+from sparklake.stores.objects.local import LocalStore
+from tests.stores.objects.contract import ObjectStoreContract, keys
+
+RACER = """
+import sys, time
+from pathlib import Path
+from sparklake.stores.objects import open_store
+
+root, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+store = open_store(root)
+print("ready", flush=True)
+sys.stdin.readline()
+body = name.encode() * 9999
+print(*(key for key in range(rounds) if store.put_if_absent(f"_lakefs/{key}", body)))
+"""
+
+LARGE_PUT = """
+import sys
+from sparklake.stores.objects import open_store
+
+open_store(sys.argv[1]).put_if_absent("data/large", bytes(256 << 20))
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def store(root: Path) -> LocalStore:
+    return LocalStore(root)
+
+
+class TestLocalStore(ObjectStoreContract):
+    pass
+
+
+def start(code: str, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def leftovers(root: Path) -> list[Path]:
+    return [each for each in (root / TEMPORARY).rglob("*") if each.is_file()]
+
+
+# --- atomicity ------------------------------------------------------------------------------------
+
+
+def test_one_of_racing_processes_wins(store: LocalStore, root: Path) -> None:
+    racers = {name: start(RACER, root, name, 40) for name in "abcd"}
+    for each in racers.values():
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    for each in racers.values():
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    won = {name: each.communicate(timeout=60)[0].split() for name, each in racers.items()}
+    assert sorted(int(key) for keys_won in won.values() for key in keys_won) == list(range(40))
+    for name, keys_won in won.items():
+        for key in keys_won:
+            assert store.get(f"_lakefs/{key}") == name.encode() * 9999
+    assert leftovers(root) == []
+
+
+def test_a_killed_put_is_never_seen(store: LocalStore, root: Path) -> None:
+    writer = start(LARGE_PUT, root)
+    while not any(each.stat().st_size for each in leftovers(root)):
+        assert writer.poll() is None
+        assert store.find("data/large") is None
+    writer.send_signal(signal.SIGKILL)
+    writer.communicate(timeout=60)
+    assert writer.returncode == -signal.SIGKILL
+    assert leftovers(root)
+    assert keys(store) == []
+    assert store.find("data/large") is None
+    assert store.put_if_absent("data/large", b"whole")
+    assert store.get("data/large") == b"whole"
+
+
+def test_what_a_killed_put_left_is_removed_a_day_later(store: LocalStore, root: Path) -> None:
+    (root / TEMPORARY).mkdir()
+    now = int(time.time())
+    for hours in (23, 25):
+        (root / TEMPORARY / f"{now - hours * 3600}-{hours}-0").write_bytes(b"part")
+    store.put_if_absent("x", b"body")
+    assert [each.name[-4:] for each in (root / TEMPORARY).iterdir()] == ["23-0"]
+
+
+def test_nothing_is_left_after_a_put_that_fails(store: LocalStore, root: Path) -> None:
+    with pytest.raises(StoreError):
+        store.put_files_if_absent({"x": root / "gone"})
+    assert list((root / TEMPORARY).iterdir()) == []
+
+
+def test_temporary_files_are_no_objects(store: LocalStore, root: Path) -> None:
+    for folder in (root / TEMPORARY, root / "nested" / TEMPORARY):
+        folder.mkdir(parents=True)
+        (folder / "part").write_bytes(b"part")
+    assert keys(store) == []
+    assert keys(store, f"{TEMPORARY}/") == []
+    assert keys(store, f"nested/{TEMPORARY}/") == []
+    for call in (store.get, store.find, store.delete):
+        with pytest.raises(InvalidKeyError, match="reserved"):
+            call(f"{TEMPORARY}/part")
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+def test_files_are_linked_both_ways(store: LocalStore, root: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"body")
+    store.put_files_if_absent({"x": source})
+    store.get_to_file("x", tmp_path / "copy")
+    numbers = {each.stat().st_ino for each in (source, root / "x", tmp_path / "copy")}
+    assert len(numbers) == 1
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    other = Path("/dev/shm")
+    if not other.is_dir() or other.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("needs a second file system at /dev/shm")
+    return other / f"sparklake-{os.getpid()}-{time.time_ns()}"
+
+
+def test_files_of_another_file_system_are_copied(
+    store: LocalStore, tmp_path: Path, elsewhere: Path
+) -> None:
+    other = LocalStore(elsewhere)
+    try:
+        other.put_if_absent("x", b"body")
+        store.put_files_if_absent({"y": elsewhere / "x"})
+        other.get_to_file("x", tmp_path / "copy")
+        with pytest.raises(MissingFileError):
+            other.get_to_file("gone", tmp_path / "gone")
+    finally:
+        shutil.rmtree(elsewhere)
+    assert store.get("y") == b"body"
+    assert (tmp_path / "copy").read_bytes() == b"body"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["copy", "lake"]
+
+
+def test_writes_do_not_follow_links_out_of_the_root(
+    store: LocalStore, root: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x").write_bytes(b"theirs")
+    (root / "data").symlink_to(outside)
+    for key in ("data/x", "data/new", "data/deep/new"):
+        with pytest.raises(InvalidKeyError, match="leads out"):
+            store.put_if_absent(key, b"body")
+        with pytest.raises(InvalidKeyError, match="leads out"):
+            store.delete(key)
+    assert [each.name for each in outside.iterdir()] == ["x"]
+    assert store.get("data/x") == b"theirs"
+    for prefix in ("", "data/"):
+        with pytest.raises(InvalidKeyError, match="leads out"):
+            keys(store, prefix)
+
+
+def test_a_listing_names_each_file_once(store: LocalStore, root: Path) -> None:
+    store.put_if_absent("data/2024/x", b"body")
+    (root / "data" / "latest").symlink_to("2024")
+    (root / "data" / "2024" / "up").symlink_to(root)
+    (root / "data" / "dangling").symlink_to("nowhere")
+    assert keys(store) == ["data/2024/x"]
+    assert keys(store, "data/latest/") == []
+    assert store.get("data/latest/x") == b"body"
+
+
+def test_a_root_that_is_a_link(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(root)
+    linked = LocalStore(tmp_path / "link")
+    assert linked.put_if_absent("data/x", b"body")
+    assert keys(linked) == ["data/x"]
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+def test_a_root_that_is_not_there(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "lake")
+    calls = [
+        lambda: store.get("x"),
+        lambda: store.get_to_file("x", tmp_path / "copy"),
+        lambda: store.find("x"),
+        lambda: store.checksum("x"),
+        store.list,
+        lambda: store.delete("x"),
+    ]
+    for call in calls:
+        with pytest.raises(StoreUnreachableError, match="lake: correct the path"):
+            call()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_put_creates_the_root(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "deep" / "lake")
+    assert store.put_if_absent("data/x", b"body")
+    assert keys(store) == ["data/x"]
+
+
+def test_a_root_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "lake").write_bytes(b"")
+    store = LocalStore(tmp_path / "lake")
+    with pytest.raises(StoreUnreachableError):
+        store.get("x")
+    with pytest.raises(StoreError, match="lake"):
+        store.put_if_absent("x", b"body")
+
+
+def test_a_directory_in_the_way(store: LocalStore) -> None:
+    store.put_if_absent("a/b", b"body")
+    with pytest.raises(StoreError, match="in the way"):
+        store.put_if_absent("a", b"body")
+    with pytest.raises(StoreError, match="a/b"):
+        store.put_if_absent("a/b/c", b"body")
+    assert keys(store) == ["a/b"]
+
+
+def test_names_that_are_not_utf8(store: LocalStore, root: Path) -> None:
+    (root / os.fsdecode(b"latin-\xe9")).write_bytes(b"")
+    with pytest.raises(InvalidKeyError, match="not UTF-8"):
+        keys(store)
+
+
+def test_a_name_with_a_line_break(store: LocalStore) -> None:
+    store.put_if_absent("data/new\nline", b"body")
+    assert keys(store, "data/new\n") == ["data/new\nline"]
+
+
+@pytest.mark.parametrize("key", ["a//b", "a/", "x" * 300])
+def test_keys_that_no_file_can_have(store: LocalStore, key: str) -> None:
+    with pytest.raises((InvalidKeyError, StoreError)):
+        store.put_if_absent(key, b"body")
+    assert keys(store) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may do everything")
+def test_no_permission(store: LocalStore, root: Path) -> None:
+    check_permissions(store, root)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_no_permission_as_another_user(root: Path) -> None:
+    code = """
+import os, sys
+from pathlib import Path
+from sparklake.stores.objects.local import LocalStore
+from tests.stores.objects.test_local import check_permissions
+
+root = Path(sys.argv[1])
+os.chown(root, 65534, 65534)
+for folder in root.parents:
+    folder.chmod(folder.stat().st_mode | 0o011)
+os.setgid(65534)
+os.setuid(65534)
+check_permissions(LocalStore(root), root)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(root)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def check_permissions(store: LocalStore, root: Path) -> None:
+    store.put_if_absent("data/x", b"body")
+    (root / "data").chmod(0o500)
+    with pytest.raises(StorePermissionError, match="data"):
+        store.put_if_absent("data/y", b"body")
+    with pytest.raises(StorePermissionError, match="data/x"):
+        store.delete("data/x")
+    (root / "data").chmod(0)
+    for call in (store.get, store.find):
+        with pytest.raises(StorePermissionError, match="data"):
+            call("data/x")
+    with pytest.raises(StorePermissionError, match="data"):
+        keys(store)
+    (root / "data").chmod(0o700)
+
+
+def test_a_file_that_vanishes_during_a_listing(store: LocalStore, root: Path) -> None:
+    for number in range(300):
+        store.put_if_absent(f"{number % 3}/{number}", b"")
+    listing = store.list()
+    first = next(listing)
+    for number in range(300):
+        if f"{number % 3}/{number}" != first.key:
+            store.delete(f"{number % 3}/{number}")
+    for number in range(3):
+        if not first.key.startswith(f"{number}/"):
+            (root / f"{number}").rmdir()
+    assert list(listing) == []
+
+
+def test_a_store_travels_to_a_task(store: LocalStore) -> None:
+    assert pickle.loads(pickle.dumps(store)) == store
