@@ -1,0 +1,256 @@
+"""An object store in a bucket of any S3 endpoint."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+from sparklake.graveler.ports import StoredObject
+from sparklake.stores.objects.files import store_errors, whole_file
+from sparklake.stores.objects.keys import check_key, check_prefix
+from sparklake.stores.objects.s3_client import (
+    CUT_SHORT,
+    BotoCoreError,
+    ClientError,
+    error_code,
+    no_bucket,
+    no_object,
+    s3_client,
+    s3_errors,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_T = TypeVar("_T")
+
+PUT_THREADS = 16
+MULTIPART_BYTES = 64 << 20
+"""A larger object is written in parts."""
+
+# Each thread holds one part in memory.
+_PART_BYTES = 16 << 20
+_MAX_PARTS = 10_000
+_CHUNK_BYTES = 1 << 20
+
+_READ_ATTEMPTS = 3
+
+_PRESENT = {"PreconditionFailed", "412"}
+# Another conditional write of the key was under way: AWS asks for the whole write once more.
+_CONFLICT = {"ConditionalRequestConflict", "OperationAborted", "409"}
+_CONFLICT_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class S3Store:
+    """Keeps objects under a prefix of a bucket, "" being the bucket itself.
+
+    Credentials, region and endpoint come from boto3's standard chain alone.
+    """
+
+    bucket: str
+    prefix: str = ""
+
+    @property
+    def uri(self) -> str:
+        """Returns the root, without a trailing '/'."""
+        return f"s3://{self.bucket}/{self.prefix}" if self.prefix else f"s3://{self.bucket}"
+
+    def get(self, key: str) -> bytes:
+        """Returns the bytes of an object."""
+        return self._read(key, _whole_body)
+
+    def get_to_file(self, key: str, path: Path) -> None:
+        """Makes a local file of an object, streamed to a temporary name beside it."""
+        with store_errors(path):
+            self._read(key, lambda body: _save(body, path))
+
+    def put_if_absent(self, key: str, body: bytes) -> bool:
+        """Writes an object unless it exists; returns whether this call wrote it.
+
+        A write that S3 took but whose answer was lost is retried, and then counts as another's.
+        """
+        return self._put(key, BytesIO(body), len(body))
+
+    def put_files_if_absent(self, files: Mapping[str, Path]) -> None:
+        """Writes each local file unless its key exists; several at a time."""
+        for key in files:
+            check_key(key)
+        with ThreadPoolExecutor(max(1, min(PUT_THREADS, len(files)))) as pool:
+            waiting = [pool.submit(self._put_file, key, path) for key, path in files.items()]
+            try:
+                for each in waiting:
+                    each.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def find(self, key: str) -> StoredObject | None:
+        """Returns what is known of an object, or None when there is none."""
+        target = self._target(key)
+        with s3_errors(self._address(key)):
+            try:
+                head = s3_client().head_object(**target)
+            except ClientError as error:
+                if error_code(error) != "404":
+                    raise
+                self._check_bucket(key)
+                return None
+        return _stored(key, head["ContentLength"], head)
+
+    def checksum(self, key: str) -> str:
+        """Returns the ETag of an object."""
+        found = self.find(key)
+        if found is None:
+            raise no_object(self._address(key))
+        return found.checksum
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        """Yields the objects whose key begins with a prefix, leaving out directory markers."""
+        check_prefix(prefix)
+        return self._objects(prefix)
+
+    def delete(self, key: str) -> None:
+        """Deletes an object; one that is not there is no error."""
+        target = self._target(key)
+        with s3_errors(self._address(key)):
+            try:
+                s3_client().delete_object(**target)
+            except ClientError as error:
+                if error_code(error) != "NoSuchKey":
+                    raise
+
+    def _address(self, key: str) -> str:
+        return f"{self.uri}/{key}"
+
+    def _target(self, key: str) -> dict[str, str]:
+        check_key(key)
+        return {"Bucket": self.bucket, "Key": f"{self.prefix}/{key}" if self.prefix else key}
+
+    def _check_bucket(self, key: str) -> None:
+        """Raises if the bucket is not there, which the answer to a HEAD of an object hides."""
+        # A 403 settles nothing: to see the bucket takes a right that reading its objects does not.
+        try:
+            s3_client().head_bucket(Bucket=self.bucket)
+        except ClientError as error:
+            if error_code(error) == "404":
+                raise no_bucket(self._address(key)) from error
+
+    def _objects(self, prefix: str) -> Iterator[StoredObject]:
+        root = f"{self.prefix}/" if self.prefix else ""
+        with s3_errors(self._address(prefix)):
+            pages = s3_client().get_paginator("list_objects_v2")
+            for page in pages.paginate(Bucket=self.bucket, Prefix=root + prefix):
+                for each in page.get("Contents", ()):
+                    key = each["Key"].removeprefix(root)
+                    # Consoles and Hadoop keep an empty object for a directory.
+                    if key and not (key.endswith("/") and each["Size"] == 0):
+                        yield _stored(key, each["Size"], each)
+
+    def _read(self, key: str, consume: Callable[[Any], _T]) -> _T:
+        target = self._target(key)
+        with s3_errors(self._address(key)):
+            for _ in range(_READ_ATTEMPTS - 1):
+                with closing(_body(target)) as body, suppress(*CUT_SHORT):
+                    return consume(body)
+            with closing(_body(target)) as body:
+                return consume(body)
+
+    def _put_file(self, key: str, path: Path) -> None:
+        with store_errors(path), path.open("rb") as stream:
+            self._put(key, stream, path.stat().st_size)
+
+    def _put(self, key: str, stream: BinaryIO, size: int) -> bool:
+        target = self._target(key)
+        if size <= MULTIPART_BYTES:
+            write = _put_whole
+        elif self.find(key) is None:
+            write = _put_parts
+        else:
+            return False  # parts are refused only after all of them were sent
+        with s3_errors(self._address(key)):
+            return _wins(lambda: write(target, stream, size))
+
+
+def _body(target: Mapping[str, str]) -> Any:
+    return s3_client().get_object(**target)["Body"]
+
+
+def _whole_body(body: Any) -> bytes:
+    content: bytes = body.read()
+    return content
+
+
+def _save(body: Any, path: Path) -> None:
+    with whole_file(path) as temporary, temporary.open("wb") as file:
+        shutil.copyfileobj(body, file, _CHUNK_BYTES)
+
+
+def _stored(key: str, size: int, facts: Mapping[str, Any]) -> StoredObject:
+    microseconds = (facts["LastModified"] - _EPOCH) // timedelta(microseconds=1)
+    return StoredObject(key, size, microseconds * 1000, facts.get("ETag", "").strip('"'))
+
+
+def _wins(write: Callable[[], None]) -> bool:
+    """Runs a conditional write; returns False when the object is there already."""
+    for pause in (*_CONFLICT_PAUSES, None):
+        try:
+            write()
+        except ClientError as error:
+            code = error_code(error)
+            if code in _PRESENT:
+                return False
+            if code not in _CONFLICT or pause is None:
+                raise
+            time.sleep(pause)
+        else:
+            return True
+    return False
+
+
+def _put_whole(target: Mapping[str, str], stream: BinaryIO, size: int) -> None:
+    stream.seek(0)
+    s3_client().put_object(**target, Body=stream, ContentLength=size, IfNoneMatch="*")
+
+
+def _put_parts(target: Mapping[str, str], stream: BinaryIO, size: int) -> None:
+    client = s3_client()
+    checksum = _part_checksum(client)
+    upload = {
+        **target,
+        "UploadId": client.create_multipart_upload(**target, **checksum)["UploadId"],
+    }
+    try:
+        parts: list[dict[str, Any]] = []
+        stream.seek(0)
+        while chunk := stream.read(max(_PART_BYTES, -(-size // _MAX_PARTS))):
+            number = len(parts) + 1
+            answer = client.upload_part(**upload, **checksum, PartNumber=number, Body=chunk)
+            kept = {name: answer[name] for name in ("ETag", "ChecksumCRC32") if name in answer}
+            parts.append({"PartNumber": number, **kept})
+        client.complete_multipart_upload(
+            **upload, MultipartUpload={"Parts": parts}, IfNoneMatch="*"
+        )
+    except BaseException:
+        # Otherwise the parts stay, unseen and paid for.
+        with suppress(ClientError, BotoCoreError):
+            client.abort_multipart_upload(**upload)
+        raise
+
+
+def _part_checksum(client: Any) -> dict[str, str]:
+    """Returns the checksum to announce: AWS refuses parts that carry one unannounced.
+
+    Newer botocore adds one to each part, unless AWS_REQUEST_CHECKSUM_CALCULATION is when_required.
+    """
+    calculated = getattr(client.meta.config, "request_checksum_calculation", "")
+    return {"ChecksumAlgorithm": "CRC32"} if calculated == "when_supported" else {}

@@ -1,0 +1,191 @@
+"""The S3 client of this process, and what its failures mean."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from sparklake.errors import (
+    MissingDependencyError,
+    MissingFileError,
+    StoreError,
+    StorePermissionError,
+    StoreUnreachableError,
+)
+
+try:
+    from boto3.session import Session
+    from botocore.config import Config
+    from botocore.exceptions import (
+        BotoCoreError,
+        ClientError,
+        ConnectionError,  # noqa: A004 -- botocore's own, the root of its failures to connect
+        CredentialRetrievalError,
+        HTTPClientError,
+        IncompleteReadError,
+        NoAuthTokenError,
+        NoCredentialsError,
+        PartialCredentialsError,
+        ProfileNotFound,
+        ReadTimeoutError,
+        ResponseStreamingError,
+        SSOError,
+        TokenRetrievalError,
+    )
+except ImportError as missing:
+    raise MissingDependencyError(
+        "S3 needs boto3, which is not installed: run pip install 'sparklake[s3]'."
+    ) from missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "CUT_SHORT",
+    "BotoCoreError",
+    "ClientError",
+    "error_code",
+    "no_bucket",
+    "no_object",
+    "s3_client",
+    "s3_errors",
+]
+
+MAX_CONNECTIONS = 32
+
+# botocore retries until an answer begins; these fail in the midst of one.
+CUT_SHORT = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
+
+# To make a client takes 0.2 s of CPU, so that threads wait for one rather than make one each. A
+# lock for each process: one that was held while the process forked would never come free.
+_CREATING: dict[int, Lock] = {}
+
+_CONNECT_SECONDS = 10
+_READ_SECONDS = 60
+
+_REFUSED = {
+    "AccessDenied",
+    "AllAccessDisabled",
+    "ExpiredToken",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "SignatureDoesNotMatch",
+    "RequestTimeTooSkewed",
+    "403",
+}
+_NOT_IMPLEMENTED = {"NotImplemented", "501"}
+_NO_CREDENTIALS = (
+    NoCredentialsError,
+    PartialCredentialsError,
+    CredentialRetrievalError,
+    ProfileNotFound,
+    SSOError,
+    TokenRetrievalError,
+    NoAuthTokenError,
+)
+
+
+def s3_client() -> Any:  # boto3 makes a client's methods at run time
+    """Returns this process's client for the AWS_* environment as it is now.
+
+    Processes do not share one: two that were forked would read each other's answers.
+    """
+    settings = ((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
+    pid = os.getpid()
+    with _CREATING.setdefault(pid, Lock()):
+        return _client(pid, tuple(sorted(settings)))
+
+
+@lru_cache(maxsize=8)
+def _client(pid: int, environment: tuple[tuple[str, str], ...]) -> Any:
+    # A session of its own, because boto3's default one may not be used by two threads at once.
+    config = Config(
+        retries={"mode": "standard"},
+        connect_timeout=_CONNECT_SECONDS,
+        read_timeout=_READ_SECONDS,
+        max_pool_connections=MAX_CONNECTIONS,
+    )
+    try:
+        return Session().client("s3", config=config)
+    except ValueError as error:
+        raise StoreUnreachableError(
+            "The S3 endpoint is no URL: correct AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL."
+        ) from error
+
+
+def error_code(error: ClientError) -> str:
+    """Returns the code of a service's answer; for one without a body, the HTTP status."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+@contextmanager
+def s3_errors(address: str) -> Iterator[None]:
+    """Turns boto3's errors into the store's. Messages never hold what the service said.
+
+    `address` is what the call was about.
+    """
+    try:
+        yield
+    except ClientError as error:
+        raise _refusal(error, address) from error
+    except _NO_CREDENTIALS as error:
+        raise StorePermissionError(
+            f"There are no usable credentials for {address} ({type(error).__name__}): set "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role."
+        ) from error
+    except (ConnectionError, HTTPClientError) as error:
+        raise StoreUnreachableError(
+            f"{_endpoint(error)} does not answer for {address} ({type(error).__name__}): check "
+            "the network, and AWS_ENDPOINT_URL if the store is not AWS."
+        ) from error
+    except BotoCoreError as error:
+        raise StoreError(
+            f"The S3 client failed at {address} ({type(error).__name__}): check the AWS settings."
+        ) from error
+
+
+def no_object(address: str) -> MissingFileError:
+    """Returns the error for an address that holds no object."""
+    return MissingFileError(
+        f"There is no object {address}: restore it from a backup or an older version, or run "
+        "fsck to see what else is missing."
+    )
+
+
+def no_bucket(address: str) -> StoreUnreachableError:
+    """Returns the error for an address whose bucket does not exist."""
+    return StoreUnreachableError(
+        f"There is no bucket for {address}: create it, or correct the name or the endpoint."
+    )
+
+
+def _endpoint(error: BotoCoreError) -> str:
+    url = urlsplit(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
+    # Rebuilt from its parts, since a URL may hold a password.
+    return f"{url.scheme}://{url.netloc.rpartition('@')[2]}" if url.netloc else "The S3 endpoint"
+
+
+def _refusal(error: ClientError, address: str) -> StoreError:
+    code = error_code(error)
+    if code == "NoSuchKey":
+        return no_object(address)
+    if code == "NoSuchBucket":
+        return no_bucket(address)
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    if code in _REFUSED or status == 403:
+        return StorePermissionError(
+            f"S3 refuses {error.operation_name} for {address} ({code}): check the credentials in "
+            "use, and that they may get, put, delete and list there."
+        )
+    if code in _NOT_IMPLEMENTED:
+        return StoreError(
+            f"The store of {address} has no conditional put (If-None-Match), without which two "
+            "writers would overwrite each other: use a store that has it, such as AWS or MinIO."
+        )
+    return StoreError(
+        f"S3 failed at {error.operation_name} for {address} ({code}): try again, which is safe."
+    )

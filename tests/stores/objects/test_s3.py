@@ -1,0 +1,343 @@
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sparklake.errors import (
+    MissingFileError,
+    SparklakeError,
+    StoreError,
+    StorePermissionError,
+    StoreUnreachableError,
+)
+from sparklake.stores.objects import open_object, open_store
+from sparklake.stores.objects.s3 import MULTIPART_BYTES, S3Store
+from tests.stores.objects.contract import ObjectStoreContract, keys
+from tests.support.s3 import access_control, aws_client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+FORKS = """
+import os, sys
+from sparklake.stores.objects import open_store
+
+store = open_store(sys.argv[1])
+store.put_if_absent("before", b"before")
+children = []
+for number in range(4):
+    child = os.fork()
+    if child == 0:
+        for turn in range(20):
+            body = f"{number}-{turn}".encode()
+            assert store.put_if_absent(f"{number}/{turn}", body)
+            assert store.get(f"{number}/{turn}") == body
+            assert store.get("before") == b"before"
+        os._exit(0)
+    children.append(child)
+assert store.get("before") == b"before"
+sys.exit(max(os.waitpid(child, 0)[1] for child in children))
+"""
+
+
+@pytest.fixture
+def store(bucket: str) -> S3Store:
+    return S3Store(bucket, "some/lake")
+
+
+class TestS3Store(ObjectStoreContract):
+    pass
+
+
+def every_call(store: S3Store, folder: Path) -> list[Callable[[], object]]:
+    source = folder / "source"
+    source.write_bytes(b"body")
+    return [
+        lambda: store.get("x"),
+        lambda: store.get_to_file("x", folder / "copy"),
+        lambda: store.put_if_absent("x", b"body"),
+        lambda: store.put_files_if_absent({"x": source}),
+        lambda: store.find("x"),
+        lambda: store.checksum("x"),
+        lambda: list(store.list()),
+        lambda: store.delete("x"),
+    ]
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+def test_a_prefix_is_a_directory(bucket: str) -> None:
+    S3Store(bucket, "lake").put_if_absent("x", b"one")
+    S3Store(bucket, "lake2").put_if_absent("x", b"two")
+    assert keys(S3Store(bucket, "lake")) == ["x"]
+    assert keys(S3Store(bucket)) == ["lake/x", "lake2/x"]
+
+
+@pytest.mark.slow
+def test_a_listing_of_more_than_a_page(store: S3Store, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"")
+    expected = [f"data/{number:04}" for number in range(1_005)]
+    store.put_files_if_absent(dict.fromkeys(expected, source))
+    assert keys(store) == expected
+
+
+def test_directory_markers_are_left_out(bucket: str, s3_env: dict[str, str]) -> None:
+    client = aws_client("s3", s3_env)
+    for key in ("lake/", "lake/data/", "lake/data/x"):
+        client.put_object(Bucket=bucket, Key=key, Body=b"")
+    assert keys(S3Store(bucket, "lake")) == ["data/x"]
+
+
+def test_keys_that_only_s3_can_have(bucket: str, s3_env: dict[str, str]) -> None:
+    aws_client("s3", s3_env).put_object(Bucket=bucket, Key="in//place", Body=b"body")
+    store, key = open_object(f"s3a://{bucket}/in//place")
+    assert store.get(key) == b"body"
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_an_object_in_parts(
+    store: S3Store, bucket: str, s3_env: dict[str, str], tmp_path: Path
+) -> None:
+    body = os.urandom(1 << 20) * ((MULTIPART_BYTES >> 20) + 1)
+    source = tmp_path / "source"
+    source.write_bytes(body)
+    store.put_files_if_absent({"large": source})
+    found = store.find("large")
+    assert found is not None
+    assert found.size == len(body)
+    assert re.fullmatch(r"[0-9a-f]{32}-5", found.checksum)
+    store.get_to_file("large", tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == body
+
+    assert not store.put_if_absent("large", bytes(MULTIPART_BYTES + 1))
+    found_again = store.find("large")
+    assert found_again is not None
+    assert found_again.checksum == found.checksum
+    assert "Uploads" not in aws_client("s3", s3_env).list_multipart_uploads(Bucket=bucket)
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+def test_a_bucket_that_is_not_there(s3_env: dict[str, str], tmp_path: Path) -> None:
+    for call in every_call(S3Store("no-such-bucket", "lake"), tmp_path):
+        with pytest.raises(StoreUnreachableError, match="no bucket for s3://no-such-bucket/lake"):
+            call()
+    assert [each.name for each in tmp_path.iterdir()] == ["source"]
+
+
+def test_an_endpoint_that_does_not_answer(
+    s3_env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    for call in every_call(S3Store("bucket"), tmp_path):
+        with pytest.raises(StoreUnreachableError, match=r"http://127\.0\.0\.1:1 does not answer"):
+            call()
+
+
+def test_an_endpoint_that_is_no_url(
+    s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "not a url")
+    with pytest.raises(StoreUnreachableError, match="AWS_ENDPOINT_URL"):
+        S3Store("bucket").get("x")
+
+
+def test_unknown_credentials(store: S3Store, s3_endpoint: str, tmp_path: Path) -> None:
+    with access_control(s3_endpoint):
+        for call in every_call(store, tmp_path):
+            with pytest.raises(StorePermissionError) as caught:
+                call()
+            assert "test-key" not in str(caught.value)
+            assert "test-secret" not in str(caught.value)
+
+
+def test_credentials_without_rights(
+    store: S3Store,
+    s3_env: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store.put_if_absent("x", b"body")
+    iam = aws_client("iam", s3_env)
+    iam.create_user(UserName="reader")
+    read = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [read]})
+    iam.put_user_policy(UserName="reader", PolicyName="read", PolicyDocument=policy)
+    made = iam.create_access_key(UserName="reader")["AccessKey"]
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", made["AccessKeyId"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", made["SecretAccessKey"])
+    with access_control(s3_env["AWS_ENDPOINT_URL"]):
+        assert store.get("x") == b"body"
+        for call in every_call(store, tmp_path)[2:4]:
+            with pytest.raises(StorePermissionError, match=r"PutObject.*AccessDenied"):
+                call()
+        with pytest.raises(StorePermissionError, match="ListObjectsV2"):
+            keys(store)
+
+
+def test_no_credentials(store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    for call in every_call(store, tmp_path):
+        with pytest.raises(StorePermissionError, match="AWS_ACCESS_KEY_ID"):
+            call()
+
+
+def test_a_profile_that_is_not_there(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(StorePermissionError, match="ProfileNotFound"):
+        store.get("x")
+
+
+# --- endpoints that answer oddly ------------------------------------------------------------------
+
+Answer = tuple[int, bytes, int]  # status, body, announced length
+
+
+class Endpoint(ThreadingHTTPServer):
+    """Gives each request the next of some answers, and the last one for ever."""
+
+    def __init__(self, answers: list[Answer]) -> None:
+        super().__init__(("127.0.0.1", 0), AnswerNext)
+        self.answers = answers
+        self.asked: list[str] = []
+
+
+class AnswerNext(BaseHTTPRequestHandler):
+    server: Endpoint
+    protocol_version = "HTTP/1.1"  # or each put would wait a second for "100 Continue"
+
+    def answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        answers, asked = self.server.answers, self.server.asked
+        status, body, length = answers[min(len(asked), len(answers) - 1)]
+        asked.append(self.command)
+        self.send_response(status)
+        self.send_header("Content-Length", str(length))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    def do_PUT(self) -> None:
+        self.answer()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def endpoint(s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Endpoint]:
+    @contextmanager
+    def serve(*answers: Answer) -> Iterator[Endpoint]:
+        with Endpoint(list(answers)) as server:
+            thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+            thread.start()
+            monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+            try:
+                yield server
+            finally:
+                server.shutdown()
+                thread.join()
+
+    return serve
+
+
+def refusal(status: int, code: str) -> Answer:
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>m</Message></Error>".encode()
+    return status, body, len(body)
+
+
+def test_a_store_without_conditional_put(endpoint: Callable[..., Endpoint]) -> None:
+    with endpoint(refusal(501, "NotImplemented")), pytest.raises(StoreError) as caught:
+        S3Store("bucket").put_if_absent("x", b"body")
+    assert "has no conditional put" in str(caught.value)
+
+
+def test_a_conflict_is_tried_again(endpoint: Callable[..., Endpoint]) -> None:
+    conflict = refusal(409, "ConditionalRequestConflict")
+    with endpoint(conflict, conflict, (200, b"", 0)) as server:
+        assert S3Store("bucket").put_if_absent("x", b"body")
+        assert server.asked == ["PUT"] * 3
+    with endpoint(conflict, refusal(412, "PreconditionFailed")) as server:
+        assert not S3Store("bucket").put_if_absent("x", b"body")
+        assert server.asked == ["PUT"] * 2
+
+
+def test_an_object_that_breaks_off_is_read_again(
+    endpoint: Callable[..., Endpoint], tmp_path: Path
+) -> None:
+    with endpoint((200, b"bo", 4), (200, b"body", 4)) as server:
+        assert S3Store("bucket").get("x") == b"body"
+        assert server.asked == ["GET"] * 2
+    with endpoint((200, b"bo", 4), (200, b"body", 4)):
+        S3Store("bucket").get_to_file("x", tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == b"body"
+
+
+def test_an_object_that_always_breaks_off_leaves_no_file(
+    endpoint: Callable[..., Endpoint], tmp_path: Path
+) -> None:
+    with endpoint((200, b"bo", 4)) as server:
+        with pytest.raises(StoreError):
+            S3Store("bucket").get_to_file("x", tmp_path / "copy")
+        assert server.asked == ["GET"] * 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_object_that_vanishes_while_it_is_read(endpoint: Callable[..., Endpoint]) -> None:
+    with (
+        endpoint((200, b"bo", 4), refusal(404, "NoSuchKey")),
+        pytest.raises(MissingFileError),
+    ):
+        S3Store("bucket").get("x")
+
+
+def test_an_endpoint_that_is_no_store(endpoint: Callable[..., Endpoint]) -> None:
+    with endpoint((404, b"<html/>", 7)):
+        for call in (S3Store("bucket").get, lambda key: S3Store("bucket").put_if_absent(key, b"")):
+            with pytest.raises(StoreError) as caught:
+                call("x")
+            assert not isinstance(caught.value, MissingFileError)
+
+
+def test_any_other_failure_names_the_object(endpoint: Callable[..., Endpoint]) -> None:
+    with endpoint(refusal(400, "KeyTooLongError")), pytest.raises(SparklakeError) as caught:
+        S3Store("bucket").get("x")
+    assert "s3://bucket/x (KeyTooLongError)" in str(caught.value)
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+def test_forked_processes_have_clients_of_their_own(store: S3Store) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, store.uri], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(keys(store)) == 81
+
+
+def test_a_store_travels_to_a_task(store: S3Store) -> None:
+    assert pickle.loads(pickle.dumps(store)) == store
+    assert open_store(store.uri) == store

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparklake.errors import InvalidUriError
+from sparklake.stores.objects import normalise_store_uri, open_object, open_store
+
+ODD_NAMES = ["two words", "100%", "%41", "%2F", "a#b", "a?b=c", "ümläut 東京", "a+b", "~", "x:y"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("/lake", "file:///lake"),
+        ("/lake/", "file:///lake"),
+        ("//lake//x/", "file:///lake/x"),
+        ("/lake/./a/../b", "file:///lake/b"),
+        ("file:///lake/", "file:///lake"),
+        ("file:/lake", "file:///lake"),
+        ("FILE:///lake", "file:///lake"),
+        ("file://localhost/lake", "file:///lake"),
+        ("s3://bucket", "s3://bucket"),
+        ("s3://bucket/", "s3://bucket"),
+        ("s3a://bucket/lake/", "s3://bucket/lake"),
+        ("S3A://bucket/a/b//", "s3://bucket/a/b"),
+        ("s3://bucket/100%/a b/#?é", "s3://bucket/100%/a b/#?é"),
+    ],
+)
+def test_one_spelling_for_each_place(given: str, expected: str) -> None:
+    assert normalise_store_uri(given) == expected
+    assert normalise_store_uri(expected) == expected
+    assert open_store(given).uri == expected
+
+
+def test_a_relative_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert normalise_store_uri("lake") == f"file://{tmp_path}/lake"
+    assert normalise_store_uri("./~") == f"file://{tmp_path}/~"
+
+
+def test_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert normalise_store_uri("~/lake") == f"file://{tmp_path}/lake"
+    assert normalise_store_uri("file:///~/lake") == "file:///~/lake"
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_directory_names_are_verbatim(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    for spelling in (str(folder), f"file://{folder}", f"file:{folder}"):
+        assert normalise_store_uri(spelling) == f"file://{folder}"
+        assert open_store(spelling).put_if_absent(f"{len(spelling)}", b"body")
+    assert len(list(folder.glob("[0-9]*"))) == 3
+    store, key = open_object(f"file://{folder}/{len(str(folder))}")
+    assert store.get(key) == b"body"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "",
+        "/",
+        "file:///",
+        "file://",
+        "file://host/lake",
+        "nul\0",
+        "\udcff",
+        "s3://",
+        "s3:/bucket/lake",
+        "s3:///lake",
+        "s3://no spaces/lake",
+        "s3://bucket/a//b",
+        "s3://bucket//a",
+        "s3://bucket/../a",
+        "s3://bucket/./a",
+        "gs://bucket/lake",
+        "abfss://container@account/lake",
+        "dbfs:/lake",
+        "hdfs://name/lake",
+        "https://host/lake",
+    ],
+)
+def test_what_is_no_store(uri: str) -> None:
+    with pytest.raises(InvalidUriError) as caught:
+        normalise_store_uri(uri)
+    with pytest.raises(InvalidUriError):
+        open_store(uri)
+    assert str(caught.value)
+
+
+def test_an_unsupported_scheme_lists_what_is_supported() -> None:
+    with pytest.raises(InvalidUriError, match=r"gs://.*file:///path, s3://bucket/prefix"):
+        normalise_store_uri("gs://bucket/lake")
+
+
+@pytest.mark.parametrize(
+    "uri", ["s3://KEY:SECRET@bucket/lake", "s3a://KEY:SECRET@bucket", "ftp://KEY:SECRET@host/"]
+)
+def test_credentials_in_a_uri_are_refused_and_not_repeated(uri: str) -> None:
+    for call in (normalise_store_uri, open_store, open_object):
+        with pytest.raises(InvalidUriError) as caught:
+            call(uri)
+        assert "SECRET" not in str(caught.value)
+        assert "KEY" not in str(caught.value)
+
+
+def test_opening_a_store_needs_no_directory(tmp_path: Path) -> None:
+    open_store(str(tmp_path / "later"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_boto3_is_not_imported_before_it_is_used() -> None:
+    code = (
+        "import sys; from sparklake.stores.objects import open_store; open_store('/lake');"
+        "assert not {'boto3', 'botocore'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_missing_boto3_names_the_extra() -> None:
+    code = """
+import sys
+sys.modules["boto3"] = None  # what the import system takes for "not there"
+from sparklake.errors import MissingDependencyError
+from sparklake.stores.objects import open_store
+try:
+    open_store("s3://bucket")
+except MissingDependencyError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "pip install 'sparklake[s3]'" in done.stdout

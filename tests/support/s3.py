@@ -1,0 +1,81 @@
+"""A real S3 endpoint for tests: moto's HTTP server in a thread, on a free loopback port."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.request import Request, urlopen
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+REGION = "eu-central-1"
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """Yields the endpoint of a running server."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
+
+
+def s3_environment(endpoint: str, folder: Path) -> dict[str, str]:
+    """Returns the environment of a client that sees this endpoint and nothing of the machine's.
+
+    `folder` stands for a home directory without any AWS files.
+    """
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "test-key",
+        "AWS_SECRET_ACCESS_KEY": "test-secret",
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_CONFIG_FILE": str(folder / "no-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(folder / "no-credentials"),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_MAX_ATTEMPTS": "2",
+    }
+
+
+def aws_client(service: str, environment: Mapping[str, str]) -> Any:
+    """Returns a plain boto3 client, to arrange what a test needs."""
+    return _client(service, environment["AWS_ENDPOINT_URL"])
+
+
+@cache
+def _client(service: str, endpoint: str) -> Any:
+    session = boto3.session.Session("test-key", "test-secret", region_name=REGION)
+    return session.client(service, endpoint_url=endpoint)
+
+
+def make_bucket(environment: Mapping[str, str], bucket: str) -> None:
+    """Creates a bucket."""
+    aws_client("s3", environment).create_bucket(
+        Bucket=bucket,
+        CreateBucketConfiguration={"LocationConstraint": REGION},
+    )
+
+
+@contextmanager
+def access_control(endpoint: str) -> Iterator[None]:
+    """Makes the server check credentials and policies, which it does not do by default."""
+    _post(f"{endpoint}/moto-api/reset-auth", b"0")
+    try:
+        yield
+    finally:
+        _post(f"{endpoint}/moto-api/reset-auth", b"inf")
+
+
+def _post(url: str, body: bytes) -> None:
+    request = Request(url, data=body, headers={"Content-Type": "text/plain"}, method="POST")
+    with urlopen(request) as answer:
+        assert answer.status == 200
