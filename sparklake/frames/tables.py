@@ -103,8 +103,8 @@ def _partition_types(files: Sequence[TableFile]) -> dict[str, str]:
 def _type_of(values: set[str]) -> str:
     """Returns the narrowest type that holds all values, as Spark infers it."""
     for kind, holds in (
-        ("int", lambda text: abs(int(text)) <= _INT_MAX),
-        ("bigint", lambda text: abs(int(text)) <= _LONG_MAX),
+        ("integer", lambda text: abs(int(text)) <= _INT_MAX),
+        ("long", lambda text: abs(int(text)) <= _LONG_MAX),
         ("double", lambda text: bool(_NUMBER.fullmatch(text))),
         ("date", lambda text: bool(date.fromisoformat(text))),
     ):
