@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
+
+from google.protobuf.message import DecodeError
 
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.commits import hash_map
@@ -112,7 +115,10 @@ def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId, scratch: Pat
     path = _fetch(store, meta_range_id, scratch)
     with open_tables([path], scratch) as items:
         records = _verified(list(items), meta_range_id, "metaranges")
-    return MetaRange(meta_range_id, tuple(map(_range_info, records)))
+    try:
+        return MetaRange(meta_range_id, tuple(map(_range_info, records)))
+    except (DecodeError, ValueError) as error:
+        raise _corrupt(meta_range_id) from error
 
 
 def read_ranges(
@@ -131,13 +137,25 @@ def read_ranges(
     for at in range(0, len(wanted), _FILES_OPEN_AT_ONCE):
         group = wanted[at : at + _FILES_OPEN_AT_ONCE]
         paths = [_fetch(store, each.id, scratch) for each in group]
-        with open_tables(paths, scratch) as items:
+        with _culprit_named(store, group, scratch), open_tables(paths, scratch) as items:
             for each in group:
                 records = _verified(list(islice(items, each.count)), each.id, "ranges")
                 if each.min_key in interval and each.max_key in interval:
                     yield from records
                 else:
                     yield from (record for record in records if record[0] in interval)
+
+
+@contextmanager
+def _culprit_named(store: ObjectStore, group: Sequence[RangeInfo], scratch: Path) -> Iterator[None]:
+    """Finds the corrupt range where RocksDB can only blame all that are open."""
+    try:
+        yield
+    except CorruptFileError:
+        for each in group if len(group) > 1 else ():
+            for _ in read_ranges(store, [each], scratch):
+                pass
+        raise
 
 
 def _fetch(store: ObjectStore, table_id: str, scratch: Path) -> Path:
@@ -147,8 +165,11 @@ def _fetch(store: ObjectStore, table_id: str, scratch: Path) -> Path:
 
 
 def _range_info(record: Record) -> RangeInfo:
+    """Returns the range that a metarange's record describes; raises what bad bytes raise."""
     decoded = decode_record(*record)
     message = RangeDataMessage.FromString(decoded.data)
+    if message.max_key != decoded.key:
+        raise ValueError(f"the record of {decoded.key!r} describes no range")
     return RangeInfo(
         id=RangeId(decoded.identity.decode()),
         min_key=message.min_key,
@@ -160,17 +181,25 @@ def _range_info(record: Record) -> RangeInfo:
 
 def _verified(records: list[Record], table_id: str, kind: str) -> list[Record]:
     """Returns records that are those of their table's id; lakeFS's get their record ids here."""
-    if records and not has_trailer(*records[0]):
-        if _lakefs_id(records, kind) != table_id:
-            raise _corrupt(table_id)
-        return [with_trailer(*record) for record in records]
-    if file_id([stored[-RECORD_ID_BYTES:] for _, stored in records]) != table_id:
-        raise _corrupt(table_id)
-    for key, stored in (records[0], records[-1]):
-        decoded = decode_record(key, stored)
-        if record_id(key, decoded.identity) != stored[-RECORD_ID_BYTES:]:
-            raise _corrupt(table_id)
-    return records
+    try:
+        if records and not has_trailer(*records[0]):
+            if _lakefs_id(records, kind) == table_id:
+                return [with_trailer(*record) for record in records]
+        elif _are_those_of(records, table_id):
+            return records
+    except CorruptFileError as error:
+        # It names a key; the file is what can be restored.
+        raise _corrupt(table_id) from error
+    raise _corrupt(table_id)
+
+
+def _are_those_of(records: Sequence[Record], table_id: str) -> bool:
+    if not records or file_id(stored[-RECORD_ID_BYTES:] for _, stored in records) != table_id:
+        return False
+    return all(
+        record_id(key, decode_record(key, stored).identity) == stored[-RECORD_ID_BYTES:]
+        for key, stored in (records[0], records[-1])
+    )
 
 
 def _lakefs_id(records: Sequence[Record], kind: str) -> str:
