@@ -1,0 +1,403 @@
+"""Ranges and metaranges as files: what another program reads in them, and what is verified."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rocksdict import Options, Rdict
+
+from sparklake.errors import CorruptFileError, MissingFileError
+from sparklake.graveler.entries import Entry, encode_entry, entry_identity
+from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId, file_id, record_id
+from sparklake.graveler.keys import EVERYTHING, Interval, successor
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.records import Record, encode_record, tombstone
+from sparklake.graveler.sstable import write_table
+from sparklake.graveler.tables import (
+    read_meta_range,
+    read_ranges,
+    write_meta_range,
+    write_ranges,
+)
+from tests.support import oracle
+from tests.support.reads import recorded_reads
+from tests.support.trees import Trees, open_trees, records_of
+
+PEER = Path(__file__).parents[2].parent / "shared" / "peer" / "peerbench"
+RANGE_RECORDS = 8
+
+
+def numbered(count: int) -> dict[bytes, bytes]:
+    return {b"k%04d" % number: b"identity-%d" % (number % 3) for number in range(count)}
+
+
+@pytest.fixture
+def trees() -> Iterator[Trees]:
+    with open_trees(RANGE_RECORDS) as opened:
+        yield opened
+
+
+def table(trees: Trees, name: str) -> Path:
+    return Path(trees.workspace.storage_namespace.removeprefix("file://")) / "_lakefs" / name
+
+
+# --- the formula, from the bytes ------------------------------------------------------------------
+
+
+def raw_items(path: Path, scratch: Path) -> list[tuple[bytes, bytes]]:
+    """Reads an SSTable through RocksDB alone."""
+    database = Rdict(str(scratch / "raw"), Options(raw_mode=True))
+    try:
+        database.ingest_external_file([str(path)])
+        return list(database.items())
+    finally:
+        database.close()
+        shutil.rmtree(scratch / "raw")
+
+
+def fields(value: bytes) -> list[bytes]:
+    """Returns the fields of a stored value, each behind the zigzag varint of its length."""
+    found = []
+    for _ in range(2):
+        number = shift = 0
+        while True:
+            byte, value = value[0], value[1:]
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if not byte & 0x80:
+                break
+        assert number % 2 == 0, "a length is not negative"
+        size = number // 2
+        found.append(value[:size])
+        value = value[size:]
+    return [*found, value]
+
+
+def digest(content: bytes) -> bytes:
+    return sha256(content).digest()
+
+
+def test_the_id_of_a_range_is_a_hash_of_keys_and_identities(trees: Trees) -> None:
+    tree = trees.write(numbered(100), b"data")
+    assert len(tree.ranges) > 5
+    for each in tree.ranges:
+        hashed = b""
+        items = raw_items(table(trees, each.id), trees.scratch)
+        for key, value in items:
+            identity, data, trailer = fields(value)
+            assert data == b"data"
+            assert trailer == digest(digest(key) + digest(identity))
+            hashed += trailer
+        assert sha256(hashed).hexdigest() == each.id
+        assert [key for key, _ in items] == sorted(key for key, _ in items)
+        assert (items[0][0], items[-1][0], len(items)) == (each.min_key, each.max_key, each.count)
+        assert each.size == sum(len(key) + len(value) for key, value in items)
+
+
+def test_the_id_of_a_metarange_is_a_hash_of_its_ranges(trees: Trees) -> None:
+    tree = trees.write(numbered(100))
+    hashed = b""
+    items = raw_items(table(trees, tree.id), trees.scratch)
+    for (key, value), each in zip(items, tree.ranges, strict=True):
+        identity, data, trailer = fields(value)
+        assert (key, identity) == (each.max_key, each.id.encode())
+        assert data == range_data(each)
+        assert trailer == digest(digest(key) + digest(identity))
+        hashed += trailer
+    assert sha256(hashed).hexdigest() == tree.id
+
+
+def range_data(each: RangeInfo) -> bytes:
+    """Returns the protobuf RangeData, put together by hand."""
+
+    def varint(number: int) -> bytes:
+        low, high = number & 0x7F, number >> 7
+        return bytes([low | 0x80]) + varint(high) if high else bytes([low])
+
+    sized = [varint(len(key)) + key for key in (each.min_key, each.max_key)]
+    return b"".join(
+        (b"\x0a", sized[0], b"\x12", sized[1], b"\x18", varint(each.size), b"\x20")
+    ) + varint(each.count)
+
+
+def test_ids_are_the_formulas_of_the_data_model_page() -> None:
+    assert record_id(b"key", b"identity") == digest(digest(b"key") + digest(b"identity"))
+    assert file_id([b"1" * 32, b"2" * 32]) == sha256(b"1" * 32 + b"2" * 32).hexdigest()
+    assert record_id(b"a", b"bc") != record_id(b"ab", b"c")
+
+
+def test_data_takes_no_part_in_an_id(trees: Trees) -> None:
+    assert trees.write(numbered(50), b"one").id == trees.write(numbered(50), b"other").id
+
+
+# --- lakeFS's own reader --------------------------------------------------------------------------
+
+
+def inspected(*arguments: str | Path) -> list[dict[str, Any]]:
+    """Returns what the peer says of tables: a JSON object each, one after the other."""
+    done = subprocess.run([PEER, "inspect", *arguments], capture_output=True, text=True, check=True)
+    decoder, text, found = json.JSONDecoder(), done.stdout.strip(), []
+    while text:
+        each, end = decoder.raw_decode(text)
+        found.append(each)
+        text = text[end:].lstrip()
+    return found
+
+
+needs_peer = pytest.mark.skipif(
+    not os.access(PEER, os.X_OK), reason="lakeFS's reader, shared/peer/peerbench, is not here"
+)
+
+
+@needs_peer
+def test_lakefs_reads_our_ranges(trees: Trees) -> None:
+    entries = {
+        b"k%04d" % number: Entry(f"data/{number}", number, f"sum-{number}", 10**18 + number)
+        for number in range(300)
+    }
+    written = trees.write_records(
+        [
+            encode_record(key, entry_identity(entry), encode_entry(entry))
+            for key, entry in entries.items()
+        ]
+    )
+    said = inspected("-entries", *(table(trees, each.id) for each in written.ranges))
+    reports = [each for each in said if "file" in each]
+    rows = [each for each in said if "entry" in each]
+    assert [each["file"] for each in reports] == [each.id for each in written.ranges]
+    assert [each["num_entries"] for each in reports] == [each.count for each in written.ranges]
+    assert {each["table_format"] for each in reports} == {"(RocksDB,v2)"}
+    assert {each["compression"] for each in reports} == {"Snappy"}
+    assert [row["key"].encode() for row in rows] == [*entries]
+    for row, (key, entry) in zip(rows, entries.items(), strict=True):
+        stored = encode_record(key, entry_identity(entry), encode_entry(entry))[1]
+        assert bytes.fromhex(row["value_hex"]) == stored
+        assert bytes.fromhex(row["identity_hex"]) == entry_identity(entry)
+        assert row["entry"]["address"] == entry.address
+        assert row["entry"]["size"] == entry.size
+        assert row["entry"]["e_tag"] == entry.checksum
+
+
+@needs_peer
+def test_lakefs_opens_our_metaranges(trees: Trees) -> None:
+    tree = trees.write(numbered(300))
+    (report,) = inspected(table(trees, tree.id))
+    assert report["num_entries"] == len(tree.ranges)
+    assert report["table_format"] == "(RocksDB,v2)"
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def test_a_tree_comes_back(trees: Trees) -> None:
+    tree = trees.write(numbered(200), b"data")
+    assert trees.read_back(tree) == tree
+    assert trees.records(tree.ranges) == records_of(numbered(200), b"data")
+    assert tree.count == 200
+
+
+def test_the_empty_tree_is_no_file(trees: Trees) -> None:
+    assert trees.write({}).id == EMPTY_META_RANGE == ""
+    assert write_meta_range(trees.store, [], trees.scratch).id == EMPTY_META_RANGE
+    with recorded_reads() as reads:
+        assert read_meta_range(trees.store, EMPTY_META_RANGE, trees.scratch).ranges == ()
+    assert reads == []
+
+
+@pytest.mark.parametrize(
+    "within",
+    [
+        EVERYTHING,
+        Interval(b"k0050", b"k0051"),
+        Interval(b"k0050", b"k0120"),
+        Interval(b"", b"k0003"),
+        Interval(b"k0199", None),
+        Interval(b"a", b"b"),
+        Interval(b"z", None),
+        Interval(b"k0050", b"k0050"),
+        Interval(b"k0050\0", b"k0051"),
+    ],
+    ids=str,
+)
+def test_only_the_ranges_of_an_interval_are_read(trees: Trees, within: Interval) -> None:
+    pairs = numbered(200)
+    tree = trees.write(pairs)
+    with recorded_reads() as reads:
+        records = list(read_ranges(trees.store, tree.ranges, trees.scratch, within))
+    assert [key for key, _ in records] == [key for key in pairs if key in within]
+    assert reads == [
+        each.id
+        for each in tree.ranges
+        if each.max_key >= within.start and (within.stop is None or each.min_key < within.stop)
+    ]
+
+
+def test_many_ranges_are_opened_some_at_a_time(trees: Trees) -> None:
+    single = trees.with_range_records(1)
+    tree = single.write(numbered(200))
+    assert len(tree.ranges) == 200
+    stream = read_ranges(trees.store, tree.ranges, trees.scratch)
+    with recorded_reads() as reads:
+        first = next(stream)
+        assert len(reads) < 100
+    assert [first, *stream] == records_of(numbered(200))
+
+
+@pytest.mark.parametrize("taken", [0, 1, 20, 1000])
+def test_nothing_is_left_behind(trees: Trees, taken: int) -> None:
+    tree = trees.write(numbered(100))
+    stream = read_ranges(trees.store, tree.ranges, trees.scratch)
+    for _ in zip(range(taken), stream, strict=False):
+        pass
+    stream.close()
+    assert list(trees.scratch.iterdir()) == []
+
+
+def test_reading_leaves_the_files_as_they_are(trees: Trees) -> None:
+    tree = trees.write(numbered(100))
+    files = [table(trees, name) for name in trees.names()]
+    before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in files]
+    trees.records(trees.read_back(tree).ranges)
+    assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in files] == before
+
+
+def test_limits_of_records_survive_a_table(trees: Trees) -> None:
+    records = sorted(
+        [
+            encode_record(b"\0", b"i", b""),
+            encode_record(b"\xff" * 1024, b"i" * 255, bytes(65536)),
+            encode_record(b"k" * 1024, b"\0", os.urandom(65536)),
+            tombstone(b"deleted"),
+        ]
+    )
+    assert trees.records(trees.write_records(records).ranges) == records
+
+
+# --- bad files ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["range", "metarange"])
+def test_a_missing_file_is_named(trees: Trees, which: str) -> None:
+    tree = trees.write(numbered(100))
+    name = tree.ranges[3].id if which == "range" else tree.id
+    table(trees, name).unlink()
+    with pytest.raises(MissingFileError, match=name):
+        trees.contents(tree)
+
+
+def put(trees: Trees, name: str, records: list[Record]) -> None:
+    """Puts other records in the place of a table."""
+    table(trees, name).unlink()
+    write_table(table(trees, name), records)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param(lambda true: true[:-1], id="the last one lost"),
+        pytest.param(lambda true: true[1:], id="the first one lost"),
+        pytest.param(lambda true: [(b"0", true[0][1]), *true[1:]], id="another first key"),
+        pytest.param(
+            lambda true: [(key, stored[:-32]) for key, stored in true], id="without record ids"
+        ),
+        pytest.param(
+            lambda true: [encode_record(true[0][0], b"other", b""), *true[1:]],
+            id="another identity",
+        ),
+        pytest.param(
+            lambda true: [
+                (true[0][0], encode_record(true[0][0], b"other", b"")[1][:-32] + true[0][1][-32:]),
+                *true[1:],
+            ],
+            id="another identity under the old record id",
+        ),
+        pytest.param(lambda true: [(b"k", b"no record")], id="no record"),
+    ],
+)
+def test_a_range_of_other_records_is_named(trees: Trees, records: Any) -> None:
+    pairs = numbered(100)
+    tree = trees.write(pairs)
+    each = next(each for each in tree.ranges if each.count > 3)
+    true = [row for row in records_of(pairs) if each.min_key <= row[0] <= each.max_key]
+    put(trees, each.id, records(true))
+    with pytest.raises(CorruptFileError, match=each.id):
+        trees.records([each])
+
+
+def test_a_corrupt_range_among_others_is_the_one_that_is_named(trees: Trees) -> None:
+    tree = trees.write(numbered(200))
+    bad = tree.ranges[5]
+    body = bytearray(table(trees, bad.id).read_bytes())
+    body[10] ^= 0xFF
+    table(trees, bad.id).unlink()
+    table(trees, bad.id).write_bytes(body)
+    with pytest.raises(CorruptFileError, match=bad.id) as raised:
+        trees.records(tree.ranges)
+    named = [each.id for each in tree.ranges if each.id in str(raised.value)]
+    assert named == [bad.id]
+
+
+def test_a_metarange_of_other_ranges_is_named(trees: Trees) -> None:
+    tree, other = trees.write(numbered(100)), trees.write(numbered(50))
+    body = table(trees, other.id).read_bytes()
+    table(trees, tree.id).unlink()
+    table(trees, tree.id).write_bytes(body)
+    with pytest.raises(CorruptFileError, match=tree.id):
+        trees.read_back(tree)
+
+
+def test_a_range_in_the_place_of_a_metarange_is_named(trees: Trees) -> None:
+    tree = trees.write(numbered(100))
+    name = MetaRangeId(tree.ranges[0].id)
+    with pytest.raises(CorruptFileError, match=name):
+        read_meta_range(trees.store, name, trees.scratch)
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def test_ranges_are_cut_as_they_are_written(trees: Trees, tmp_path: Path) -> None:
+    pairs = numbered(300)
+    written = [each for each, _ in write_ranges(records_of(pairs), RANGE_RECORDS, tmp_path)]
+    assert [each.info.id for each in written] == oracle.range_ids(pairs, RANGE_RECORDS)
+    assert all(each.closed for each in written[:-1])
+
+
+@pytest.mark.parametrize("position", [0, 150, 298])
+def test_records_out_of_order_are_refused(position: int, tmp_path: Path) -> None:
+    records = records_of(numbered(300))
+    records[position], records[position + 1] = records[position + 1], records[position]
+    with pytest.raises(Exception, match=r"(?i)order"):
+        list(write_ranges(records, RANGE_RECORDS, tmp_path))
+
+
+@pytest.mark.parametrize("position", [0, 150, 298])
+def test_a_key_that_is_there_twice_is_refused(position: int, tmp_path: Path) -> None:
+    records = records_of(numbered(300))
+    records[position + 1] = records[position]
+    with pytest.raises(Exception, match=r"(?i)order"):
+        list(write_ranges(records, RANGE_RECORDS, tmp_path))
+
+
+def test_one_id_is_one_file(trees: Trees) -> None:
+    """What is there stands, whatever its addresses: equal ids, equal contents."""
+    tree = trees.write(numbered(100), b"first")
+    names, inode = trees.names(), table(trees, tree.ranges[0].id).stat().st_ino
+    assert trees.write(numbered(100), b"second").id == tree.id
+    assert trees.names() == names
+    assert table(trees, tree.ranges[0].id).stat().st_ino == inode
+    assert trees.records(tree.ranges) == records_of(numbered(100), b"first")
+
+
+def test_keys_next_to_each_other_are_apart(trees: Trees) -> None:
+    keys = [b"k", successor(b"k"), b"k\0\0", b"k\1"]
+    tree = trees.write(dict.fromkeys(keys, b"A"))
+    assert [*trees.contents(tree)] == keys
