@@ -53,10 +53,11 @@ Layer = Run | Rows
 def open_trees(range_records: int) -> Iterator[Trees]:
     """Yields an empty store, gone at the end."""
     with memory_folder() as folder:
-        scratch = folder / "scratch"
+        root, scratch = folder / "namespace", folder / "scratch"
+        root.mkdir()
         scratch.mkdir()
         with mock.patch.dict(os.environ, {"SPARKLAKE_SCRATCH": str(scratch)}):
-            yield Trees(folder / "namespace", scratch, range_records)
+            yield Trees(root, scratch, range_records)
 
 
 class Trees:

@@ -1,0 +1,247 @@
+"""Carrying out plans: what is read, what is written, what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sparklake.engine.execution import run_plan, write_run
+from sparklake.engine.local import LocalRunner
+from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileError
+from sparklake.graveler.algebra import ChangeCounts
+from sparklake.graveler.keys import EVERYTHING, prefix_interval
+from sparklake.graveler.planning import Side, plan_apply, plan_diff
+from sparklake.graveler.ranges import MetaRange, RangeInfo
+from sparklake.udfs.objects import record_batch
+from sparklake.udfs.writing import apply_body
+from tests.support import oracle
+from tests.support.oracle import Changes, Contents
+from tests.support.reads import recorded_reads
+from tests.support.trees import NO_TREE, Trees, open_trees, staged_records, touched
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SIZE = 8
+PAIRS: Contents = {b"k%04d" % number: b"identity-%d" % (number % 3) for number in range(600)}
+
+
+@pytest.fixture
+def trees() -> Iterator[Trees]:
+    with open_trees(SIZE) as opened:
+        yield opened
+
+
+@pytest.fixture
+def tree(trees: Trees) -> MetaRange:
+    written = trees.write(PAIRS)
+    assert len(written.ranges) > 50
+    return written
+
+
+def neighbours(tree: MetaRange) -> tuple[RangeInfo, RangeInfo]:
+    """Returns two ranges in the middle, of several records, that fit into one."""
+    return next(
+        (one, other)
+        for one, other in list(pairwise(tree.ranges))[20:]
+        if one.count >= 3 and one.count + other.count < 4 * SIZE and other is not tree.ranges[-1]
+    )
+
+
+def commit(trees: Trees, tree: MetaRange, changes: Changes) -> tuple[MetaRange, list[str]]:
+    """Commits one layer of rows; returns the tree and the names of what was read."""
+    with recorded_reads() as reads:
+        after, _ = trees.commit(tree, [trees.rows(changes)])
+    assert after.id == oracle.meta_range_id(oracle.changed(PAIRS, changes), SIZE)
+    return after, reads
+
+
+# --- work follows the difference ------------------------------------------------------------------
+
+
+def test_a_commit_of_one_key_reads_one_range_and_writes_one(trees: Trees, tree: MetaRange) -> None:
+    here, _ = neighbours(tree)
+    identity = oracle.identity_of(here.min_key, SIZE, end=False, other_than=PAIRS.values())
+    before = trees.names()
+    after, reads = commit(trees, tree, {here.min_key: identity})
+    assert reads == [here.id]
+    assert len(trees.names() - before) == 2, "a range and the metarange"
+    assert len({each.id for each in after.ranges} - {each.id for each in tree.ranges}) == 1
+
+
+def test_a_new_key_reads_the_range_it_falls_into(trees: Trees, tree: MetaRange) -> None:
+    here, following = neighbours(tree)
+    key = here.max_key + b"-new"
+    identity = oracle.identity_of(key, SIZE, end=False, other_than=())
+    _, reads = commit(trees, tree, {key: identity})
+    assert reads == [following.id]
+
+
+def test_a_new_end_splits_a_range_without_reading_another(trees: Trees, tree: MetaRange) -> None:
+    here, _ = neighbours(tree)
+    identity = oracle.identity_of(here.min_key, SIZE, end=True, other_than=())
+    after, reads = commit(trees, tree, {here.min_key: identity})
+    assert reads == [here.id]
+    assert len(after.ranges) == len(tree.ranges) + 1
+
+
+@pytest.mark.parametrize("removed", [True, False], ids=["deleted", "changed"])
+def test_where_the_end_of_a_range_vanishes_its_neighbour_is_read(
+    trees: Trees, tree: MetaRange, removed: bool
+) -> None:
+    here, following = neighbours(tree)
+    no_end = oracle.identity_of(here.max_key, SIZE, end=False, other_than=())
+    before = trees.names()
+    after, reads = commit(trees, tree, {here.max_key: None if removed else no_end})
+    open_piece = reads[1]
+    assert reads == [here.id, open_piece, following.id]
+    assert open_piece not in before
+    assert len(after.ranges) == len(tree.ranges) - 1
+    assert len({each.id for each in after.ranges} - {each.id for each in tree.ranges}) == 1
+
+
+def test_a_range_that_vanishes_whole_costs_no_neighbour(trees: Trees, tree: MetaRange) -> None:
+    here, _ = neighbours(tree)
+    gone: Changes = {key: None for key in PAIRS if here.min_key <= key <= here.max_key}
+    after, reads = commit(trees, tree, gone)
+    assert reads == [here.id]
+    assert after.ranges == tuple(each for each in tree.ranges if each != here)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {b"k0100": PAIRS[b"k0100"]},
+        {b"missing": None},
+        {b"0": None, b"k0100-": None, b"k0300": PAIRS[b"k0300"]},
+    ],
+    ids=["none", "an equal one", "a tombstone of nothing", "several"],
+)
+def test_changes_that_change_nothing_write_nothing(
+    trees: Trees, tree: MetaRange, changes: Changes
+) -> None:
+    before = trees.names()
+    after, outcome = trees.commit(tree, [trees.rows(changes)])
+    assert after == tree
+    assert trees.names() == before
+    assert outcome.counts == ChangeCounts()
+
+
+def test_appending_reads_the_last_range(trees: Trees, tree: MetaRange) -> None:
+    _, reads = commit(trees, tree, {b"z": b"A", b"zz": b"B"})
+    assert reads == [tree.ranges[-1].id]
+
+
+def test_a_first_commit_reads_nothing_but_its_run(trees: Trees) -> None:
+    run = trees.run(dict(PAIRS))
+    with recorded_reads() as reads:
+        after, outcome = trees.commit(NO_TREE, [run])
+    assert sorted(reads) == sorted(each.id for each in run.tree.ranges)
+    assert after == run.tree
+    assert outcome.counts == ChangeCounts(added=len(PAIRS))
+
+
+def test_a_diff_of_equal_trees_reads_nothing(trees: Trees, tree: MetaRange) -> None:
+    again, _ = trees.commit(trees.write(dict(list(PAIRS.items())[:300])), [trees.rows(PAIRS)])
+    assert again == tree
+    assert plan_diff(tree.ranges, again.ranges).opened == ()
+
+
+def test_a_replaced_prefix_reads_what_straddles_its_bounds(trees: Trees, tree: MetaRange) -> None:
+    within = prefix_interval(b"k02")
+    straddling = [
+        each.id
+        for each in tree.ranges
+        if (each.min_key in within) != (each.max_key in within)
+        or each.min_key < within.start <= each.max_key
+    ]
+    assert straddling
+    replacement = {b"k02-%02d" % number: b"A" for number in range(40)}
+    imported = trees.write(replacement)
+    with recorded_reads() as reads:
+        after = trees.replace(tree, imported, within)
+    expected = {key: each for key, each in PAIRS.items() if key not in within} | replacement
+    assert after.id == oracle.meta_range_id(expected, SIZE)
+    assert {*straddling} <= {*reads}
+    assert len(reads) <= 3 * len(straddling) + 2
+    with recorded_reads() as reads:
+        assert trees.replace(tree, imported, EVERYTHING) == imported
+    assert reads == []
+
+
+# --- running again --------------------------------------------------------------------------------
+
+
+def test_a_body_that_runs_twice_writes_one_file_an_id(trees: Trees, tree: MetaRange) -> None:
+    changes: Changes = dict.fromkeys(list(PAIRS)[::50], b"new")
+    layer = trees.rows(changes)
+    plan = plan_apply(tree.ranges, [Side(rows=layer.records)], touched([layer]))
+
+    class Twice(LocalRunner):
+        def collect(self, body, work: pa.Table) -> list[pa.RecordBatch]:
+            first = super().collect(body, work)
+            names = trees.names()
+            assert super().collect(body, work) == first
+            assert trees.names() == names
+            return first
+
+    outcome = run_plan(Twice(), partial(apply_body, trees.workspace), plan, 20)
+    assert trees.contents(trees.finish(outcome.pieces)) == oracle.changed(PAIRS, changes)
+
+
+def test_finishing_twice_gives_one_tree(trees: Trees) -> None:
+    pieces = trees.written(staged_records(dict(PAIRS)), [100, 101, 333])
+    first = trees.finish(pieces)
+    names = trees.names()
+    assert trees.finish(pieces) == first
+    assert trees.names() == names
+    assert first.id == oracle.meta_range_id(PAIRS, SIZE)
+
+
+def test_no_temporary_file_is_left(trees: Trees, tree: MetaRange) -> None:
+    commit(trees, tree, dict.fromkeys(list(PAIRS)[::7], None))
+    assert list(trees.scratch.iterdir()) == []
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def test_a_missing_range_is_named(trees: Trees, tree: MetaRange) -> None:
+    here, _ = neighbours(tree)
+    trees.store.delete(f"_lakefs/{here.id}")
+    with pytest.raises(MissingFileError, match=here.id):
+        trees.commit(tree, [trees.rows({here.min_key: b"new"})])
+
+
+def test_a_corrupt_range_is_named(trees: Trees, tree: MetaRange) -> None:
+    here, _ = neighbours(tree)
+    trees.store.delete(f"_lakefs/{here.id}")
+    trees.store.put_if_absent(f"_lakefs/{here.id}", b"nonsense")
+    with pytest.raises(CorruptFileError, match=here.id):
+        trees.commit(tree, [trees.rows({here.min_key: b"new"})])
+
+
+def test_rows_of_a_run_in_any_order(trees: Trees) -> None:
+    records = staged_records(dict(PAIRS))
+    shuffled = [record_batch(records[at::7]) for at in range(6, -1, -1)]
+    pieces = write_run(LocalRunner(), trees.workspace, iter, shuffled)
+    assert trees.finish(pieces).id == oracle.meta_range_id(PAIRS, SIZE)
+
+
+def test_a_key_that_is_staged_twice_is_named_and_nothing_is_written(trees: Trees) -> None:
+    records = staged_records(dict(PAIRS))
+    batches = [record_batch(records), record_batch(records[300:301])]
+    with pytest.raises(InvalidRecordError, match="k0300"):
+        write_run(LocalRunner(), trees.workspace, iter, batches)
+    assert trees.names() == set()
+
+
+def test_no_row_is_no_run(trees: Trees) -> None:
+    pieces = write_run(LocalRunner(), trees.workspace, iter, [])
+    assert pieces == []
+    assert trees.finish(pieces) == NO_TREE
