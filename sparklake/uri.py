@@ -1,0 +1,123 @@
+"""Names of what a lake holds: `lakefs://REPOSITORY[/REF[/KEY]]`.
+
+A URI is verbatim: spaces, '%', '?', '#' and '//' in a key are the key's own, nothing is decoded.
+`lakefs://lake/main` has no key, `lakefs://lake/main/` has an empty one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparklake.errors import InvalidUriError
+
+SCHEME = "lakefs://"
+
+_REPOSITORY_FORM = "lakefs://REPOSITORY"
+_REF_FORM = "lakefs://REPOSITORY/REF"
+_KEY_FORM = "lakefs://REPOSITORY/REF/KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class LakeUri:
+    """Is a parsed URI; None is a part that is not given."""
+
+    repository: str
+    ref: str | None = None
+    key: str | None = None
+
+    def __str__(self) -> str:
+        parts = (self.repository, self.ref, self.key)
+        return SCHEME + "/".join(part for part in parts if part is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class RefUri:
+    """Names a branch, a tag or a commit of a repository."""
+
+    repository: str
+    ref: str
+
+    def __str__(self) -> str:
+        return f"{SCHEME}{self.repository}/{self.ref}"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUri:
+    """Names an object at a ref, or all objects whose keys begin with a prefix."""
+
+    repository: str
+    ref: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{SCHEME}{self.repository}/{self.ref}/{self.key}"
+
+
+def parse_uri(text: str) -> LakeUri:
+    """Parses a URI of any kind; raises InvalidUriError."""
+    if not text.startswith(SCHEME):
+        raise _invalid(text, f"does not begin with {SCHEME}", _KEY_FORM)
+    if "\0" in text or not _is_utf8(text):
+        raise _invalid(text, "has a NUL character or is not UTF-8", _KEY_FORM)
+    repository, *rest = text.removeprefix(SCHEME).split("/", 2)
+    if not repository:
+        raise _invalid(text, "names no repository", _REPOSITORY_FORM)
+    if rest and not rest[0]:
+        raise _invalid(text, "names no ref after the repository", _REF_FORM)
+    return LakeUri(repository, *rest)
+
+
+def repository_uri(text: str) -> str:
+    """Returns the repository that a URI names; raises InvalidUriError where it names more."""
+    uri = parse_uri(text)
+    if uri.ref is not None:
+        raise _invalid(text, "names more than a repository", f"{SCHEME}{uri.repository}")
+    return uri.repository
+
+
+def ref_uri(text: str) -> RefUri:
+    """Returns the ref that a URI names; raises InvalidUriError where it names less or more."""
+    uri = parse_uri(text)
+    if uri.ref is None:
+        raise _invalid(text, "names no ref", f"{SCHEME}{uri.repository}/main")
+    if uri.key is not None:
+        raise _invalid(text, "names more than a ref", f"{SCHEME}{uri.repository}/{uri.ref}")
+    return RefUri(uri.repository, uri.ref)
+
+
+def object_uri(text: str) -> KeyUri:
+    """Returns the object that a URI names; raises InvalidUriError where it has no key."""
+    uri = parse_uri(text)
+    if uri.ref is None or not uri.key:
+        raise _invalid(text, "names no object", f"{SCHEME}{uri.repository}/{uri.ref or 'main'}/KEY")
+    return KeyUri(uri.repository, uri.ref, uri.key)
+
+
+def prefix_uri(text: str) -> KeyUri:
+    """Returns the prefix that a URI names, "" where it has no key; raises InvalidUriError."""
+    uri = parse_uri(text)
+    if uri.ref is None:
+        raise _invalid(text, "names no ref", f"{SCHEME}{uri.repository}/main/PREFIX")
+    return KeyUri(uri.repository, uri.ref, uri.key or "")
+
+
+def same_repository(first: RefUri, second: RefUri) -> str:
+    """Returns the repository of two refs; raises InvalidUriError where they have not the same."""
+    if first.repository != second.repository:
+        raise InvalidUriError(
+            f"{str(first)!r} and {str(second)!r} are of two repositories: name refs of one, "
+            f"such as {SCHEME}{first.repository}/{second.ref}"
+        )
+    return first.repository
+
+
+def _invalid(text: str, reason: str, right: str) -> InvalidUriError:
+    return InvalidUriError(f"{text!r} {reason}: write {right}")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
