@@ -7,15 +7,19 @@ branch = repo.create_branch("dev", source="main")
 
 from __future__ import annotations
 
-from sparklake.branch import Branch
-from sparklake.config import Engine
-from sparklake.errors import MergeConflictError, SparklakeError
-from sparklake.graveler.classification import Strategy
-from sparklake.graveler.commits import Commit
-from sparklake.lake import Lake, connect
-from sparklake.repository import Repository
-from sparklake.udfs.objects import ObjectInfo
-from sparklake.udfs.reading import DiffRow
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sparklake.branch import Branch
+    from sparklake.config import Engine
+    from sparklake.errors import MergeConflictError, SparklakeError
+    from sparklake.graveler.classification import Strategy
+    from sparklake.graveler.commits import Commit
+    from sparklake.lake import Lake, connect
+    from sparklake.repository import Repository
+    from sparklake.udfs.objects import ObjectInfo
+    from sparklake.udfs.reading import DiffRow
 
 __all__ = [
     "Branch",
@@ -30,3 +34,30 @@ __all__ = [
     "Strategy",
     "connect",
 ]
+
+# The command starts in a fraction of the time that Arrow takes to load: names are found on demand.
+_MODULES = {
+    "Branch": "sparklake.branch",
+    "Commit": "sparklake.graveler.commits",
+    "DiffRow": "sparklake.udfs.reading",
+    "Engine": "sparklake.config",
+    "Lake": "sparklake.lake",
+    "MergeConflictError": "sparklake.errors",
+    "ObjectInfo": "sparklake.udfs.objects",
+    "Repository": "sparklake.repository",
+    "SparklakeError": "sparklake.errors",
+    "Strategy": "sparklake.graveler.classification",
+    "connect": "sparklake.lake",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,14 +10,15 @@ from sparklake.engine.rows import Rows
 from sparklake.errors import ProtectedError
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ports import Operation, RepositoryInfo, TagInfo
+from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.verbs import merge as merges
-from sparklake.verbs import read, tables
+from sparklake.verbs import folders, read, tables
 from sparklake.verbs.commit import sign
 from sparklake.verbs.context import Context
+from sparklake.verbs.folders import Folder
 from sparklake.verbs.resolve import get_branch, resolve
 
 if TYPE_CHECKING:
@@ -60,6 +61,10 @@ class Repository:
         """Returns all branches in the byte order of their names."""
         return [Branch(self._context, each.name) for each in self._context.refs.branches.list()]
 
+    def branch_states(self) -> Sequence[BranchState]:
+        """Returns all branches as of one moment: their heads, and what is staged on them."""
+        return self._context.refs.branches.list()
+
     def delete_branch(self, name: str) -> None:
         """Deletes a branch and what is staged on it; its commits stay.
 
@@ -95,6 +100,10 @@ class Repository:
         Iterate it, or ask for `to_arrow()` or `to_df()`.
         """
         return read.list_objects(self._context, ref, prefix)
+
+    def folder(self, ref: str, prefix: str = "") -> Iterator[ObjectInfo | Folder]:
+        """Yields the objects right under a prefix, and each folder there once, in key order."""
+        return folders.list_folder(self._context, ref, prefix)
 
     def stat(self, ref: str, path: str) -> ObjectInfo:
         """Returns one object; raises ObjectNotFoundError."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from sparklake.engine.base import Body
 from sparklake.engine.choice import Runners
 from sparklake.engine.execution import TASK_RECORDS
+from sparklake.graveler.keys import Interval
 from sparklake.graveler.packing import pack
 from sparklake.graveler.planning import Plan
 from sparklake.udfs.tasks import encode_tasks
@@ -47,6 +48,10 @@ class Rows(Generic[Row]):
         """Streams Arrow batches of the shape's schema."""
         runner = self._runners.choose(self.plan.records)
         yield from runner.stream(self._body, self._work())
+
+    def within(self, interval: Interval) -> Rows[Row]:
+        """Returns the rows in an interval of keys; only what may hold some is read."""
+        return replace(self, plan=self.plan.restricted(interval))
 
     def to_arrow(self) -> pa.Table:
         """Returns all rows as one Arrow table, in memory."""
