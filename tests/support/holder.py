@@ -1,0 +1,34 @@
+"""Is a process that holds a share in an embedded server, until its standard input ends.
+
+It is called with a home and, to run as an ordinary user, a user and a group id. Rights are dropped
+after the imports, so that the interpreter itself may lie in a private folder.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import psycopg
+
+from sparklake.stores.postgres.embedded import embedded_dsn
+
+
+def main() -> None:
+    home, *ids = sys.argv[1:]
+    if ids:
+        user, group = map(int, ids)
+        os.setgroups([])
+        os.setgid(group)
+        os.setuid(user)
+    server = embedded_dsn(Path(home))
+    with psycopg.connect(server.dsn) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS visits (visitor int)")
+        connection.execute("INSERT INTO visits VALUES (%s)", (os.getpid(),))
+    print(server.dsn, flush=True)  # noqa: T201 - for the process that waits for it
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()
