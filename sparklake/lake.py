@@ -17,6 +17,7 @@ from sparklake.errors import (
     InvalidInputError,
     NamespaceInUseError,
     RepositoryNotFoundError,
+    StoreError,
 )
 from sparklake.graveler.commits import first_commit
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
@@ -141,11 +142,18 @@ class Lake:
 
 def _take_namespace(store: ObjectStore, info: RepositoryInfo) -> None:
     """Marks a namespace as taken, so that of two repositories only one can have it."""
-    mark = json.dumps({"repository": info.name, "uid": info.uid, "made_by": "sparklake"})
-    if not store.put_if_absent(MARKER_KEY, mark.encode()):
+    facts = {"repository": info.name, "uid": info.uid, "made_by": "sparklake"}
+    mark = json.dumps(facts).encode()
+    # A put whose answer got lost is repeated, and finds its own mark.
+    if not store.put_if_absent(MARKER_KEY, mark) and store.get(MARKER_KEY) != mark:
         raise NamespaceInUseError(
             f"{store.uri} is, or was, the storage namespace of a repository: choose an unused one. "
             f"Only if nothing in it is needed any more, delete it with its {MARKER_KEY}"
+        )
+    if store.put_if_absent(MARKER_KEY, mark):
+        raise StoreError(
+            f"{store.uri} overwrites objects where it was told not to (If-None-Match): use a store "
+            "with conditional puts, without which writers could destroy each other's files"
         )
 
 

@@ -60,7 +60,10 @@ class ObjectStore(Protocol):
         """
 
     def put_files_if_absent(self, files: Mapping[str, Path]) -> None:
-        """Writes each local file unless its key exists; all are durable on return."""
+        """Writes each local file unless its key exists; all are durable on return.
+
+        A store may link what it is given: the files must never change afterwards.
+        """
 
     def find(self, key: str) -> StoredObject | None:
         """Returns what is known of an object, or None when there is none."""
