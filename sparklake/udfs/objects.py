@@ -133,10 +133,18 @@ def _staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) ->
         checksum=row.get("checksum") or object_checksum(workspace, row["address"]),
         mtime=staged_at if mtime is None else mtime * _MICROSECOND,
         address=row["address"],
-        metadata=dict(row.get("metadata") or {}),
+        metadata=_staged_metadata(row),
         content_type=row.get("content_type") or DEFAULT_CONTENT_TYPE,
     )
     return object_record(each, workspace.storage_namespace)
+
+
+def _staged_metadata(row: dict[str, Any]) -> dict[str, str]:
+    metadata = dict(row.get("metadata") or {})
+    for key, value in metadata.items():
+        if value is None:
+            raise InvalidRecordError(f"the metadata of {row['path']!r} has no value for {key!r}")
+    return metadata
 
 
 def object_checksum(workspace: Workspace, address: str) -> str:
