@@ -1,0 +1,174 @@
+"""Objects as rows, and rows as staged records."""
+
+from __future__ import annotations
+
+import datetime as dt
+from hashlib import md5
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sparklake.errors import InvalidKeyError, InvalidRecordError, MissingFileError
+from sparklake.graveler.entries import AddressType, Entry, entry_record, record_entry
+from sparklake.graveler.records import Record, is_tombstone
+from sparklake.udfs.objects import (
+    OBJECT_SCHEMA,
+    STAGE_SCHEMA,
+    ObjectInfo,
+    object_batch,
+    object_info,
+    object_record,
+    object_rows,
+    stage_body,
+)
+from sparklake.udfs.tasks import Workspace
+
+NAMESPACE = "s3://bucket/lake"
+STAGED_AT = 1_700_000_000_000_000_000
+WORKSPACE = Workspace(NAMESPACE, 4)
+
+FULL = ObjectInfo(
+    path="a/ž ✓.csv",
+    size=12,
+    checksum="abc",
+    mtime=1_600_000_000_123_456_000,
+    address="s3://elsewhere/a.csv",
+    metadata={"k": "v", "a": "b"},
+    content_type="text/csv",
+)
+OBJECTS = [
+    FULL,
+    ObjectInfo("b", 0, "", 0, f"{NAMESPACE}/data/b"),
+    ObjectInfo("c", (1 << 63) - 1, "x", 1000, "file:///c d?#%20"),
+]
+
+
+def test_objects_come_back_from_rows() -> None:
+    batch = object_batch(OBJECTS)
+    assert batch.schema == OBJECT_SCHEMA
+    assert list(object_rows(batch)) == OBJECTS
+    assert object_batch([]).num_rows == 0
+
+
+@pytest.mark.parametrize("each", OBJECTS, ids=lambda each: each.path)
+def test_objects_come_back_from_records(each: ObjectInfo) -> None:
+    assert object_info(object_record(each, NAMESPACE), NAMESPACE) == each
+
+
+@pytest.mark.parametrize(
+    ("address", "kept", "kind"),
+    [
+        (f"{NAMESPACE}/data/a", "data/a", AddressType.RELATIVE),
+        ("data/a", "data/a", AddressType.RELATIVE),
+        ("s3://bucket/lake-2/a", "s3://bucket/lake-2/a", AddressType.FULL),
+        ("s3://bucket/other/a", "s3://bucket/other/a", AddressType.FULL),
+        ("file:///a", "file:///a", AddressType.FULL),
+    ],
+)
+def test_addresses_in_the_namespace_are_kept_relative(
+    address: str, kept: str, kind: AddressType
+) -> None:
+    entry = record_entry(object_record(ObjectInfo("a", 1, "", 0, address), NAMESPACE))
+    assert (entry.address, entry.address_type) == (kept, kind)
+
+
+def test_an_old_kind_of_address_is_read() -> None:
+    entry = Entry("data/a", 1, "", 0, address_type=AddressType.BY_PREFIX_DEPRECATED)
+    assert object_info(entry_record("a", entry), NAMESPACE).address == f"{NAMESPACE}/data/a"
+
+
+# --- staging --------------------------------------------------------------------------------------
+
+
+def staged(rows: list[dict[str, Any]], schema: pa.Schema = STAGE_SCHEMA) -> list[Record]:
+    batches = stage_body(WORKSPACE, STAGED_AT, [pa.RecordBatch.from_pylist(rows, schema=schema)])
+    return [(row["key"], row["stored"]) for batch in batches for row in batch.to_pylist()]
+
+
+MINIMAL = {"path": "a", "size": 1, "checksum": "sum", "address": "s3://b/a"}
+
+
+def test_a_whole_row_is_staged() -> None:
+    row = {
+        "path": FULL.path,
+        "size": FULL.size,
+        "checksum": FULL.checksum,
+        "mtime": dt.datetime.fromtimestamp(1_600_000_000, dt.timezone.utc).replace(
+            microsecond=123_456
+        ),
+        "address": FULL.address,
+        "metadata": [("k", "v"), ("a", "b")],
+        "content_type": FULL.content_type,
+    }
+    assert staged([row]) == [object_record(FULL, NAMESPACE)]
+
+
+def test_what_is_missing_gets_a_default() -> None:
+    expected = [object_record(ObjectInfo("a", 1, "sum", STAGED_AT, "s3://b/a"), NAMESPACE)]
+    assert staged([MINIMAL]) == expected
+    names = [*MINIMAL]
+    assert staged([MINIMAL], pa.schema([STAGE_SCHEMA.field(name) for name in names])) == expected
+
+
+def test_a_deleted_row_is_a_tombstone() -> None:
+    ((key, stored),) = staged([{"path": "a", "deleted": True}])
+    assert key == b"a"
+    assert is_tombstone(stored)
+    assert not is_tombstone(staged([{**MINIMAL, "deleted": False}])[0][1])
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Prague"])
+def test_mtimes_of_any_unit(unit: str, zone: str | None) -> None:
+    kind = pa.timestamp(unit, tz=zone)
+    moment = pa.array([1_600_000_000], pa.int64()).cast(pa.timestamp("s", tz=zone)).cast(kind)
+    batch = pa.RecordBatch.from_arrays(
+        [*(pa.array([each]) for each in MINIMAL.values()), moment], names=[*MINIMAL, "mtime"]
+    )
+    (stored,) = next(stage_body(WORKSPACE, STAGED_AT, [batch])).column("stored").to_pylist()
+    assert record_entry((b"a", stored)).mtime == 1_600_000_000 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "reason"),
+    [
+        ({"path": None}, InvalidRecordError, "no path"),
+        ({"size": None}, InvalidRecordError, "'a' has no size"),
+        ({"address": None}, InvalidRecordError, "'a' has no address"),
+        ({"size": -1}, InvalidRecordError, "size of 'a'"),
+        ({"path": ""}, InvalidKeyError, "empty"),
+        ({"path": "../a"}, InvalidKeyError, "root"),
+        ({"path": "k" * 1025}, InvalidKeyError, "1025 bytes"),
+        ({"path": "", "deleted": True}, InvalidKeyError, "empty"),
+        ({"metadata": [("k", None)]}, InvalidRecordError, "'a' has no value for 'k'"),
+        ({"metadata": [("k", "v" * 70_000)]}, InvalidRecordError, "at most 65536"),
+    ],
+    ids=str,
+)
+def test_rows_that_cannot_be_staged(
+    change: dict[str, Any], error: type[Exception], reason: str
+) -> None:
+    with pytest.raises(error, match=reason):
+        staged([{**MINIMAL, **change}])
+
+
+def test_mtimes_must_be_timestamps() -> None:
+    batch = pa.RecordBatch.from_pylist([{**MINIMAL, "mtime": "yesterday"}])
+    with pytest.raises(InvalidRecordError, match="mtime is string"):
+        list(stage_body(WORKSPACE, STAGED_AT, [batch]))
+
+
+def test_a_missing_checksum_is_that_of_the_object(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_bytes(b"content")
+    workspace = Workspace(f"file://{tmp_path}", 4)
+    for address in ("data/a", f"file://{tmp_path}/data/a"):
+        row = {"path": "a", "size": 7, "address": address}
+        (batch,) = stage_body(workspace, STAGED_AT, [pa.RecordBatch.from_pylist([row])])
+        stored = batch.column("stored")[0].as_py()
+        assert record_entry((b"a", stored)).checksum == md5(b"content").hexdigest()
+    batch = pa.RecordBatch.from_pylist([{**row, "address": f"file://{tmp_path}/gone"}])
+    with pytest.raises(MissingFileError, match="gone"):
+        list(stage_body(workspace, STAGED_AT, [batch]))

@@ -1,0 +1,220 @@
+"""Bodies that read: listings and diffs of trees, against plain dicts of checksums."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from unittest import mock
+
+import pytest
+
+from sparklake.graveler.algebra import Change, ChangeType
+from sparklake.graveler.entries import Entry, entry_record
+from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
+from sparklake.graveler.packing import pack
+from sparklake.graveler.planning import (
+    Plan,
+    Side,
+    plan_apply,
+    plan_diff,
+    plan_listing,
+    plan_three_way_diff,
+)
+from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.records import Record, tombstone
+from sparklake.udfs import reading
+from sparklake.udfs.objects import OBJECT_SCHEMA, object_rows
+from sparklake.udfs.reading import (
+    DIFF_SCHEMA,
+    DiffRow,
+    diff_body,
+    diff_rows,
+    list_body,
+    staged_diff_body,
+    three_way_diff_body,
+)
+from sparklake.udfs.tasks import encode_tasks
+from tests.support.reads import recorded_reads
+from tests.support.trees import Rows, Run, Trees, open_trees, touched
+
+Objects = dict[str, int]
+"""The size of each object; it is also all that its content depends on."""
+
+PATHS = [f"{folder}/{number:03}.csv" for folder in "abc" for number in range(60)]
+
+
+@pytest.fixture
+def trees() -> Iterator[Trees]:
+    with open_trees(5) as opened, mock.patch.object(reading, "BATCH_ROWS", 7):
+        yield opened
+
+
+@pytest.fixture(params=[1, 40, 1_000_000], ids=lambda size: f"tasks of {size}")
+def task_records(request: pytest.FixtureRequest) -> int:
+    return request.param
+
+
+def object_of(path: str, size: int) -> Record:
+    return entry_record(path, Entry(f"data/{path}", size, f"sum-{size}", 1_700_000_000 * 10**9))
+
+
+def write(trees: Trees, objects: Objects) -> MetaRange:
+    return trees.write_records([object_of(*each) for each in sorted(objects.items())])
+
+
+def staged(changes: dict[str, int | None]) -> tuple[Record, ...]:
+    return tuple(
+        tombstone(path.encode()) if size is None else object_of(path, size)
+        for path, size in sorted(changes.items())
+    )
+
+
+def edited(objects: Objects, chance: random.Random, rate: float = 0.1) -> Objects:
+    after = dict(objects)
+    for path in PATHS:
+        if chance.random() < rate:
+            after[path] = chance.randint(1, 3)
+        elif chance.random() < rate / 2:
+            after.pop(path, None)
+    return after
+
+
+def some(chance: random.Random) -> Objects:
+    return {path: chance.randint(1, 3) for path in PATHS if chance.random() < 0.8}
+
+
+def diffs(trees: Trees, body: Callable, plan: Plan, task_records: int) -> list[DiffRow]:
+    tasks = encode_tasks(pack(plan, task_records))
+    batches = list(trees.runner.stream(partial(body, trees.workspace), tasks))
+    assert all(batch.schema == DIFF_SCHEMA for batch in batches)
+    assert all(0 < batch.num_rows <= 7 for batch in batches)
+    return [row for batch in batches for row in diff_rows(batch)]
+
+
+def row_of(
+    path: str, left: int | None, right: int | None, kind: ChangeType | None = None
+) -> DiffRow:
+    sides = [None if size is None else str(size).encode() for size in (left, right)]
+    return DiffRow(
+        type=kind or Change(b"", *sides).type,
+        path=path,
+        size=left if right is None else right,
+        left_checksum=None if left is None else f"sum-{left}",
+        right_checksum=None if right is None else f"sum-{right}",
+    )
+
+
+def rows_between(left: Objects, right: Objects) -> list[DiffRow]:
+    return [
+        row_of(path, left.get(path), right.get(path))
+        for path in sorted({*left, *right})
+        if left.get(path) != right.get(path)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "within", [EVERYTHING, prefix_interval(b"b/"), Interval(b"a/030", b"c/010")], ids=str
+)
+def test_a_diff(trees: Trees, task_records: int, seed: int, within: Interval) -> None:
+    chance = random.Random(seed)
+    left = some(chance)
+    right = edited(left, chance)
+    plan = plan_diff(write(trees, left).ranges, write(trees, right).ranges, within)
+    assert diffs(trees, diff_body, plan, task_records) == [
+        row for row in rows_between(left, right) if row.path.encode() in within
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_three_way_diff(trees: Trees, task_records: int, seed: int) -> None:
+    chance = random.Random(seed)
+    base = some(chance)
+    source, dest = edited(base, chance, 0.2), edited(base, chance, 0.2)
+    plan = plan_three_way_diff(*(write(trees, side).ranges for side in (base, source, dest)))
+    expected = []
+    for path in sorted({*base, *source, *dest}):
+        ancestor, theirs, ours = base.get(path), source.get(path), dest.get(path)
+        if theirs not in (ancestor, ours):
+            kind = None if ours == ancestor else ChangeType.CONFLICT
+            expected.append(row_of(path, ours, theirs, kind))
+    assert diffs(trees, three_way_diff_body, plan, task_records) == expected
+
+
+LAYERS = ("rows", "run", "run under rows")
+
+
+def layers_of(
+    trees: Trees, shape: str, chance: random.Random
+) -> tuple[list[Rows | Run], dict[str, int | None]]:
+    """Returns staged layers, newest first, and what they say together."""
+
+    def changes() -> dict[str, int | None]:
+        return {path: chance.choice((1, 2, 3, None)) for path in PATHS if chance.random() < 0.07}
+
+    lower, upper = changes(), changes()
+    if shape == "rows":
+        return [Rows(staged(upper))], upper
+    run = Run(trees.write_records(staged(lower)))
+    return ([run], lower) if shape == "run" else ([Rows(staged(upper)), run], lower | upper)
+
+
+def sides_of(layers: list[Rows | Run]) -> list[Side]:
+    return [
+        Side(layer.tree.ranges) if isinstance(layer, Run) else Side(rows=layer.records)
+        for layer in layers
+    ]
+
+
+def staged_over(objects: Objects, changes: dict[str, int | None]) -> Objects:
+    after = {**objects, **changes}
+    return {path: size for path, size in after.items() if size is not None}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shape", LAYERS)
+def test_a_diff_of_staged_layers(trees: Trees, task_records: int, shape: str, seed: int) -> None:
+    chance = random.Random(seed)
+    base = some(chance)
+    layers, changes = layers_of(trees, shape, chance)
+    plan = plan_apply(write(trees, base).ranges, sides_of(layers), touched(layers))
+    expected = rows_between(base, staged_over(base, changes))
+    assert diffs(trees, staged_diff_body, plan, task_records) == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shape", LAYERS)
+@pytest.mark.parametrize("within", [EVERYTHING, prefix_interval(b"b/01")], ids=str)
+def test_a_listing_through_staged_layers(
+    trees: Trees, task_records: int, shape: str, within: Interval, seed: int
+) -> None:
+    chance = random.Random(seed)
+    base = some(chance)
+    layers, changes = layers_of(trees, shape, chance)
+    plan = plan_listing(write(trees, base).ranges, sides_of(layers), within)
+    tasks = encode_tasks(pack(plan, task_records))
+    batches = list(trees.runner.stream(partial(list_body, trees.workspace), tasks))
+    assert all(batch.schema == OBJECT_SCHEMA for batch in batches)
+    listed = [each for batch in batches for each in object_rows(batch)]
+    assert [(each.path, each.size) for each in listed] == [
+        (path, size)
+        for path, size in sorted(staged_over(base, changes).items())
+        if path.encode() in within
+    ]
+    namespace = trees.workspace.storage_namespace
+    assert all(each.address == f"{namespace}/data/{each.path}" for each in listed)
+
+
+def test_the_listing_of_a_prefix_reads_its_ranges_alone(trees: Trees) -> None:
+    tree = write(trees, dict.fromkeys(PATHS, 1))
+    within = prefix_interval(b"b/01")
+    plan = plan_listing(tree.ranges, [], within)
+    with recorded_reads() as reads:
+        batches = trees.runner.collect(
+            partial(list_body, trees.workspace), encode_tasks(pack(plan, 1000))
+        )
+    assert sum(batch.num_rows for batch in batches) == 10
+    assert reads == [
+        each.id for each in tree.ranges if each.max_key >= b"b/01" and each.min_key < b"b/02"
+    ]
