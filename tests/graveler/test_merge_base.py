@@ -1,0 +1,105 @@
+"""Best common ancestors, against brute force."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import pytest
+
+from sparklake.graveler.merge_base import merge_bases
+
+History = dict[str, tuple[str, ...]]
+"""The parents of each commit; parents come first."""
+
+
+def generations(history: History) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for commit, parents in history.items():
+        found[commit] = 1 + max((found[parent] for parent in parents), default=0)
+    return found
+
+
+def bases(history: History, left: str, right: str) -> list[str]:
+    return merge_bases(left, right, history.__getitem__, generations(history).__getitem__)
+
+
+def ancestors(history: History, commit: str) -> set[str]:
+    """Returns a commit and all that it stands on."""
+    return {commit}.union(*(ancestors(history, parent) for parent in history[commit]))
+
+
+def brute_force(history: History, left: str, right: str) -> list[str]:
+    common = ancestors(history, left) & ancestors(history, right)
+    best = {
+        each
+        for each in common
+        if not any(each != other and each in ancestors(history, other) for other in common)
+    }
+    generation = generations(history)
+    return sorted(best, key=lambda each: (-generation[each], each))
+
+
+LINE: History = {"a": (), "b": ("a",), "c": ("b",)}
+FORK: History = {**LINE, "l": ("c",), "r": ("c",)}
+CRISS_CROSS: History = {"a": (), "l": ("a",), "r": ("a",), "x": ("l", "r"), "y": ("r", "l")}
+LONG_WAY: History = {
+    "a": (),
+    "b": ("a",),
+    "l1": ("b",),
+    "l2": ("l1",),
+    "l3": ("l2", "a"),
+    "r": ("b", "a"),
+}
+APART: History = {"a": (), "b": (), "c": ("b",)}
+
+
+@pytest.mark.parametrize(
+    ("history", "left", "right", "expected"),
+    [
+        (LINE, "a", "a", ["a"]),
+        (LINE, "a", "c", ["a"]),
+        (LINE, "c", "b", ["b"]),
+        (FORK, "l", "r", ["c"]),
+        (FORK, "l", "b", ["b"]),
+        (CRISS_CROSS, "x", "y", ["l", "r"]),
+        (CRISS_CROSS, "x", "l", ["l"]),
+        (LONG_WAY, "l3", "r", ["b"]),
+        (APART, "a", "c", []),
+    ],
+)
+def test_histories(history: History, left: str, right: str, expected: list[str]) -> None:
+    assert bases(history, left, right) == expected == brute_force(history, left, right)
+    assert bases(history, right, left) == expected
+
+
+def random_history(chance: random.Random) -> History:
+    history: History = {}
+    for number in range(chance.randint(1, 10)):
+        parents = chance.sample([*history], min(len(history), chance.choice((0, 1, 1, 1, 2, 2, 3))))
+        history[f"{chance.randint(0, 99):02}-{number}"] = tuple(parents)
+    return history
+
+
+def test_random_histories() -> None:
+    chance = random.Random(5)
+    for _ in range(400):
+        history = random_history(chance)
+        for left, right in product(history, repeat=2):
+            assert bases(history, left, right) == brute_force(history, left, right), history
+
+
+def test_only_what_is_newer_than_the_base_is_visited() -> None:
+    line: History = {"0000": ()}
+    for number in range(1, 2000):
+        line[f"{number:04}"] = (f"{number - 1:04}",)
+    history: History = {**line, "left": ("1999",), "right": ("1990",)}
+    generation = generations(history)
+    asked: list[str] = []
+
+    def parents(commit: str) -> tuple[str, ...]:
+        asked.append(commit)
+        return history[commit]
+
+    assert merge_bases("left", "right", parents, generation.__getitem__) == ["1990"]
+    assert len(asked) == len({*asked}) <= 13
