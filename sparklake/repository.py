@@ -14,8 +14,8 @@ from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, Tag
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
-from sparklake.verbs import merge as merges
 from sparklake.verbs import folders, read, tables
+from sparklake.verbs import merge as merges
 from sparklake.verbs.commit import sign
 from sparklake.verbs.context import Context
 from sparklake.verbs.folders import Folder

@@ -1,0 +1,10 @@
+"""Runs the command as `python -m sparklake.cli`."""
+
+from __future__ import annotations
+
+import sys
+
+from sparklake.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The grammar: which commands there are."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as installed_version
+from typing import Annotated
+
+import typer
+
+from sparklake.cli import branch, history, importing, merging, objects, quickstart, repo, tag
+from sparklake.cli.options import (
+    DsnOption,
+    EngineOption,
+    HomeOption,
+    OutputOption,
+    global_options,
+)
+
+app = typer.Typer(
+    name="sparklake",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 error, 2 wrong usage, 3 conflict, 4 nothing to do or "
+    "uncommitted changes in the way, 5 lost a race.",
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sparklake {installed_version('sparklake')}")
+        raise typer.Exit
+
+
+@app.callback()
+def sparklake(
+    context: typer.Context,
+    output: OutputOption = None,
+    engine: EngineOption = None,
+    home: HomeOption = None,
+    dsn: DsnOption = None,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Git for data lakes: branches, commits, diff and merge over an object store.
+
+    Repositories, refs and objects are named lakefs://REPOSITORY/REF/KEY.
+    """
+    global_options(context, output, engine, home, dsn)
+
+
+for noun in (repo, branch, tag):
+    app.add_typer(noun.app)
+app.command("import")(importing.import_objects)
+app.command()(objects.put)
+app.command()(objects.rm)
+app.command()(objects.ls)
+app.command()(objects.stat)
+app.command()(objects.cat)
+app.command()(history.commit)
+app.command()(history.reset)
+app.command()(history.diff)
+app.command()(merging.merge)
+app.command()(history.log)
+app.command("merge-base")(merging.merge_base)
+app.command()(quickstart.quickstart)

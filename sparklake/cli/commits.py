@@ -1,0 +1,29 @@
+"""How a commit is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparklake.cli.output import Output
+from sparklake.cli.text import date, short, shown
+from sparklake.report import commit_document
+
+if TYPE_CHECKING:
+    from sparklake.graveler.commits import Commit
+
+
+def print_commit(out: Output, branch: str, made: Commit) -> None:
+    """Prints a commit that has just become the head of a branch."""
+    subject = shown(made.message.strip().splitlines()[0])
+    text = f"[{out.coloured(branch, 'green')} {out.coloured(short(made.id), 'yellow')}] {subject}"
+    out.one(commit_document(made), text)
+
+
+def described(commit: Commit) -> list[str]:
+    """Returns the lines under the subject of a commit: who and when, labels, the rest of it."""
+    who = f"{shown(commit.committer)}, " if commit.committer else ""
+    lines = [f"{who}{date(commit.creation_date)}"]
+    if commit.metadata:
+        pairs = (f"{shown(name)}={shown(value)}" for name, value in commit.metadata.items())
+        lines.append(", ".join(pairs))
+    return [*lines, *map(shown, commit.message.strip().splitlines()[1:])]

@@ -1,0 +1,87 @@
+r"""Draws a history as lanes, one line at a time, children before their parents.
+
+A merge opens a lane for its second parent, and lanes join at a commit that both led to:
+
+    *    merge
+    |-\
+    | *  on the branch
+    * |  on main
+    |-/
+    *    where the branch began
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Is how one commit is drawn: left of its subject, left of its other lines, and below them."""
+
+    node: str
+    beside: str
+    links: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Lanes:
+    """Holds the commits that are still to come, each once, in its lane; None is a free lane."""
+
+    _lanes: list[str | None] = field(default_factory=list)
+
+    def draw(self, commit_id: str, parents: Sequence[str]) -> Drawing:
+        """Draws the next commit; none of its children may come after it."""
+        at = self._place(commit_id)
+        node = self._line({at: "*"})
+        beside = self._line({} if parents else {at: " "})
+        first, *others = dict.fromkeys(parents) if parents else [None]
+        links = [self._join(at, each) for each in others if each is not None]
+        if first in self._lanes and first is not None:
+            links.append(self._close(at, self._lanes.index(first)))
+        else:
+            self._lanes[at] = first
+        while self._lanes and self._lanes[-1] is None:
+            self._lanes.pop()
+        return Drawing(node, beside, tuple(links))
+
+    def _place(self, commit_id: str) -> int:
+        """Returns the lane of a commit; a free one where no child has asked for it yet."""
+        if commit_id in self._lanes:
+            return self._lanes.index(commit_id)
+        if None not in self._lanes:
+            self._lanes.append(None)
+        free = self._lanes.index(None)
+        self._lanes[free] = commit_id
+        return free
+
+    def _join(self, at: int, parent: str) -> str:
+        """Links a lane with that of a further parent, which is opened where there is none yet."""
+        is_new = parent not in self._lanes
+        to = self._place(parent)
+        return self._link(at, to, {to: "\\" if to > at else "/"} if is_new else {})
+
+    def _close(self, at: int, to: int) -> str:
+        """Ends a lane in another one."""
+        link = self._link(at, to, {at: "/" if at > to else "\\"})
+        self._lanes[at] = None
+        return link
+
+    def _link(self, one: int, other: int, ends: dict[int, str]) -> str:
+        """Returns the line that links two lanes, across those between them."""
+        left, right = sorted((one, other))
+        line = list(self._line(ends, free="-", between=(left, right)))
+        for gap in range(2 * left + 1, 2 * right, 2):
+            line[gap] = "-"
+        return "".join(line)
+
+    def _line(
+        self, marks: dict[int, str], free: str = " ", between: tuple[int, int] = (0, 0)
+    ) -> str:
+        left, right = between
+        cells = (
+            marks.get(at) or ("|" if lane is not None else free if left < at < right else " ")
+            for at, lane in enumerate(self._lanes)
+        )
+        return " ".join(cells)

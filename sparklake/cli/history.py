@@ -1,0 +1,153 @@
+"""History of one branch or ref: commit, reset, diff, log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparklake.cli.commits import described, print_commit
+from sparklake.cli.graph import Lanes
+from sparklake.cli.parameters import CommitterOption, MetaOption, labels
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import short, shown, size
+from sparklake.errors import InvalidInputError
+from sparklake.report import Document, commit_document, diff_document
+from sparklake.uri import ref_uri, same_repository
+
+if TYPE_CHECKING:
+    from sparklake.graveler.commits import Commit
+    from sparklake.repository import Repository
+    from sparklake.udfs.reading import DiffRow
+
+BranchArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH", show_default=False)]
+
+_SIGNS = {
+    "added": ("+", "green"),
+    "removed": ("-", "red"),
+    "changed": ("~", "yellow"),
+    "conflict": ("!", "magenta"),
+}
+
+
+@command
+def commit(
+    session: Session,
+    uri: BranchArgument,
+    message: Annotated[
+        str, typer.Option("--message", "-m", help="What changed and why.", show_default=False)
+    ],
+    committer: CommitterOption = None,
+    meta: MetaOption = None,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Even where nothing is staged.")
+    ] = False,
+) -> None:
+    """Commit what is staged on a branch."""
+    target, metadata = ref_uri(uri), labels(meta)
+    branch = session.repository(target.repository).branch(target.ref)
+    with session.out.working("committing"):
+        made = branch.commit(message, committer, metadata, allow_empty)
+    print_commit(session.out, target.ref, made)
+
+
+@command
+def reset(session: Session, uri: BranchArgument) -> None:
+    """Drop what is staged on a branch."""
+    target = ref_uri(uri)
+    session.repository(target.repository).branch(target.ref).reset()
+    document = {"name": target.ref, "dirty": False}
+    session.out.one(document, f"{target} is as it was committed")
+
+
+@command
+def diff(
+    session: Session,
+    left: Annotated[str, typer.Argument(metavar="lakefs://REPO/LEFT", show_default=False)],
+    right: Annotated[
+        str | None, typer.Argument(metavar="[lakefs://REPO/RIGHT]", show_default=False)
+    ] = None,
+    three_way: Annotated[
+        bool,
+        typer.Option(
+            "--three-way", help="What merging RIGHT into LEFT would change, with the conflicts."
+        ),
+    ] = False,
+    prefix: Annotated[str, typer.Option(help="Only keys that begin so.", show_default=False)] = "",
+) -> None:
+    """Show what differs from LEFT to RIGHT; of a branch alone, what is staged on it."""
+    rows = map(diff_document, _diff(session, left, right, prefix, three_way=three_way))
+    counts: Counter[str] = Counter()
+
+    def line(each: Document) -> str:
+        counts[each["type"]] += 1
+        sign, colour = _SIGNS[each["type"]]
+        text = f"{sign} {each['type']:<8}  {size(each['size']):>9}  {shown(each['path'])}"
+        return session.out.coloured(text, colour)
+
+    session.out.many(rows, line)
+    summary = ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind])
+    session.out.note(summary or "no difference")
+
+
+def _diff(
+    session: Session, left: str, right: str | None, prefix: str, *, three_way: bool
+) -> Iterable[DiffRow]:
+    one = ref_uri(left)
+    if right is not None:
+        other = ref_uri(right)
+        repository = session.repository(same_repository(one, other))
+        return repository.diff(one.ref, other.ref, prefix, three_way)
+    if three_way:
+        raise InvalidInputError("--three-way compares two refs: name the second one, too")
+    return session.repository(one.repository).diff_uncommitted(one.ref, prefix)
+
+
+@command
+def log(
+    session: Session,
+    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)],
+    amount: Annotated[
+        int | None, typer.Option(min=1, help="At most so many commits.", show_default=False)
+    ] = None,
+) -> None:
+    """Show the commits that a ref contains, the latest first."""
+    target = ref_uri(uri)
+    repository = session.repository(target.repository)
+    commits = islice(repository.log(target.ref), amount)
+    if session.out.is_json:
+        session.out.many(map(commit_document, commits), str)
+        return
+    for each in _drawn(session, commits, ref_names(repository)):
+        session.out.write(f"{each.rstrip()}\n")
+
+
+def ref_names(repository: Repository) -> dict[str, list[str]]:
+    """Returns the branches and tags of each commit that has some."""
+    names: dict[str, list[str]] = {}
+    for state in repository.branch_states():
+        names.setdefault(state.commit_id, []).append(state.name)
+    for tag in repository.tags():
+        names.setdefault(tag.commit_id, []).append(f"tag: {tag.name}")
+    return names
+
+
+def _drawn(
+    session: Session, commits: Iterable[Commit], names: dict[str, list[str]]
+) -> Iterator[str]:
+    """Yields the lines of a history."""
+    lanes, out = Lanes(), session.out
+    for each in commits:
+        drawing = lanes.draw(each.id, each.parents)
+        refs = f"({', '.join(names[each.id])}) " if each.id in names else ""
+        subject = shown(each.message.strip().splitlines()[0])
+        yield (
+            f"{drawing.node}  {out.coloured(short(each.id), 'yellow')} "
+            f"{out.coloured(refs, 'green') if refs else ''}{subject}"
+        )
+        for line in described(each):
+            yield f"{drawing.beside}  {out.coloured(line, 'dim')}"
+        yield from drawing.links

@@ -1,0 +1,29 @@
+"""The entry point of the `sparklake` command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from sparklake.cli.app import app
+from sparklake.cli.session import INTERRUPTED
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # Names of objects may have letters that a terminal lacks.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    try:
+        app(args=None if argv is None else list(argv), prog_name="sparklake")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

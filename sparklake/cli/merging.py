@@ -1,0 +1,81 @@
+"""Between two refs: merge, merge-base."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparklake.cli.commits import described, print_commit
+from sparklake.cli.output import Output
+from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption, labels
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import short, shown
+from sparklake.errors import MergeConflictError
+from sparklake.graveler.classification import Strategy
+from sparklake.report import commit_document
+from sparklake.uri import ref_uri, same_repository
+
+if TYPE_CHECKING:
+    from sparklake.udfs.reading import DiffRow
+
+_SHOWN_CONFLICTS = 100
+
+
+@command
+def merge(
+    session: Session,
+    source: Annotated[str, typer.Argument(metavar="lakefs://REPO/SOURCE", show_default=False)],
+    dest: Annotated[str, typer.Argument(metavar="lakefs://REPO/DEST", show_default=False)],
+    strategy: Annotated[
+        Strategy | None,
+        typer.Option(help="Which side wins every conflict.", show_default=False),
+    ] = None,
+    message: MessageOption = None,
+    committer: CommitterOption = None,
+    meta: MetaOption = None,
+) -> None:
+    """Merge a ref into a branch; conflicts are listed, and then nothing is written."""
+    theirs, ours, metadata = ref_uri(source), ref_uri(dest), labels(meta)
+    repository = session.repository(same_repository(theirs, ours))
+    try:
+        with session.out.working("merging"):
+            made = repository.merge(theirs.ref, ours.ref, strategy, message, committer, metadata)
+    except MergeConflictError as error:
+        if not session.out.is_json:
+            print_conflicts(session.out, error.conflicts, error.count)
+        raise
+    print_commit(session.out, ours.ref, made)
+
+
+@command
+def merge_base(
+    session: Session,
+    left: Annotated[str, typer.Argument(metavar="lakefs://REPO/A", show_default=False)],
+    right: Annotated[str, typer.Argument(metavar="lakefs://REPO/B", show_default=False)],
+) -> None:
+    """Show the best common ancestor of two refs."""
+    one, other = ref_uri(left), ref_uri(right)
+    found = session.repository(same_repository(one, other)).merge_base(one.ref, other.ref)
+    subject = shown(found.message.strip().splitlines()[0])
+    lines = [f"{session.out.coloured(short(found.id), 'yellow')} {subject}", *described(found)]
+    session.out.one(commit_document(found), "\n    ".join(lines))
+
+
+def print_conflicts(out: Output, conflicts: Sequence[Any], count: int) -> None:
+    """Prints what both sides changed, as far as a person would read."""
+    rows: Sequence[DiffRow] = conflicts[:_SHOWN_CONFLICTS]
+    out.table(
+        [
+            {"path": row.path, "source": row.right_checksum, "dest": row.left_checksum}
+            for row in rows
+        ],
+        {
+            "conflict": lambda each: shown(each["path"]),
+            "source": lambda each: each["source"] or "removed",
+            "dest": lambda each: each["dest"] or "removed",
+        },
+    )
+    if count > len(rows):
+        out.note(f"... and {count - len(rows):,} more; `sparklake diff --three-way` has them all")

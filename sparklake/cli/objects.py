@@ -1,0 +1,160 @@
+"""Objects: put, rm, ls, stat, cat."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparklake.cli.parameters import MetaOption, labels
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import date, number, shown, size
+from sparklake.config import scratch_root
+from sparklake.errors import ObjectNotFoundError
+from sparklake.report import Document, folder_document, object_document
+from sparklake.uri import KeyUri, object_uri, parse_uri, prefix_uri
+
+STDIN = "-"
+
+ObjectArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/KEY", show_default=False)]
+StagedArgument = Annotated[
+    str, typer.Argument(metavar="lakefs://REPO/BRANCH/KEY", show_default=False)
+]
+
+
+@command
+def put(
+    session: Session,
+    file: Annotated[str, typer.Argument(help="A file, or - for stdin.", show_default=False)],
+    uri: StagedArgument,
+    content_type: Annotated[
+        str | None, typer.Option(help="Its media type.", show_default=False)
+    ] = None,
+    meta: MetaOption = None,
+) -> None:
+    """Copy a file into the repository and stage it."""
+    target, metadata = object_uri(uri), labels(meta)
+    branch = session.repository(target.repository).branch(target.ref)
+    with _file_to_put(file) as path, session.out.working(f"copying {shown(file)}"):
+        staged = branch.put_file(target.key, path, metadata, content_type or "")
+    text = f"staged {shown(str(target))} ({size(staged.size)})"
+    session.out.one(object_document(staged), text)
+
+
+@command
+def rm(
+    session: Session,
+    uri: StagedArgument,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="With everything below KEY/.")
+    ] = False,
+) -> None:
+    """Stage the removal of an object, or with -r of a folder."""
+    if recursive:
+        target = prefix_uri(uri) if parse_uri(uri).key == "" else object_uri(uri)
+        removed = _remove_folder(session, target)
+    else:
+        target = object_uri(uri)
+        _remove_object(session, target)
+        removed = 1
+    session.out.one(
+        {"path": target.key, "removed": removed},
+        f"staged the removal of {number(removed, 'object')} at {shown(str(target))}",
+    )
+
+
+@command
+def ls(
+    session: Session,
+    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/[PREFIX]", show_default=False)],
+    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="All levels.")] = False,
+) -> None:
+    """List objects, one level or all; staged changes of a branch count, `branch@` has none."""
+    place = prefix_uri(uri)
+    repository = session.repository(place.repository)
+    documents: Iterator[Document]
+    if recursive:
+        documents = map(object_document, repository.objects(place.ref, place.key))
+    else:
+        documents = map(folder_document, repository.folder(place.ref, place.key))
+
+    def line(each: Document) -> str:
+        path = shown(each["path"])
+        if each["type"] == "prefix":
+            return f"{'':31}  {session.out.coloured(path, 'blue')}"
+        return f"{size(each['size']):>9}  {date(each['mtime'])}  {path}"
+
+    session.out.many(documents, line)
+
+
+@command
+def stat(session: Session, uri: ObjectArgument) -> None:
+    """Show what is known of one object."""
+    target = object_uri(uri)
+    found = session.repository(target.repository).stat(target.ref, target.key)
+    lines = {
+        "path": shown(found.path),
+        "size": f"{found.size:,} bytes",
+        "checksum": found.checksum,
+        "modified": date(object_document(found)["mtime"]),
+        "address": shown(found.address),
+        "content type": shown(found.content_type),
+        **{f"meta {shown(name)}": shown(value) for name, value in found.metadata.items()},
+    }
+    text = "\n".join(f"{name:<14}{value}" for name, value in lines.items())
+    session.out.one(object_document(found), text)
+
+
+@command
+def cat(session: Session, uri: ObjectArgument) -> None:
+    """Write the content of one object to stdout, byte for byte."""
+    target = object_uri(uri)
+    body = session.repository(target.repository).read_bytes(target.ref, target.key)
+    session.out.write_bytes(body)
+
+
+@contextmanager
+def _file_to_put(file: str) -> Iterator[Path]:
+    """Yields a local file: the one named, or a copy of what comes from stdin."""
+    if file != STDIN:
+        yield Path(file)
+        return
+    with tempfile.NamedTemporaryFile(prefix="sparklake-", dir=scratch_root()) as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        yield Path(copy.name)
+
+
+def _remove_object(session: Session, target: KeyUri) -> None:
+    """Stages the removal of one object; raises ObjectNotFoundError."""
+    repository = session.repository(target.repository)
+    branch = repository.branch(target.ref)
+    repository.stat(target.ref, target.key)
+    branch.delete(target.key)
+
+
+def _remove_folder(session: Session, target: KeyUri) -> int:
+    """Stages the removal of what is below a key, and at it; raises ObjectNotFoundError."""
+    is_folder = not target.key or target.key.endswith("/")
+    below = target.key if is_folder else f"{target.key}/"
+    branch = session.repository(target.repository).branch(target.ref)
+    with session.out.working(f"listing {shown(str(target))}"):
+        removed = branch.delete_prefix(below)
+    try:
+        if not is_folder:
+            _remove_object(session, target)
+            removed += 1
+    except ObjectNotFoundError:
+        if not removed:
+            raise
+    if not removed:
+        raise ObjectNotFoundError(
+            f"{target.ref!r} has nothing below {target.key!r}; `sparklake ls` shows what it has"
+        )
+    return removed

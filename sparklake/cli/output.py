@@ -1,0 +1,130 @@
+"""The only writer to stdout and stderr: text for people, JSON for programs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+from sparklake.cli.options import Format
+from sparklake.cli.text import rendered_table
+from sparklake.errors import SparklakeError
+from sparklake.report import Document, error_document, json_list, json_object
+
+_COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36, "dim": 2}
+
+
+class OutputClosedError(Exception):
+    """Says that nobody reads stdout any more, as after `| head`."""
+
+
+class Output:
+    """Prints results in the format asked for."""
+
+    def __init__(self, form: Format) -> None:
+        self._form = form
+        self._has_colour = form is Format.TEXT and _takes_colour(sys.stdout)
+        self._has_begun = False
+
+    @property
+    def is_json(self) -> bool:
+        """Tells whether a program reads."""
+        return self._form is Format.JSON
+
+    def one(self, document: Document, text: str) -> None:
+        """Prints one result."""
+        self.write(f"{json_object(document) if self.is_json else text}\n")
+
+    def many(self, documents: Iterable[Document], line: Callable[[Document], str]) -> None:
+        """Prints a listing as it comes, however long it is."""
+        if self.is_json:
+            lines = json_list(documents)
+        else:
+            lines = (f"{line(document)}\n" for document in documents)
+        for each in lines:
+            self.write(each)
+
+    def table(
+        self, documents: Sequence[Document], columns: Mapping[str, Callable[[Document], str]]
+    ) -> None:
+        """Prints a short listing; in text as a table with these columns."""
+        if self.is_json:
+            self.many(documents, str)
+        else:
+            rows = [[cell(document) for cell in columns.values()] for document in documents]
+            self.write(rendered_table(list(columns), rows, has_colour=self._has_colour))
+
+    def note(self, text: str) -> None:
+        """Tells a person something that is no result."""
+        if not self.is_json:
+            print(text, file=sys.stderr)  # noqa: T201
+
+    def fail(self, error: SparklakeError) -> None:
+        """Tells of a failure: to programs on the stream that they read."""
+        if not self.is_json:
+            label = _painted("error:", "red") if _takes_colour(sys.stderr) else "error:"
+            print(f"{label} {error}", file=sys.stderr)  # noqa: T201
+        elif self._has_begun:
+            # A list was cut short: it stays without its end, and so cannot be taken for whole.
+            print(json_object(error_document(error)), file=sys.stderr)  # noqa: T201
+        else:
+            self.write(f"{json_object(error_document(error))}\n")
+
+    def coloured(self, text: str, colour: str) -> str:
+        """Returns text in a colour, where stdout takes one."""
+        return _painted(text, colour) if self._has_colour else text
+
+    def write(self, text: str) -> None:
+        """Writes text to stdout; raises OutputClosedError."""
+        self._has_begun = True
+        with _until_closed():
+            sys.stdout.write(text)
+
+    def write_bytes(self, body: bytes) -> None:
+        """Writes bytes to stdout as they are; raises OutputClosedError."""
+        self._has_begun = True
+        with _until_closed():
+            sys.stdout.flush()
+            sys.stdout.buffer.write(body)
+
+    def flush(self) -> None:
+        """Hands everything to the reader; raises OutputClosedError."""
+        with _until_closed():
+            sys.stdout.flush()
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        """Shows on a terminal that something takes its time, until it is done."""
+        if self.is_json or not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+
+        with Console(stderr=True).status(text):
+            yield
+
+
+def abandon_stdout() -> None:
+    """Sends what is still to be written to nobody, so that Python does not complain at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+@contextmanager
+def _until_closed() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise OutputClosedError from error
+
+
+def _takes_colour(stream: TextIO) -> bool:
+    unwanted = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not unwanted
+
+
+def _painted(text: str, colour: str) -> str:
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"

@@ -1,0 +1,94 @@
+"""One run of a command: its options, its output and the lake it opens."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import typer
+
+from sparklake.cli.options import Options, absorbed, global_options
+from sparklake.cli.output import Output, OutputClosedError, abandon_stdout
+from sparklake.errors import SparklakeError
+
+if TYPE_CHECKING:
+    from sparklake.lake import Lake
+    from sparklake.repository import Repository
+
+INTERRUPTED = 130
+READER_GONE = 141
+"""What a shell reports of a program that was stopped by SIGINT, or by SIGPIPE."""
+
+
+class Session:
+    """Holds what a command works with."""
+
+    def __init__(self, options: Options, out: Output, closing: ExitStack) -> None:
+        self.options = options
+        self.out = out
+        self._closing = closing
+
+    @cached_property
+    def lake(self) -> Lake:
+        """Opens the lake, when it is first asked for."""
+        # Not at the top: a lake loads Arrow, RocksDB and psycopg, and --help needs none of them.
+        from sparklake.lake import connect
+
+        chosen = self.options
+        with self.out.working("opening the lake"):
+            lake = connect(home=chosen.home, dsn=chosen.dsn, engine=chosen.engine)
+        return self._closing.enter_context(lake)
+
+    def repository(self, name: str) -> Repository:
+        """Opens a repository of the lake."""
+        return self.lake.repository(name)
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Makes a command of a function whose first argument is a session.
+
+    The command takes the global options too, and ends with the exit code of what went wrong.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    own = [
+        each.replace(annotation=hints[each.name])
+        for each in list(inspect.signature(function).parameters.values())[1:]
+    ]
+    shared_hints = get_type_hints(global_options, include_extras=True)
+    context, *shared = (
+        each.replace(annotation=shared_hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for each in inspect.signature(global_options).parameters.values()
+    )
+
+    @wraps(function)
+    def run(**arguments: Any) -> None:
+        given = {each.name: arguments.pop(each.name) for each in shared}
+        options = absorbed(arguments.pop(context.name), given)
+        out = Output(options.output)
+        with _exit_codes(out), ExitStack() as closing:
+            function(Session(options, out, closing), **arguments)
+            out.flush()
+
+    parameters = [context, *(each.replace(kind=context.kind) for each in own), *shared]
+    described: Any = run
+    described.__signature__ = inspect.Signature(parameters)
+    described.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+@contextmanager
+def _exit_codes(out: Output) -> Iterator[None]:
+    """Turns what can go wrong into exit codes; what nobody foresaw keeps its traceback."""
+    try:
+        yield
+    except SparklakeError as error:
+        out.fail(error)
+        raise typer.Exit(error.exit_code) from error
+    except OutputClosedError as error:
+        abandon_stdout()
+        raise typer.Exit(READER_GONE) from error
+    except KeyboardInterrupt as error:
+        raise typer.Exit(INTERRUPTED) from error

@@ -1,0 +1,56 @@
+"""`sparklake tag`: create, list, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sparklake.cli.options import global_options
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import short
+from sparklake.report import tag_document
+from sparklake.uri import ref_uri, repository_uri, same_repository
+
+app = typer.Typer(name="tag", help="Tags: create, list, delete.", no_args_is_help=True)
+app.callback()(global_options)
+
+TagArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/TAG", show_default=False)]
+
+
+@app.command()
+@command
+def create(
+    session: Session,
+    uri: TagArgument,
+    target: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)],
+) -> None:
+    """Name the commit of a ref for good."""
+    tag, ref = ref_uri(uri), ref_uri(target)
+    made = session.repository(same_repository(tag, ref)).create_tag(tag.ref, ref.ref)
+    session.out.one(tag_document(made), f"{tag} is {short(made.commit_id)}")
+
+
+@app.command("list")
+@command
+def list_tags(
+    session: Session,
+    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)],
+) -> None:
+    """List the tags of a repository."""
+    session.out.table(
+        [tag_document(tag) for tag in session.repository(repository_uri(uri)).tags()],
+        {
+            "tag": lambda each: each["name"],
+            "commit": lambda each: short(each["commit_id"]),
+        },
+    )
+
+
+@app.command()
+@command
+def delete(session: Session, uri: TagArgument) -> None:
+    """Delete a tag; its commit stays."""
+    tag = ref_uri(uri)
+    session.repository(tag.repository).delete_tag(tag.ref)
+    session.out.one({"name": tag.ref, "deleted": True}, f"{tag} is deleted")

@@ -1,0 +1,67 @@
+"""Texts for people: sizes, times, names and tables."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from math import log
+
+SHORT_ID = 12
+_UNITS = ("kB", "MB", "GB", "TB", "PB")
+_STEP = 1000
+_PIPE_COLUMNS = 1 << 20
+"""Nothing is wrapped for a reader that is no terminal."""
+
+
+def short(commit_id: str) -> str:
+    """Returns the beginning of an id, which is nearly always enough to name it."""
+    return commit_id[:SHORT_ID]
+
+
+def shown(name: str) -> str:
+    """Returns a name on one line: what would move a terminal's cursor is written as an escape."""
+    if name.isprintable():
+        return name
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in name
+    )
+
+
+def date(unix_seconds: int) -> str:
+    """Returns a time in UTC."""
+    return f"{datetime.fromtimestamp(unix_seconds, timezone.utc):%Y-%m-%d %H:%M:%SZ}"
+
+
+def size(count: int) -> str:
+    """Returns a number of bytes with a unit."""
+    if count < _STEP:
+        return f"{count} B"
+    power = min(int(log(count, _STEP)), len(_UNITS))
+    return f"{count / _STEP**power:.1f} {_UNITS[power - 1]}"
+
+
+def number(count: int, noun: str) -> str:
+    """Returns a count with its noun."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def rendered_table(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], *, has_colour: bool
+) -> str:
+    """Returns a table: with rules on a terminal, in plain columns for others."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD if has_colour else None, pad_edge=False)
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    page = io.StringIO()
+    width = None if has_colour else _PIPE_COLUMNS
+    console = Console(file=page, width=width, force_terminal=has_colour, no_color=not has_colour)
+    console.print(table)
+    return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())

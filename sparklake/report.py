@@ -1,0 +1,118 @@
+"""What programs are told: commits, objects, differences and errors as JSON documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sparklake.errors import MergeConflictError, SparklakeError
+
+if TYPE_CHECKING:
+    from sparklake.graveler.commits import Commit
+    from sparklake.graveler.ports import BranchState, RepositoryInfo, TagInfo
+    from sparklake.udfs.objects import ObjectInfo
+    from sparklake.udfs.reading import DiffRow
+    from sparklake.verbs.folders import Folder
+
+Document = Mapping[str, Any]
+
+_SECOND = 1_000_000_000
+"""Nanoseconds."""
+
+
+def repository_document(info: RepositoryInfo) -> Document:
+    """Returns what is said of a repository."""
+    return {
+        "name": info.name,
+        "storage_namespace": info.storage_namespace,
+        "default_branch": info.default_branch,
+        "creation_date": info.creation_date,
+        "range_records": info.range_records,
+    }
+
+
+def branch_document(state: BranchState) -> Document:
+    """Returns what is said of a branch; `dirty` tells whether anything is staged."""
+    return {"name": state.name, "commit_id": state.commit_id, "dirty": bool(state.layers)}
+
+
+def tag_document(tag: TagInfo) -> Document:
+    """Returns what is said of a tag."""
+    return {"name": tag.name, "commit_id": tag.commit_id}
+
+
+def commit_document(commit: Commit) -> Document:
+    """Returns what is said of a commit; the date is in unix seconds."""
+    return {
+        "id": commit.id,
+        "parents": list(commit.parents),
+        "committer": commit.committer,
+        "message": commit.message,
+        "creation_date": commit.creation_date,
+        "meta_range_id": commit.meta_range_id,
+        "metadata": dict(commit.metadata),
+        "generation": commit.generation,
+    }
+
+
+def object_document(each: ObjectInfo) -> Document:
+    """Returns what is said of an object; size in bytes, time in unix seconds."""
+    return {
+        "type": "object",
+        "path": each.path,
+        "size": each.size,
+        "checksum": each.checksum,
+        "mtime": each.mtime // _SECOND,
+        "address": each.address,
+        "metadata": each.metadata,
+        "content_type": each.content_type,
+    }
+
+
+def folder_document(each: ObjectInfo | Folder) -> Document:
+    """Returns what is said of a line of one level: an object, or a prefix that several share."""
+    # Not at the top: it loads Arrow.
+    from sparklake.verbs.folders import Folder
+
+    if isinstance(each, Folder):
+        return {"type": "prefix", "path": each.path}
+    return object_document(each)
+
+
+def diff_document(row: DiffRow) -> Document:
+    """Returns what is said of an object that differs."""
+    return {
+        "type": row.type.value,
+        "path": row.path,
+        "size": row.size,
+        "left_checksum": row.left_checksum,
+        "right_checksum": row.right_checksum,
+    }
+
+
+def error_document(error: SparklakeError) -> Document:
+    """Returns what is said of a failure; of a merge, with the conflicts."""
+    said = {"error": str(error), "kind": error.kind}
+    if not isinstance(error, MergeConflictError):
+        return said
+    rows: Iterable[Any] = error.conflicts
+    return {**said, "count": error.count, "conflicts": [diff_document(row) for row in rows]}
+
+
+def json_object(document: Document) -> str:
+    """Returns a document as JSON, in ASCII: no terminal or pipe can garble it."""
+    return json.dumps(document, indent=2)
+
+
+def json_list(documents: Iterable[Document]) -> Iterator[str]:
+    """Yields a JSON list, a line each, as its documents come.
+
+    Nothing is yielded before there is a first document or the end: an error that comes at once
+    leaves no half a list.
+    """
+    before = "[\n  "
+    for document in documents:
+        yield before + json.dumps(document)
+        before = ",\n  "
+    yield "[]\n" if before.startswith("[") else "\n]\n"
