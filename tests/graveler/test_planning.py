@@ -106,7 +106,7 @@ def test_overlapping_ranges_are_those_that_may_hold_keys(ranges: Ranges, within:
 
 A, B, C = span("a", "ac"), span("b", "df"), span("c", "gi")
 A2, A3, B2 = span("a2", "ac"), span("a3", "ab"), span("b2", "df")
-WIDE = span("w", "af")
+C2, WIDE = span("c2", "gi"), span("w", "af")
 
 
 def opened(start: bytes, stop: bytes | None, *sides: Ranges) -> Opened:
@@ -403,3 +403,10 @@ def test_a_run_across_joined_pieces_is_read_once() -> None:
     joined = coalesced(plan, 1000)
     assert joined.pieces == (Opened(EVERYTHING, (Side((A, B, C)), Side((run,)))),)
     assert pack(joined, 1) == [Task((TaskPiece(0, joined.stretches[0]),))]
+
+
+def test_pieces_apart_are_not_joined() -> None:
+    plan = plan_diff((A, B, C), (A2, B, C2))
+    first, last = plan.stretches
+    assert first.interval.stop != last.interval.start
+    assert coalesced(plan, 1000) == plan
