@@ -6,6 +6,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.support.spark"]
+
 # Generated cases open files, so that the first one of a test may be slow; no deadline therefore.
 # In CI the same cases run each time, and a failure prints how to repeat it.
 settings.register_profile("dev", deadline=None)

@@ -1,0 +1,65 @@
+"""The Spark of the tests: one session for a test run, classic or Spark Connect.
+
+A process holds only one of the two. SPARKLAKE_TEST_REMOTE=local[2] makes it Connect.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sparklake import session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+REMOTE = "SPARKLAKE_TEST_REMOTE"
+"""Names the variable that holds the address of Spark Connect, and is not set for classic Spark."""
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    started = start_session(tmp_path_factory.mktemp("warehouse"))
+    yield started
+    started.stop()
+
+
+def start_session(warehouse: Path) -> SparkSession:
+    """Starts two cores of local Spark, quiet, in UTC, and with the Python of the tests."""
+    from pyspark.sql import SparkSession
+
+    os.environ.update(spark_environment())
+    remote = os.environ.get(REMOTE)
+    builder = SparkSession.builder.appName("sparklake-tests")
+    builder = builder.remote(remote) if remote else builder.master("local[2]")
+    for name, value in _settings(warehouse).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def spark_environment() -> dict[str, str]:
+    """Returns what a process needs to start Spark: a Java, a Python, and no network."""
+    return {
+        "JAVA_HOME": str(session.find_java_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+def _settings(warehouse: Path) -> dict[str, str]:
+    logging = f"-Dlog4j2.configurationFile={session._LOGGING.as_uri()}"
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": warehouse.as_uri(),
+        "spark.driver.extraJavaOptions": logging,
+    }
