@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import shutil
 import tempfile
 from dataclasses import dataclass
 from enum import Enum
@@ -19,6 +20,8 @@ from sparklake.errors import InvalidInputError
 
 SETTINGS_FILE = "sparklake.toml"
 _ANONYMOUS = "anonymous"
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a mount point, not a guessable file)
+_PLENTY_BYTES = 2 * 1024**3
 
 
 class Engine(str, Enum):
@@ -83,9 +86,19 @@ def read_settings_file(path: Path) -> FileSettings:
         ) from None
 
 
-def scratch_root() -> Path:
-    """Returns the folder for temporary files: SPARKLAKE_SCRATCH, or the system's."""
+def disk_root() -> Path:
+    """Returns the folder for large temporary files: SPARKLAKE_SCRATCH, or the system's."""
     return Path(os.environ.get("SPARKLAKE_SCRATCH") or tempfile.gettempdir())
+
+
+def fast_root() -> Path:
+    """Returns the folder for small temporary files: in memory where there is plenty."""
+    try:
+        free = shutil.disk_usage(_SHARED_MEMORY).free
+    except OSError:
+        return disk_root()
+    writable = os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
+    return _SHARED_MEMORY if writable and free >= _PLENTY_BYTES else disk_root()
 
 
 def _home(home: str | Path | None) -> Path:

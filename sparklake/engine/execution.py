@@ -8,11 +8,11 @@ from functools import partial
 
 from sparklake.engine.base import Body, Rows, Runner
 from sparklake.graveler.algebra import ChangeCounts, Conflict
+from sparklake.graveler.blocks import Blocks
 from sparklake.graveler.packing import coalesced, pack
 from sparklake.graveler.planning import Copied, Plan
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo
-from sparklake.graveler.records import Record
 from sparklake.graveler.stitching import stitch
 from sparklake.graveler.tables import (
     WrittenRange,
@@ -75,7 +75,7 @@ def stitched(
     with scratch_folder() as scratch:
         sink = RangeSink(store, workspace.range_records, scratch)
 
-        def read(each: RangeInfo) -> Iterable[Record]:
+        def read(each: RangeInfo) -> Blocks:
             return read_ranges(store, [each], scratch)
 
         ranges = stitch(pieces, workspace.range_records, read, sink.write_one)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from sparklake.config import disk_root
 from sparklake.engine.base import Body, Rows
 from sparklake.graveler.records import Record
 from sparklake.udfs.objects import record_batch
@@ -35,7 +36,7 @@ class LocalRunner:
 
     def sort_and_collect(self, encode: Body, body: Body, rows: Rows) -> list[pa.RecordBatch]:
         """Runs `body` over the sorted output of `encode`, spilling to disk what is large."""
-        with scratch_folder() as scratch:
+        with scratch_folder(disk_root()) as scratch:
             return list(body(sort_records(encode(_batches(rows)), scratch)))
 
 

@@ -1,7 +1,7 @@
-"""Diff, apply and merge over sorted streams of records.
+"""Diff, apply and merge over streams of records.
 
-Streams are of `(key, stored value)` in ascending key order. Nothing here reads, writes or holds
-more than one record a stream.
+Nothing here reads or writes, or holds more than a block of each stream. Keys on which the sides
+agree cost no step of Python's: dictionaries find those that differ.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from heapq import merge as merge_sorted
 from typing import NamedTuple
 
+from sparklake.graveler.blocks import Block, Blocks, aligned
 from sparklake.graveler.classification import Outcome, Strategy, classify
 from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.records import Record, is_tombstone
+from sparklake.graveler.records import is_tombstone
 
 
 class ChangeType(str, Enum):
@@ -62,11 +62,11 @@ class ChangeCounts:
     removed: int = 0
     changed: int = 0
 
-    def add(self, before: bytes | None, after: bytes | None) -> None:
+    def add(self, change: Change) -> None:
         """Counts one key that differs."""
-        if before is None:
+        if change.left is None:
             self.added += 1
-        elif after is None:
+        elif change.right is None:
             self.removed += 1
         else:
             self.changed += 1
@@ -77,85 +77,50 @@ class ChangeCounts:
         return self.added + self.removed + self.changed
 
 
-def diff(left: Iterable[Record], right: Iterable[Record]) -> Iterator[Change]:
-    """Yields the keys whose records differ between two sides."""
-    for key, before, after in _outer_join(left, right):
-        if _differ(before, after):
-            yield Change(key, before, after)
+def diff(left: Blocks, right: Blocks) -> Iterator[Change]:
+    """Yields the keys whose records differ between two sides, in key order."""
+    for before, after in aligned(left, right):
+        for key, one, other in _differences(before, after):
+            yield Change(key, one, other)
 
 
-def three_way_diff(
-    base: Iterable[Record], source: Iterable[Record], dest: Iterable[Record]
-) -> Iterator[Change | Conflict]:
+def three_way_diff(base: Blocks, source: Blocks, dest: Blocks) -> Iterator[Change | Conflict]:
     """Yields what a merge of source would change in dest, and what it could not decide."""
-    lookup = _lookup(base)
-    for key, theirs, ours in _outer_join(source, dest):
-        if _differ(theirs, ours):
-            ancestor = lookup(key)
-            outcome = classify(_id(ancestor), _id(theirs), _id(ours))
+    for sides in aligned(base, source, dest):
+        for each in _disagreements(*sides):
+            outcome = _classify(each)
             if outcome is Outcome.TAKE_SOURCE:
-                yield Change(key, ours, theirs)
+                yield Change(each.key, each.dest, each.source)
             elif outcome is Outcome.CONFLICT:
-                yield Conflict(key, ancestor, theirs, ours)
+                yield each
 
 
-def apply(
-    changes: Iterable[Record], records: Iterable[Record], counts: ChangeCounts
-) -> Iterator[Record]:
-    """Yields records with staged changes over them; a change to an equal identity is none."""
-    for key, staged, committed in _outer_join(changes, records):
-        after = _effective(staged, committed)
-        if after is not committed:
-            counts.add(committed, after)
-        if after is not None:
-            yield key, after
+def apply(layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts) -> Iterator[Block]:
+    """Yields records with staged layers over them, the newest layer first.
+
+    A change to an equal identity is none: the committed record stays.
+    """
+    for block, changes in _staged_changes(layers, records):
+        for change in changes:
+            counts.add(change)
+        changed = _changed(block, ((each.key, each.right) for each in changes))
+        if changed:
+            yield changed
 
 
-def staged_diff(changes: Iterable[Record], records: Iterable[Record]) -> Iterator[Change]:
-    """Yields what staged changes do to records."""
-    for key, staged, committed in _outer_join(changes, records):
-        after = _effective(staged, committed)
-        if after is not committed:
-            yield Change(key, committed, after)
+def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[Change]:
+    """Yields what staged layers, the newest first, do to records."""
+    for _, changes in _staged_changes(layers, records):
+        yield from changes
 
 
-def _effective(staged: bytes | None, committed: bytes | None) -> bytes | None:
-    """Returns what a key holds once it is committed: the committed value itself if no change."""
-    if staged is None:
-        return committed
-    after = None if is_tombstone(staged) else staged
-    return after if _differ(committed, after) else committed
-
-
-def overlay(layers: Sequence[Iterable[Record]]) -> Iterator[Record]:
-    """Yields the staged records of layers, newest layer first, the newest of each key alone."""
-    if len(layers) == 1:
-        # One layer needs no comparing, and is the usual case.
-        yield from layers[0]
-        return
-    labelled = [_labelled(age, layer) for age, layer in enumerate(layers)]
-    last = None
-    for key, _, stored in merge_sorted(*labelled):
-        if key != last:
-            yield key, stored
-            last = key
-
-
-def merge(
-    base: Iterable[Record],
-    source: Iterable[Record],
-    dest: Iterable[Record],
-    decide: Decide,
-) -> Iterator[Record]:
+def merge(base: Blocks, source: Blocks, dest: Blocks, decide: Decide) -> Iterator[Block]:
     """Yields the records of a three-way merge; base is looked up only where the others differ."""
-    lookup = _lookup(base)
-    for key, theirs, ours in _outer_join(source, dest):
-        if not _differ(theirs, ours):
-            yield key, ours  # type: ignore[misc]  # an outer join has one side at least
-            continue
-        after = _resolve(Conflict(key, lookup(key), theirs, ours), decide)
-        if after is not None:
-            yield key, after
+    for sides in aligned(base, source, dest):
+        results = ((each.key, _resolve(each, decide)) for each in _disagreements(*sides))
+        merged = _changed(sides[2], results)
+        if merged:
+            yield merged
 
 
 def take_side(strategy: Strategy) -> Decide:
@@ -165,8 +130,62 @@ def take_side(strategy: Strategy) -> Decide:
     return lambda conflict: conflict.dest
 
 
+def _staged_changes(
+    layers: Sequence[Blocks], records: Blocks
+) -> Iterator[tuple[Block, list[Change]]]:
+    """Yields blocks of records with what the layers change in each."""
+    for block, *staged in aligned(records, *layers):
+        newest: dict[bytes, bytes] = {}
+        for layer in reversed(staged):
+            newest.update(layer)
+        committed = dict(block) if newest else {}
+        changes = (
+            Change(key, committed.get(key), None if is_tombstone(stored) else stored)
+            for key, stored in sorted(newest.items())
+        )
+        yield block, [each for each in changes if _differ(each.left, each.right)]
+
+
+def _disagreements(base: Block, source: Block, dest: Block) -> Iterator[Conflict]:
+    """Yields the three sides of each key on which source and dest differ."""
+    differences = _differences(source, dest)
+    ancestors = dict(base) if differences else {}
+    for key, theirs, ours in differences:
+        yield Conflict(key, ancestors.get(key), theirs, ours)
+
+
+def _differences(left: Block, right: Block) -> list[tuple[bytes, bytes | None, bytes | None]]:
+    """Returns the keys whose identities differ, with their values, in key order."""
+    if left == right:
+        return []
+    lefts, rights = dict(left), dict(right)
+    keys = sorted({key for key, _ in lefts.items() ^ rights.items()})
+    pairs = ((key, lefts.get(key), rights.get(key)) for key in keys)
+    return [each for each in pairs if _differ(each[1], each[2])]
+
+
+def _changed(block: Block, results: Iterable[tuple[bytes, bytes | None]]) -> Block:
+    """Returns a block with other values for some keys; None removes a key."""
+    changes = list(results)
+    if not changes:
+        return block
+    records = dict(block)
+    count = len(records)
+    records.update((key, stored) for key, stored in changes if stored is not None)
+    grown = len(records) > count
+    for key, stored in changes:
+        if stored is None:
+            records.pop(key, None)
+    # A dictionary keeps its order, but for keys that are new.
+    return sorted(records.items()) if grown else list(records.items())
+
+
+def _classify(sides: Conflict) -> Outcome:
+    return classify(_id(sides.base), _id(sides.source), _id(sides.dest))
+
+
 def _resolve(sides: Conflict, decide: Decide) -> bytes | None:
-    outcome = classify(_id(sides.base), _id(sides.source), _id(sides.dest))
+    outcome = _classify(sides)
     if outcome is Outcome.CONFLICT:
         return decide(sides)
     return sides.source if outcome is Outcome.TAKE_SOURCE else sides.dest
@@ -181,48 +200,3 @@ def _differ(left: bytes | None, right: bytes | None) -> bool:
     if left is None or right is None:
         return left is not right
     return left[-RECORD_ID_BYTES:] != right[-RECORD_ID_BYTES:]
-
-
-def _outer_join(
-    left: Iterable[Record], right: Iterable[Record]
-) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
-    """Yields every key of two streams once, with its value on either side."""
-    lefts, rights = iter(left), iter(right)
-    one, other = next(lefts, None), next(rights, None)
-    while one is not None and other is not None:
-        if one[0] == other[0]:
-            yield one[0], one[1], other[1]
-            one, other = next(lefts, None), next(rights, None)
-        elif one[0] < other[0]:
-            yield one[0], one[1], None
-            one = next(lefts, None)
-        else:
-            yield other[0], None, other[1]
-            other = next(rights, None)
-    if one is not None:
-        yield one[0], one[1], None
-        for key, stored in lefts:
-            yield key, stored, None
-    if other is not None:
-        yield other[0], None, other[1]
-        for key, stored in rights:
-            yield key, None, stored
-
-
-def _lookup(records: Iterable[Record]) -> Callable[[bytes], bytes | None]:
-    """Returns a function that finds ascending keys in a stream."""
-    stream = iter(records)
-    held = next(stream, None)
-
-    def find(key: bytes) -> bytes | None:
-        nonlocal held
-        while held is not None and held[0] < key:
-            held = next(stream, None)
-        return held[1] if held is not None and held[0] == key else None
-
-    return find
-
-
-def _labelled(age: int, layer: Iterable[Record]) -> Iterator[tuple[bytes, int, bytes]]:
-    for key, stored in layer:
-        yield key, age, stored

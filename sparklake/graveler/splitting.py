@@ -7,11 +7,13 @@ counts, so a metarange is a pure function of its records, whoever wrote them and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from sparklake.graveler.blocks import Block, Blocks
 from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.records import Record
 
 DEFAULT_RANGE_RECORDS = 2048
 CAP_FACTOR = 4
@@ -21,7 +23,7 @@ CAP_FACTOR = 4
 class Stretch:
     """Is the records of one range to be. `closed` says that they stop at a true range end."""
 
-    records: Sequence[Record]
+    records: Block
     closed: bool
 
 
@@ -30,20 +32,37 @@ def is_range_end(record_id: bytes, range_records: int) -> bool:
     return int.from_bytes(record_id, "big") % range_records == 0
 
 
-def split(records: Iterable[Record], range_records: int) -> Iterator[Stretch]:
+def split(blocks: Blocks, range_records: int) -> Iterator[Stretch]:
     """Cuts records in key order, beginning at a range end, into the records of ranges.
 
-    At most one range is held at a time. Only the last one may be open.
+    At most one range and one block are held at a time. Only the last stretch may be open.
     """
-    # A power of two divides the whole number when it divides its last 8 bytes: half the time.
-    tail = 8 if range_records.bit_count() == 1 else RECORD_ID_BYTES
     cap = CAP_FACTOR * range_records
-    read_integer = int.from_bytes
-    held: list[Record] = []
-    for record in records:
-        held.append(record)
-        if read_integer(record[1][-tail:], "big") % range_records == 0 or len(held) == cap:
-            yield Stretch(held, closed=True)
-            held = []
+    held: Block = []
+    for block in blocks:
+        at = 0
+        for end in (*_ends(block, range_records), None):
+            stop = len(block) if end is None else end
+            while len(held) + stop - at >= cap:
+                cut = at + cap - len(held)
+                yield Stretch(held + block[at:cut], closed=True)
+                held, at = [], cut
+            if end is not None and at < stop:
+                yield Stretch(held + block[at:stop], closed=True)
+                held, at = [], stop
+        held = held + block[at:]
     if held:
         yield Stretch(held, closed=False)
+
+
+def _ends(block: Block, range_records: int) -> list[int]:
+    """Returns the positions after the records of a block that end a range by their ids."""
+    # A power of two divides the whole number when it divides its last 8 bytes.
+    width = 8 if range_records.bit_count() == 1 else RECORD_ID_BYTES
+    ids = b"".join([stored[-width:] for _, stored in block])
+    words = np.frombuffer(ids, ">u4").reshape(len(block), width // 4)
+    remainder = np.zeros(len(block), np.uint64)
+    for word in words.T:
+        # No overflow: range_records, and so the remainder, is below 2^32.
+        remainder = ((remainder << np.uint64(32)) | word) % np.uint64(range_records)
+    return [int(at) + 1 for at in np.flatnonzero(remainder == 0)]

@@ -7,7 +7,6 @@ as long as they are open.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +17,6 @@ from rocksdict import (
     BlockBasedOptions,
     ChecksumType,
     DBCompressionType,
-    DBPath,
     IngestExternalFileOptions,
     Options,
     Rdict,
@@ -30,8 +28,6 @@ from sparklake.graveler.records import Record
 
 BLOCK_BYTES = 32 * 1024
 
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a mount point, not a guessable file)
-_ANY_SIZE = 1 << 50
 _WRITE_BUFFER_BYTES = 64 * 1024
 
 
@@ -48,31 +44,20 @@ def write_table(path: Path, records: Iterable[Record]) -> None:
 def open_tables(paths: Sequence[Path], scratch: Path) -> Iterator[Iterator[Record]]:
     """Opens SSTables with disjoint keys as one stream of raw items in key order.
 
-    The files are moved away from `paths`, which must lie in `scratch`: give links. Raises
+    The files are moved away from `paths`, which must lie in `scratch`: give links or copies. Raises
     CorruptFileError when a file is no table or cannot be read.
     """
-    # What a database writes of its own is tiny, but it syncs: 12 ms on a disk, 1.5 ms in memory.
-    in_memory = os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
-    home = Path(tempfile.mkdtemp(prefix="sparklake-", dir=_SHARED_MEMORY if in_memory else scratch))
-    tables = Path(tempfile.mkdtemp(prefix="tables-", dir=scratch))
+    home = Path(tempfile.mkdtemp(prefix="tables-", dir=scratch))
     try:
-        options = _options()
-        options.set_db_paths([DBPath(str(tables), _ANY_SIZE)])
-        database = Rdict(str(home / "db"), options)
-        try:
-            with _corruption_named(paths):
+        with _corruption_named(paths):
+            database = Rdict(str(home), _options())
+            try:
                 database.ingest_external_file([str(path) for path in paths], _moving())
-            yield _items(database, paths)
-        finally:
-            database.close()
+                yield database.items()
+            finally:
+                database.close()
     finally:
         shutil.rmtree(home, ignore_errors=True)
-        shutil.rmtree(tables, ignore_errors=True)
-
-
-def _items(database: Rdict, paths: Sequence[Path]) -> Iterator[Record]:
-    with _corruption_named(paths):
-        yield from database.items()
 
 
 @contextmanager

@@ -7,15 +7,15 @@ until a cut falls on an existing end; from there on everything is as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from sparklake.graveler.blocks import Block, Blocks
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.records import Record
 from sparklake.graveler.splitting import split
 from sparklake.graveler.tables import WrittenRange
 
-ReadRange = Callable[[RangeInfo], Iterable[Record]]
-WriteRange = Callable[[Sequence[Record]], RangeInfo]
+ReadRange = Callable[[RangeInfo], Blocks]
+WriteRange = Callable[[Block], RangeInfo]
 
 
 def stitch(
@@ -26,15 +26,21 @@ def stitch(
     Reads only open pieces and what follows them up to the next common end; holds two ranges.
     """
     ranges: list[RangeInfo] = []
-    carry: list[Record] = []
+    carry: Block = []
     for position, piece in enumerate(pieces):
         is_last = position == len(pieces) - 1
         if not carry and (piece.closed or is_last):
             ranges.append(piece.info)
             continue
-        stretches = list(split([*carry, *read(piece.info)], range_records))
+        stretches = list(split(_after(carry, read(piece.info)), range_records))
         carry = []
         if not stretches[-1].closed and not is_last:
-            carry = list(stretches.pop().records)
+            carry = stretches.pop().records
         ranges.extend(write(stretch.records) for stretch in stretches)
     return ranges
+
+
+def _after(carry: Block, blocks: Blocks) -> Iterator[Block]:
+    if carry:
+        yield carry
+    yield from blocks

@@ -13,6 +13,7 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 
 from sparklake.errors import CorruptFileError
+from sparklake.graveler.blocks import Block, Blocks, restricted
 from sparklake.graveler.commits import hash_map
 from sparklake.graveler.ids import (
     EMPTY_META_RANGE,
@@ -25,7 +26,7 @@ from sparklake.graveler.ids import (
 from sparklake.graveler.keys import EVERYTHING, Interval
 from sparklake.graveler.messages import RangeDataMessage
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.ranges import MetaRange, RangeInfo, overlapping
+from sparklake.graveler.ranges import MetaRange, RangeInfo, byte_count, overlapping
 from sparklake.graveler.records import (
     Record,
     decode_record,
@@ -36,7 +37,7 @@ from sparklake.graveler.records import (
 from sparklake.graveler.splitting import split
 from sparklake.graveler.sstable import open_tables, write_table
 
-_FILES_OPEN_AT_ONCE = 64
+_BYTES_OPEN_AT_ONCE = 16 * 1024 * 1024
 _METADATA_FOLDER = "_lakefs"
 
 
@@ -57,14 +58,14 @@ class WrittenRange:
 
 
 def write_ranges(
-    records: Iterable[Record], range_records: int, folder: Path
+    blocks: Blocks, range_records: int, folder: Path
 ) -> Iterator[tuple[WrittenRange, Path]]:
     """Cuts records in key order into ranges, written to local files; yields each when it is done.
 
     Raises ValueError for keys that do not ascend from range to range; within one, RocksDB refuses.
     """
     last = b""
-    for stretch in split(records, range_records):
+    for stretch in split(blocks, range_records):
         info = describe_range(stretch.records)
         if info.min_key <= last:
             raise ValueError(f"records out of order: {info.min_key!r} after {last!r}")
@@ -74,14 +75,14 @@ def write_ranges(
         yield WrittenRange(info, stretch.closed), path
 
 
-def describe_range(records: Sequence[Record]) -> RangeInfo:
+def describe_range(records: Block) -> RangeInfo:
     """Returns the range that some records make."""
     return RangeInfo(
         id=RangeId(file_id([stored[-RECORD_ID_BYTES:] for _, stored in records])),
         min_key=records[0][0],
         max_key=records[-1][0],
         count=len(records),
-        size=sum(len(key) + len(stored) for key, stored in records),
+        size=sum([len(key) + len(stored) for key, stored in records]),
     )
 
 
@@ -126,24 +127,32 @@ def read_ranges(
     ranges: Sequence[RangeInfo],
     scratch: Path,
     interval: Interval = EVERYTHING,
-) -> Iterator[Record]:
-    """Streams the records of ranges in key order, restricted to an interval of keys.
+) -> Iterator[Block]:
+    """Streams the records of ranges in key order, a range a block, restricted to an interval.
 
-    Only ranges that overlap the interval are fetched, one range's records are held at a time, and
-    each range is verified before its first record is passed on. Raises MissingFileError or
-    CorruptFileError, naming the range.
+    Only ranges that overlap the interval are fetched, and each is verified before it is passed on.
+    Raises MissingFileError or CorruptFileError, naming the range.
     """
-    wanted = overlapping(ranges, interval)
-    for at in range(0, len(wanted), _FILES_OPEN_AT_ONCE):
-        group = wanted[at : at + _FILES_OPEN_AT_ONCE]
+    for group in _groups(overlapping(ranges, interval)):
         paths = [_fetch(store, each.id, scratch) for each in group]
         with _culprit_named(store, group, scratch), open_tables(paths, scratch) as items:
             for each in group:
                 records = _verified(list(islice(items, each.count)), each.id, "ranges")
-                if each.min_key in interval and each.max_key in interval:
-                    yield from records
-                else:
-                    yield from (record for record in records if record[0] in interval)
+                inside = restricted(records, interval)
+                if inside:
+                    yield inside
+
+
+def _groups(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
+    """Yields ranges as many at a time as are opened together."""
+    group: list[RangeInfo] = []
+    for each in ranges:
+        if group and byte_count(group) + each.size > _BYTES_OPEN_AT_ONCE:
+            yield group
+            group = []
+        group.append(each)
+    if group:
+        yield group
 
 
 @contextmanager
@@ -194,7 +203,7 @@ def _verified(records: list[Record], table_id: str, kind: str) -> list[Record]:
 
 
 def _are_those_of(records: Sequence[Record], table_id: str) -> bool:
-    if not records or file_id(stored[-RECORD_ID_BYTES:] for _, stored in records) != table_id:
+    if not records or file_id([stored[-RECORD_ID_BYTES:] for _, stored in records]) != table_id:
         return False
     return all(
         record_id(key, decode_record(key, stored).identity) == stored[-RECORD_ID_BYTES:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
 import pyarrow as pa
@@ -16,10 +16,10 @@ from sparklake.graveler.algebra import (
     Conflict,
     apply,
     diff,
-    overlay,
     staged_diff,
     three_way_diff,
 )
+from sparklake.graveler.blocks import Blocks
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.records import Record
@@ -43,7 +43,7 @@ DIFF_SCHEMA = pa.schema(
 
 DIFF_DDL = "type string, path string, size bigint, left_checksum string, right_checksum string"
 
-Streams = Sequence[Iterator[Record]]
+Streams = Sequence[Blocks]
 """The streams of a piece's sides, restricted to its interval."""
 
 _Item = TypeVar("_Item")
@@ -91,12 +91,12 @@ def three_way_diff_body(
 
 def _current(sides: Streams) -> Iterator[Record]:
     base, *layers = sides
-    return apply(overlay(layers), base, ChangeCounts())
+    return chain.from_iterable(apply(layers, base, ChangeCounts()))
 
 
 def _staged(sides: Streams) -> Iterator[Change]:
     base, *layers = sides
-    return staged_diff(overlay(layers), base)
+    return staged_diff(layers, base)
 
 
 def _read(

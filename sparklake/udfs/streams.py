@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from heapq import merge as merge_sorted
 from pathlib import Path
 
+from sparklake.graveler.blocks import Block, restricted
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.packing import TaskPiece
 from sparklake.graveler.planning import Side
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.records import Record
 from sparklake.graveler.tables import read_ranges
 
 
@@ -20,18 +19,19 @@ class SideStream:
     Opening tables costs more than reading a small one, so a task opens each side once.
     """
 
-    def __init__(self, records: Iterator[Record]) -> None:
-        self._records = records
-        self._held = next(records, None)
+    def __init__(self, blocks: Iterator[Block]) -> None:
+        self._blocks = blocks
+        self._held: Block = next(blocks, [])
 
-    def within(self, interval: Interval) -> Iterator[Record]:
+    def within(self, interval: Interval) -> Iterator[Block]:
         """Yields the records of an interval; intervals must be asked for in ascending order."""
-        while self._held is not None and self._held[0] < interval.start:
-            self._held = next(self._records, None)
-        stop = interval.stop
-        while self._held is not None and (stop is None or self._held[0] < stop):
-            yield self._held
-            self._held = next(self._records, None)
+        while self._held:
+            inside = restricted(self._held, interval)
+            if inside:
+                yield inside
+            if interval.stop is not None and self._held[-1][0] >= interval.stop:
+                return
+            self._held = next(self._blocks, [])
 
 
 def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece], scratch: Path) -> list[SideStream]:
@@ -43,8 +43,10 @@ def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece], scratch: Path) -
 
 def _read(
     store: ObjectStore, sides: Sequence[Side], scratch: Path, hull: Interval
-) -> Iterator[Record]:
-    ranges = tuple(dict.fromkeys(each for side in sides for each in side.ranges))
+) -> Iterator[Block]:
+    # A side is ranges or rows, never both.
     rows = [row for side in sides for row in side.rows]
-    stored = read_ranges(store, ranges, scratch, hull)
-    return merge_sorted(stored, rows) if rows else stored
+    if rows:
+        yield rows
+    ranges = tuple(dict.fromkeys(each for side in sides for each in side.ranges))
+    yield from read_ranges(store, ranges, scratch, hull)

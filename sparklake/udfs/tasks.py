@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +16,11 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from sparklake.config import scratch_root
+from sparklake.config import fast_root
+from sparklake.graveler.blocks import Block, Blocks
 from sparklake.graveler.packing import Task
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.records import Record
 from sparklake.graveler.sstable import write_table
 from sparklake.graveler.tables import describe_range, table_key, write_ranges
 from sparklake.stores.objects import open_store
@@ -59,9 +59,13 @@ def decode_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[Task]:
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """Makes a folder for a task's temporary files, gone when the task ends."""
-    with tempfile.TemporaryDirectory(prefix="sparklake-", dir=scratch_root()) as folder:
+def scratch_folder(root: Path | None = None) -> Iterator[Path]:
+    """Makes a folder for temporary files, gone at the end; in memory where there is plenty.
+
+    It is for what a task reads and writes: some tens of megabytes of tables, whose every file
+    RocksDB syncs, which costs milliseconds on a disk. Give `disk_root()` for what may be larger.
+    """
+    with tempfile.TemporaryDirectory(prefix="sparklake-", dir=root or fast_root()) as folder:
         yield Path(folder)
 
 
@@ -75,13 +79,13 @@ class RangeSink:
     results: list[Result] = field(default_factory=list)
     _files: dict[str, Path] = field(default_factory=dict)
 
-    def write(self, position: int, records: Iterable[Record]) -> None:
+    def write(self, position: int, blocks: Blocks) -> None:
         """Cuts records in key order into ranges, as files in the scratch folder."""
-        for written, path in write_ranges(records, self.range_records, self.scratch):
+        for written, path in write_ranges(blocks, self.range_records, self.scratch):
             self.results.append(RangeResult(position, written))
             self._files[table_key(written.info.id)] = path
 
-    def write_one(self, records: Sequence[Record]) -> RangeInfo:
+    def write_one(self, records: Block) -> RangeInfo:
         """Writes the records of one range, already cut."""
         info = describe_range(records)
         path = self.scratch / f"{info.id}-{uuid.uuid4().hex}"

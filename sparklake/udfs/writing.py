@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -14,11 +15,10 @@ from sparklake.graveler.algebra import (
     Decide,
     apply,
     merge,
-    overlay,
     take_side,
 )
+from sparklake.graveler.blocks import Block
 from sparklake.graveler.classification import Strategy
-from sparklake.graveler.records import Record
 from sparklake.udfs.results import (
     ConflictCountResult,
     ConflictResult,
@@ -45,8 +45,8 @@ def apply_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Itera
             base, *layers = open_sides(sink.store, task.pieces, sink.scratch)
             for each in task.pieces:
                 interval, counts = each.piece.interval, ChangeCounts()
-                changes = overlay([layer.within(interval) for layer in layers])
-                sink.write(each.position, apply(changes, base.within(interval), counts))
+                staged = [layer.within(interval) for layer in layers]
+                sink.write(each.position, apply(staged, base.within(interval), counts))
                 sink.results.append(CountsResult(each.position, counts))
             sink.put()
             yield encode_results(sink.results)
@@ -78,7 +78,7 @@ def merge_body(
 def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Writes the ranges of a run from rows of RECORD_SCHEMA in key order."""
     with open_sink(workspace) as sink:
-        sink.write(0, _distinct(record for batch in batches for record in _records(batch)))
+        sink.write(0, _distinct(map(_block, batches)))
         sink.put()
         yield encode_results(sink.results)
 
@@ -102,17 +102,21 @@ class _Judge:
         return self._side(conflict)
 
 
-def _records(batch: pa.RecordBatch) -> Iterator[Record]:
+def _block(batch: pa.RecordBatch) -> Block:
     keys, values = (batch.column(name).to_pylist() for name in ("key", "stored"))
-    return zip(keys, values, strict=True)
+    return list(zip(keys, values, strict=True))
 
 
-def _distinct(records: Iterable[Record]) -> Iterator[Record]:
+def _distinct(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Passes on blocks that are not empty; raises InvalidRecordError for a key that is repeated."""
     last = None
-    for record in records:
-        if record[0] == last:
+    for block in blocks:
+        keys = [last, *(key for key, _ in block)]
+        if len(set(keys)) < len(keys):
+            twice = next(one for one, other in pairwise(keys) if one == other)
             raise InvalidRecordError(
-                f"{last!r} is there twice in one table; stage each key once, or in two calls"
+                f"{twice!r} is there twice in one table; stage each key once, or in two calls"
             )
-        last = record[0]
-        yield record
+        last = keys[-1]
+        if block:
+            yield block

@@ -162,4 +162,5 @@ def _versions(
 def _find(context: Context, ranges: Sequence[RangeInfo], key: bytes) -> Record | None:
     with scratch_folder() as scratch:
         point = Interval(key, successor(key))
-        return next(read_ranges(context.store, ranges, scratch, point), None)
+        block = next(read_ranges(context.store, ranges, scratch, point), None)
+        return block[0] if block else None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from sparklake.config import disk_root
 from sparklake.engine.base import Rows, Runner
 from sparklake.errors import InvalidInputError, InvalidRecordError
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
@@ -63,7 +64,7 @@ def put_file(
     if not file.is_file():
         raise InvalidInputError(f"{file} is not a file: name one to put")
     address = _prepare(context, branch, path)
-    with scratch_folder() as scratch:
+    with scratch_folder(disk_root()) as scratch:
         # A copy, since a store may link what it is given, and the user's file may change.
         copy = scratch / "object"
         shutil.copyfile(file, copy)

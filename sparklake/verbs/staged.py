@@ -71,8 +71,8 @@ def _intervals(context: Context, base: Sequence[RangeInfo], side: Side) -> Itera
 
 def _keys(context: Context, each: RangeInfo) -> Iterator[bytes]:
     with scratch_folder() as scratch:
-        for key, _ in read_ranges(context.store, [each], scratch):
-            yield key
+        for block in read_ranges(context.store, [each], scratch):
+            yield from (key for key, _ in block)
 
 
 def _point(key: bytes) -> Interval:
