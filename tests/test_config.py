@@ -11,9 +11,9 @@ from sparklake.config import (
     Engine,
     FileSettings,
     Settings,
+    disk_root,
     load_settings,
     read_settings_file,
-    scratch_root,
 )
 from sparklake.errors import InvalidInputError
 
@@ -137,4 +137,4 @@ def test_scratch_is_chosen_by_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARKLAKE_SCRATCH", str(tmp_path / "fast"))
-    assert scratch_root() == tmp_path / "fast"
+    assert disk_root() == tmp_path / "fast"

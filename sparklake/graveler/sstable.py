@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from rocksdict import (
     BlockBasedOptions,
@@ -53,7 +54,7 @@ def open_tables(paths: Sequence[Path], scratch: Path) -> Iterator[Iterator[Recor
             database = Rdict(str(home), _options())
             try:
                 database.ingest_external_file([str(path) for path in paths], _moving())
-                yield database.items()
+                yield cast("Iterator[Record]", database.items())
             finally:
                 database.close()
     finally:

@@ -37,6 +37,7 @@ from sparklake.graveler.records import (
 from sparklake.graveler.splitting import split
 from sparklake.graveler.sstable import open_tables, write_table
 
+_FILES_OPEN_AT_ONCE = 64
 _BYTES_OPEN_AT_ONCE = 16 * 1024 * 1024
 _METADATA_FOLDER = "_lakefs"
 
@@ -147,7 +148,8 @@ def _groups(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
     """Yields ranges as many at a time as are opened together."""
     group: list[RangeInfo] = []
     for each in ranges:
-        if group and byte_count(group) + each.size > _BYTES_OPEN_AT_ONCE:
+        too_large = byte_count(group) + each.size > _BYTES_OPEN_AT_ONCE
+        if group and (too_large or len(group) == _FILES_OPEN_AT_ONCE):
             yield group
             group = []
         group.append(each)

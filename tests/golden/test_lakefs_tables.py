@@ -28,6 +28,7 @@ from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.records import Record, decode_record, has_trailer, with_trailer
 from sparklake.graveler.tables import read_meta_range, read_ranges
 from sparklake.stores.objects import open_store
+from tests.support.blocks import flat, in_blocks
 from tests.support.folders import memory_folder
 from tests.support.oracle import value_record_id
 
@@ -60,7 +61,7 @@ def read_tree(meta_range_id: str, scratch: Path, root: Path = NAMESPACE) -> Meta
 
 def read_records(meta_range_id: str, scratch: Path, root: Path = NAMESPACE) -> list[Record]:
     tree = read_tree(meta_range_id, scratch, root)
-    return list(read_ranges(open_store(str(root)), tree.ranges, scratch))
+    return flat(read_ranges(open_store(str(root)), tree.ranges, scratch))
 
 
 def range_infos(commit: dict[str, Any]) -> list[RangeInfo]:
@@ -201,8 +202,8 @@ def test_lakefs_records_get_their_record_ids(commit: dict[str, Any], scratch: Pa
 def test_the_diff_to_the_first_parent_is_lakefs_own(commit: dict[str, Any], scratch: Path) -> None:
     parent = BY_ID[commit["parents"][0]]
     changes = diff(
-        read_records(parent["meta_range_id"], scratch),
-        read_records(commit["meta_range_id"], scratch),
+        in_blocks(read_records(parent["meta_range_id"], scratch)),
+        in_blocks(read_records(commit["meta_range_id"], scratch)),
     )
     assert [
         {
@@ -231,7 +232,7 @@ tables = pytest.mark.parametrize("name", TABLES, ids=lambda name: name[:8])
 def read_table(name: str, scratch: Path, root: Path) -> object:
     """Reads one table, whichever kind it is."""
     if name in INFOS:
-        return list(read_ranges(open_store(str(root)), [INFOS[RangeId(name)]], scratch))
+        return flat(read_ranges(open_store(str(root)), [INFOS[RangeId(name)]], scratch))
     return read_tree(name, scratch, root)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
 import pytest
@@ -18,15 +18,16 @@ from sparklake.graveler.algebra import (
     apply,
     diff,
     merge,
-    overlay,
     staged_diff,
     take_side,
     three_way_diff,
 )
+from sparklake.graveler.blocks import Block
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
 from tests.graveler.merge_table import MERGE_TABLE, Row
 from tests.support import oracle
+from tests.support.blocks import flat, in_blocks
 from tests.support.oracle import Changes, Contents
 from tests.support.trees import identities, records_of, staged_records
 
@@ -54,7 +55,7 @@ def check_merge(base: Contents, source: Contents, dest: Contents) -> None:
             decided.append(conflict)
             return side(conflict)
 
-        result = identities(list(merge(*streams, decide)))
+        result = identities(flat(merge(*blocks_of(streams), decide)))
         expected, conflicts = oracle.merged(base, source, dest, winner)
         assert result == expected
         assert [each.key for each in decided] == conflicts
@@ -64,12 +65,17 @@ def check_merge(base: Contents, source: Contents, dest: Contents) -> None:
             assert identity(each.key, each.dest) == dest.get(each.key)
 
     # Of three sides, conflicts left out: what the diff shows is what the merge does.
-    rows = list(three_way_diff(*streams))
+    rows = list(three_way_diff(*blocks_of(streams)))
     assert [row.key for row in rows if isinstance(row, Conflict)] == conflicts
     assert decided == [row for row in rows if isinstance(row, Conflict)]
     shown = {row.key: identity(row.key, row.right) for row in rows if isinstance(row, Change)}
     assert all(identity(row.key, row.left) == dest.get(row.key) for row in changes_of(rows))
     assert oracle.changed(dest, shown) == expected
+
+
+def blocks_of(streams: Iterable[list[Record]]) -> list[Iterator[Block]]:
+    """Returns streams in blocks that are cut at other places in each."""
+    return [in_blocks(stream, (1 + at, 4, 2)) for at, stream in enumerate(streams)]
 
 
 def changes_of(rows: list[Change | Conflict]) -> Iterator[Change]:
@@ -88,7 +94,7 @@ def identity(key: bytes, stored: bytes | None) -> bytes | None:
 def test_every_row_is_merged(row: Row, strategy: Strategy) -> None:
     sides = [{} if each is None else {b"key": each} for each in row[:3]]
     result = row.result(strategy)
-    merged = identities(list(merge(*sided(*sides), take_side(strategy))))
+    merged = identities(flat(merge(*blocks_of(sided(*sides)), take_side(strategy))))
     assert merged == ({} if result is None else {b"key": result})
     check_merge(*sides)
 
@@ -164,9 +170,10 @@ def test_any_merge(base: Contents, source: Contents, dest: Contents) -> None:
 
 
 def test_equal_identities_keep_the_record_of_dest() -> None:
-    base, source, dest = sided({b"k": b"A"}, {b"k": b"B"}, {b"k": b"B"})
-    assert list(merge(base, source, dest, take_side(Strategy.SOURCE_WINS))) == dest
-    assert list(three_way_diff(base, source, dest)) == []
+    streams = sided({b"k": b"A"}, {b"k": b"B"}, {b"k": b"B"})
+    winner = take_side(Strategy.SOURCE_WINS)
+    assert flat(merge(*blocks_of(streams), winner)) == streams[2]
+    assert list(three_way_diff(*blocks_of(streams))) == []
 
 
 def test_identities_of_other_keys_are_never_compared() -> None:
@@ -178,14 +185,14 @@ def test_identities_of_other_keys_are_never_compared() -> None:
     check_merge(base, dest, source)
 
 
-def test_a_merge_holds_one_record_of_each_side() -> None:
-    """Records come out as they go in: nothing waits for the end of a stream."""
+def test_a_merge_holds_one_block_of_each_side() -> None:
+    """Blocks come out as they go in: nothing waits for the end of a stream."""
     asked: list[bytes] = []
 
-    def stream(pairs: Mapping[bytes, bytes]) -> Iterator[Record]:
-        for key, stored in records_of(pairs):
-            asked.append(key)
-            yield key, stored
+    def stream(pairs: Mapping[bytes, bytes]) -> Iterator[Block]:
+        for block in in_blocks(records_of(pairs), [1]):
+            asked.append(block[0][0])
+            yield block
 
     everything = dict.fromkeys(KEYS, b"A")
     sides = (stream(everything), stream(everything), stream(everything))
@@ -200,7 +207,8 @@ def test_a_merge_holds_one_record_of_each_side() -> None:
 
 @given(contents, contents)
 def test_a_diff_is_that_of_dicts(left: Contents, right: Contents) -> None:
-    rows = list(diff(records_of(left, b"left"), records_of(right, b"right")))
+    streams = records_of(left, b"left"), records_of(right, b"right")
+    rows = list(diff(*blocks_of(streams)))
     assert {
         row.key: (identity(row.key, row.left), identity(row.key, row.right)) for row in rows
     } == oracle.differences(left, right)
@@ -230,32 +238,33 @@ def test_staged_layers_are_applied_newest_first(layers: list[Changes], base: Con
     after = oracle.changed(base, together)
     differences = oracle.differences(base, after)
 
-    staged = list(overlay([staged_records(layer) for layer in layers]))
-    assert staged == staged_records(together)
+    def staged() -> list[Iterator[Block]]:
+        return blocks_of([staged_records(layer) for layer in layers])
 
     counts = ChangeCounts()
-    assert identities(list(apply(staged, records_of(base), counts))) == after
+    applied = apply(staged(), in_blocks(records_of(base)), counts)
+    assert identities(flat(applied)) == after
     kinds = [Change(key, *sides).type for key, sides in differences.items()]
     assert (counts.added, counts.removed, counts.changed) == tuple(
         kinds.count(kind) for kind in (ChangeType.ADDED, ChangeType.REMOVED, ChangeType.CHANGED)
     )
     assert counts.total == len(differences)
 
-    rows = list(staged_diff(staged, records_of(base)))
-    assert rows == list(diff(records_of(base), records_of(after)))
+    rows = list(staged_diff(staged(), in_blocks(records_of(base))))
+    assert rows == list(diff(*blocks_of([records_of(base), records_of(after)])))
 
 
 def test_a_change_to_the_same_identity_is_none() -> None:
     """The committed record stays, with its address and its time."""
     committed, staged = [encode_record(b"k", b"A", data) for data in (b"old", b"new")]
     counts = ChangeCounts()
-    assert list(apply([staged], [committed], counts)) == [committed]
-    assert list(staged_diff([staged], [committed])) == []
+    assert list(apply([[[staged]]], [[committed]], counts)) == [[committed]]
+    assert list(staged_diff([[[staged]]], [[committed]])) == []
     assert counts.total == 0
 
 
 def test_a_tombstone_of_a_missing_key_is_nothing() -> None:
     counts = ChangeCounts()
-    assert list(apply([tombstone(b"k")], [], counts)) == []
-    assert list(staged_diff([tombstone(b"k")], [])) == []
+    assert list(apply([[[tombstone(b"k")]]], [], counts)) == []
+    assert list(staged_diff([[[tombstone(b"k")]]], [])) == []
     assert counts.total == 0

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sparklake.graveler.records import Record
 from sparklake.graveler.splitting import CAP_FACTOR, is_range_end, split
 from tests.support import oracle
+from tests.support.blocks import in_blocks
 from tests.support.trees import records_of
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 64)
@@ -20,13 +21,13 @@ contents = st.dictionaries(
 
 
 def lengths(records: list[Record], range_records: int) -> list[int]:
-    return [len(stretch.records) for stretch in split(records, range_records)]
+    return [len(stretch.records) for stretch in split(in_blocks(records), range_records)]
 
 
 @given(contents, sizes)
 def test_ranges_are_those_of_the_formula(pairs: dict[bytes, bytes], range_records: int) -> None:
     records = records_of(pairs)
-    stretches = list(split(records, range_records))
+    stretches = list(split(in_blocks(records), range_records))
     keys = [[key for key, _ in stretch.records] for stretch in stretches]
     assert keys == [[key for key, _ in each] for each in oracle.cut(pairs, range_records)]
     assert [record for stretch in stretches for record in stretch.records] == records
@@ -34,7 +35,7 @@ def test_ranges_are_those_of_the_formula(pairs: dict[bytes, bytes], range_record
 
 @given(contents, sizes)
 def test_only_the_last_stretch_may_be_open(pairs: dict[bytes, bytes], range_records: int) -> None:
-    stretches = list(split(records_of(pairs), range_records))
+    stretches = list(split(in_blocks(records_of(pairs)), range_records))
     assert all(stretch.closed for stretch in stretches[:-1])
     for stretch in stretches:
         ended = is_range_end(stretch.records[-1][1][-32:], range_records)
@@ -48,10 +49,10 @@ def test_from_an_end_on_nothing_before_it_counts(
     pairs: dict[bytes, bytes], range_records: int, data: st.DataObject
 ) -> None:
     records = records_of(pairs)
-    stretches = list(split(records, range_records))
+    stretches = list(split(in_blocks(records), range_records))
     skipped = data.draw(st.integers(0, len(stretches)))
     rest = records[sum(len(stretch.records) for stretch in stretches[:skipped]) :]
-    assert list(split(rest, range_records)) == stretches[skipped:]
+    assert list(split(in_blocks(rest), range_records)) == stretches[skipped:]
 
 
 def made(key: bytes, number: int) -> Record:
@@ -65,7 +66,10 @@ def test_a_range_without_an_end_is_cut_at_the_cap(range_records: int) -> None:
     records = [made(b"k%05d" % at, range_records + 1) for at in range(2 * cap + 1)]
     assert lengths(records, range_records) == [cap, cap, 1]
     assert lengths(records[: 2 * cap], range_records) == [cap, cap]
-    assert [each.closed for each in split(records[: 2 * cap], range_records)] == [True, True]
+    assert [each.closed for each in split(in_blocks(records[: 2 * cap]), range_records)] == [
+        True,
+        True,
+    ]
 
 
 def test_an_end_starts_the_count_to_the_cap_anew() -> None:
@@ -95,11 +99,13 @@ def test_an_end_is_divisibility_of_all_32_bytes(number: int, divisible_by: tuple
     for range_records in SIZES:
         expected = range_records in divisible_by
         assert is_range_end(number.to_bytes(32, "big"), range_records) is expected
-        assert [each.closed for each in split([made(b"k", number)], range_records)] == [expected]
+        assert [each.closed for each in split(in_blocks([made(b"k", number)]), range_records)] == [
+            expected
+        ]
 
 
 def test_no_record_is_no_range() -> None:
-    assert list(split([], 4)) == []
+    assert list(split(in_blocks([]), 4)) == []
 
 
 def test_a_range_is_cut_before_the_next_record_is_read() -> None:
@@ -110,6 +116,6 @@ def test_a_range_is_cut_before_the_next_record_is_read() -> None:
         nonlocal read
         for at in range(100):
             read += 1
-            yield made(b"k%02d" % at, 9)
+            yield [made(b"k%02d" % at, 9)]
 
     assert len(next(split(stream(), 2)).records) == read == 8

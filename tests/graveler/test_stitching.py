@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparklake.graveler.blocks import Block
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
 from sparklake.graveler.splitting import split
 from sparklake.graveler.stitching import stitch
 from sparklake.graveler.tables import WrittenRange, describe_range
+from tests.support.blocks import in_blocks
 from tests.support.oracle import range_ids
 from tests.support.trees import records_of
 
@@ -30,9 +32,9 @@ class Store:
         self.ranges[info.id] = records
         return WrittenRange(info, closed)
 
-    def read(self, each: RangeInfo) -> Sequence[Record]:
+    def read(self, each: RangeInfo) -> Iterator[Block]:
         self.read_ids.append(each.id)
-        return self.ranges[each.id]
+        return in_blocks(self.ranges[each.id])
 
     def write(self, records: Sequence[Record]) -> RangeInfo:
         info = self.piece(records, closed=True).info
@@ -59,7 +61,7 @@ def test_pieces_cut_anywhere_are_stitched(
     pieces = [
         store.piece(stretch.records, closed=stretch.closed)
         for start, stop in pairwise(bounds)
-        for stretch in split(records[start:stop], range_records)
+        for stretch in split(in_blocks(records[start:stop]), range_records)
     ]
     stitched = stitch(pieces, range_records, store.read, store.write)
     assert [each.id for each in stitched] == range_ids(pairs, range_records)
@@ -68,7 +70,9 @@ def test_pieces_cut_anywhere_are_stitched(
 
 def test_closed_pieces_are_not_read() -> None:
     store, records = Store(), records_of(numbered(60))
-    pieces = [store.piece(each.records, closed=each.closed) for each in split(records, 4)]
+    pieces = [
+        store.piece(each.records, closed=each.closed) for each in split(in_blocks(records), 4)
+    ]
     assert stitch(pieces, 4, store.read, store.write) == [piece.info for piece in pieces]
     assert store.read_ids == store.written_ids == []
 
@@ -81,7 +85,7 @@ def test_an_open_piece_at_the_end_stays() -> None:
 
 
 def test_an_open_piece_costs_its_neighbour_alone() -> None:
-    store, stretches = Store(), list(split(records_of(numbered(200)), 4))
+    store, stretches = Store(), list(split(in_blocks(records_of(numbered(200))), 4))
     at = next(
         at
         for at in range(3, 30)

@@ -28,6 +28,7 @@ from sparklake.graveler.tables import (
     write_ranges,
 )
 from tests.support import oracle
+from tests.support.blocks import flat, in_blocks
 from tests.support.reads import recorded_reads
 from tests.support.trees import Trees, open_trees, records_of
 
@@ -231,7 +232,7 @@ def test_only_the_ranges_of_an_interval_are_read(trees: Trees, within: Interval)
     pairs = numbered(200)
     tree = trees.write(pairs)
     with recorded_reads() as reads:
-        records = list(read_ranges(trees.store, tree.ranges, trees.scratch, within))
+        records = flat(read_ranges(trees.store, tree.ranges, trees.scratch, within))
     assert [key for key, _ in records] == [key for key in pairs if key in within]
     assert reads == [
         each.id
@@ -248,7 +249,7 @@ def test_many_ranges_are_opened_some_at_a_time(trees: Trees) -> None:
     with recorded_reads() as reads:
         first = next(stream)
         assert len(reads) < 100
-    assert [first, *stream] == records_of(numbered(200))
+    assert flat([first, *stream]) == records_of(numbered(200))
 
 
 @pytest.mark.parametrize("taken", [0, 1, 20, 1000])
@@ -366,7 +367,9 @@ def test_a_range_in_the_place_of_a_metarange_is_named(trees: Trees) -> None:
 
 def test_ranges_are_cut_as_they_are_written(trees: Trees, tmp_path: Path) -> None:
     pairs = numbered(300)
-    written = [each for each, _ in write_ranges(records_of(pairs), RANGE_RECORDS, tmp_path)]
+    written = [
+        each for each, _ in write_ranges(in_blocks(records_of(pairs)), RANGE_RECORDS, tmp_path)
+    ]
     assert [each.info.id for each in written] == oracle.range_ids(pairs, RANGE_RECORDS)
     assert all(each.closed for each in written[:-1])
 
@@ -376,7 +379,7 @@ def test_records_out_of_order_are_refused(position: int, tmp_path: Path) -> None
     records = records_of(numbered(300))
     records[position], records[position + 1] = records[position + 1], records[position]
     with pytest.raises(Exception, match=r"(?i)order"):
-        list(write_ranges(records, RANGE_RECORDS, tmp_path))
+        list(write_ranges(in_blocks(records), RANGE_RECORDS, tmp_path))
 
 
 @pytest.mark.parametrize("position", [0, 150, 298])
@@ -384,7 +387,7 @@ def test_a_key_that_is_there_twice_is_refused(position: int, tmp_path: Path) -> 
     records = records_of(numbered(300))
     records[position + 1] = records[position]
     with pytest.raises(Exception, match=r"(?i)order"):
-        list(write_ranges(records, RANGE_RECORDS, tmp_path))
+        list(write_ranges(in_blocks(records), RANGE_RECORDS, tmp_path))
 
 
 def test_one_id_is_one_file(trees: Trees) -> None:

@@ -26,6 +26,7 @@ from sparklake.udfs.objects import record_batch
 from sparklake.udfs.results import RangeResult, decode_results
 from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import apply_body, merge_body, run_body
+from tests.support.blocks import flat
 from tests.support.folders import memory_folder
 from tests.support.oracle import Contents
 
@@ -108,7 +109,7 @@ class Trees:
 
     def records(self, ranges: Sequence[RangeInfo]) -> list[Record]:
         """Reads the records of ranges."""
-        return list(read_ranges(self.store, ranges, self.scratch))
+        return flat(read_ranges(self.store, ranges, self.scratch))
 
     def contents(self, tree: MetaRange) -> Contents:
         """Reads a tree, from its id alone."""

@@ -1,0 +1,28 @@
+"""Records in blocks, cut where nothing depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, cycle
+
+from sparklake.graveler.blocks import Block
+from sparklake.graveler.records import Record
+
+_SIZES = (1, 3, 2, 7, 1, 5)
+
+
+def in_blocks(records: Iterable[Record], sizes: Sequence[int] = _SIZES) -> Iterator[Block]:
+    """Yields records in blocks of some sizes, over and over."""
+    rest = list(records)
+    for size in cycle(sizes):
+        if not rest:
+            return
+        yield rest[:size]
+        rest = rest[size:]
+
+
+def flat(blocks: Iterable[Block]) -> list[Record]:
+    """Returns the records of blocks, none of which may be empty."""
+    listed = list(blocks)
+    assert all(listed)
+    return list(chain.from_iterable(listed))
