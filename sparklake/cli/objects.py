@@ -15,7 +15,7 @@ import typer
 from sparklake.cli.parameters import MetaOption, labels
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, shown, size
-from sparklake.config import scratch_root
+from sparklake.config import disk_root
 from sparklake.errors import ObjectNotFoundError
 from sparklake.report import Document, folder_document, object_document
 from sparklake.uri import KeyUri, object_uri, parse_uri, prefix_uri
@@ -125,7 +125,7 @@ def _file_to_put(file: str) -> Iterator[Path]:
     if file != STDIN:
         yield Path(file)
         return
-    with tempfile.NamedTemporaryFile(prefix="sparklake-", dir=scratch_root()) as copy:
+    with tempfile.NamedTemporaryFile(prefix="sparklake-", dir=disk_root()) as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()
         yield Path(copy.name)
