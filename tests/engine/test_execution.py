@@ -13,7 +13,7 @@ from sparklake.engine.execution import run_plan, write_run
 from sparklake.engine.local import LocalRunner
 from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileError
 from sparklake.graveler.algebra import ChangeCounts
-from sparklake.graveler.keys import EVERYTHING, prefix_interval
+from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.planning import Side, plan_apply, plan_diff
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.udfs.objects import record_batch
@@ -172,6 +172,20 @@ def test_a_replaced_prefix_reads_what_straddles_its_bounds(trees: Trees, tree: M
     with recorded_reads() as reads:
         assert trees.replace(tree, imported, EVERYTHING) == imported
     assert reads == []
+
+
+@pytest.mark.parametrize("task_records", [1, 1_000_000])
+def test_an_interval_within_one_range_is_replaced(
+    trees: Trees, tree: MetaRange, task_records: int
+) -> None:
+    here, _ = neighbours(tree)
+    middle = [key for key in PAIRS if here.min_key < key < here.max_key]
+    within = Interval(middle[0], here.max_key)
+    expected = {key: each for key, each in PAIRS.items() if key not in within}
+    after = trees.replace(tree, NO_TREE, within, task_records)
+    assert len(expected) == len(PAIRS) - len(middle)
+    assert after.id == oracle.meta_range_id(expected, SIZE)
+    assert trees.contents(after) == expected
 
 
 # --- running again --------------------------------------------------------------------------------

@@ -30,6 +30,14 @@ keys = st.builds(
     st.integers(0, 11),
 )
 contents = st.dictionaries(keys, st.sampled_from(IDENTITIES), max_size=60)
+ALL_KEYS = sorted(folder + b"%02d" % number for folder in FOLDERS for number in range(12))
+full = st.builds(
+    lambda dropped, chance: {
+        key: chance.choice(IDENTITIES) for key in ALL_KEYS if key not in dropped
+    },
+    st.sets(keys, max_size=8),
+    st.randoms(use_true_random=False),
+)
 changes = st.dictionaries(keys, st.sampled_from((*IDENTITIES, None)), max_size=8)
 task_sizes = st.sampled_from((1, 7, 30, 1_000_000))
 partitions = st.lists(st.integers(0, 60), max_size=4)
@@ -57,6 +65,32 @@ def test_partitions_of_a_run_do_not_matter(
         assert [each.id for each in tree.ranges] == oracle.range_ids(pairs, range_records)
         assert trees.read_back(tree) == tree
         assert trees.contents(tree) == pairs
+
+
+@given(
+    full,
+    contents,
+    st.tuples(keys, st.none() | keys),
+    st.sampled_from(RANGE_RECORDS),
+    task_sizes,
+)
+@settings(max_examples=60)
+def test_a_replaced_interval(
+    pairs: Contents,
+    others: Contents,
+    ends: tuple[bytes, bytes | None],
+    range_records: int,
+    task_records: int,
+) -> None:
+    """Bounds fall anywhere: both into one range, too."""
+    start, stop = ends
+    within = Interval(start, stop) if stop is None or start <= stop else Interval(stop, start)
+    inside = {key: each for key, each in others.items() if key in within}
+    expected = {key: each for key, each in pairs.items() if key not in within} | inside
+    with open_trees(range_records) as trees:
+        tree = trees.replace(trees.write(pairs), trees.write(inside), within, task_records)
+        assert tree.id == oracle.meta_range_id(expected, range_records)
+        assert trees.contents(tree) == dict(sorted(expected.items()))
 
 
 def changed_counts(before: Contents, after: Contents) -> dict[ChangeType, int]:
@@ -98,7 +132,7 @@ class Histories(RuleBasedStateMachine):
         self.trees = self.opened.enter_context(open_trees(range_records))
         return NO_TREE, {}
 
-    @rule(target=known, pairs=contents, cuts=partitions)
+    @rule(target=known, pairs=contents | full, cuts=partitions)
     def write(self, pairs: Contents, cuts: list[int]) -> tuple[MetaRange, Contents]:
         return self.checked(self.trees.write_records(records_of(pairs), cuts), pairs)
 
