@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version as installed_version
 from typing import Annotated
 
 import typer
@@ -28,7 +27,10 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"sparklake {installed_version('sparklake')}")
+        # Not at the top: it takes a third of the time in which the command starts.
+        from importlib.metadata import version
+
+        typer.echo(f"sparklake {version('sparklake')}")
         raise typer.Exit
 
 

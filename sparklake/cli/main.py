@@ -17,7 +17,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        app(args=None if argv is None else list(argv), prog_name="sparklake")
+        app(
+            args=None if argv is None else list(argv),
+            prog_name="sparklake",
+            obj={"owns_process": argv is None},
+        )
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:

@@ -23,12 +23,16 @@ class Format(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Is what was asked for; None leaves the choice to the environment and the settings file."""
+    """Is what was asked for; None leaves the choice to the environment and the settings file.
+
+    `owns_process` is set where this Python process runs nothing but the one command.
+    """
 
     output: Format = Format.TEXT
     engine: Engine | None = None
     home: Path | None = None
     dsn: str | None = None
+    owns_process: bool = False
 
 
 OutputOption = Annotated[

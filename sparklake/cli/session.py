@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 
+from sparklake.cli.lightness import keep_pandas_out
 from sparklake.cli.options import Options, absorbed, global_options
 from sparklake.cli.output import Output, OutputClosedError, abandon_stdout
+from sparklake.config import Engine, load_settings
 from sparklake.errors import SparklakeError
 
 if TYPE_CHECKING:
@@ -38,6 +40,9 @@ class Session:
         from sparklake.lake import connect
 
         chosen = self.options
+        settings = load_settings(chosen.home, chosen.dsn, chosen.engine)
+        if chosen.owns_process and settings.engine is not Engine.SPARK:
+            keep_pandas_out()
         with self.out.working("opening the lake"):
             lake = connect(home=chosen.home, dsn=chosen.dsn, engine=chosen.engine)
         return self._closing.enter_context(lake)

@@ -1,0 +1,48 @@
+"""A home for all tests of the command, with a real embedded Postgres that keeps running."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sparklake.stores.postgres.embedded import embedded_dsn
+from tests.cli.running import Scene
+from tests.support.postgres import fresh_database, system_folder
+
+
+@pytest.fixture(scope="session")
+def home() -> Iterator[Path]:
+    with system_folder() as folder:
+        server = embedded_dsn(folder / "home")
+        try:
+            yield folder / "home"
+        finally:
+            server.release()
+
+
+@pytest.fixture(scope="session")
+def dsn(home: Path) -> Iterator[str]:
+    """Another database on the server of the home, for tests that want a lake of their own."""
+    server = embedded_dsn(home)
+    try:
+        with fresh_database(server.dsn) as database:
+            yield database
+    finally:
+        server.release()
+
+
+@pytest.fixture(autouse=True)
+def environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets every command find the home, and see no terminal and no settings of this machine."""
+    for name in ("SPARKLAKE_DSN", "SPARKLAKE_CONFIG", "FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARKLAKE_HOME", str(home))
+    monkeypatch.setenv("SPARKLAKE_COMMITTER", "tester")
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)

@@ -1,0 +1,336 @@
+"""Every command of the grammar, in text and in JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Scene, failed, ok, run, said
+
+COMMIT_KEYS = [
+    "id",
+    "parents",
+    "committer",
+    "message",
+    "creation_date",
+    "meta_range_id",
+    "metadata",
+    "generation",
+]
+
+
+def test_a_repository_is_created_listed_and_deleted(tmp_path: Path, dsn: str) -> None:
+    lake = ("--dsn", dsn)
+    assert said(*lake, "repo", "list") == []
+    empty = run(*lake, "repo", "list")
+    assert (empty.code, "sparklake repo create" in empty.err) == (0, True)
+    made = said(
+        *lake, "repo", "create", "lakefs://one", str(tmp_path / "1"), "--default-branch", "trunk"
+    )
+    assert made["name"] == "one"
+    assert made["storage_namespace"] == f"file://{tmp_path / '1'}"
+    assert made["default_branch"] == "trunk"
+    assert abs(made["creation_date"] - time.time()) < 60
+    text = ok(*lake, "repo", "create", "lakefs://two", str(tmp_path / "2"), "--range-records", "7")
+    assert text == f"lakefs://two is in file://{tmp_path / '2'}, with the branch main\n"
+    listing = said(*lake, "repo", "list")
+    assert [each["name"] for each in listing] == ["one", "two"]
+    assert listing[1]["range_records"] == 7
+    lines = ok(*lake, "repo", "list").splitlines()
+    assert lines[0].split() == [
+        *("repository", "storage", "namespace"),
+        *("default", "branch", "created"),
+    ]
+    assert lines[1].split()[:3] == ["lakefs://one", f"file://{tmp_path / '1'}", "trunk"]
+    (first,) = said(*lake, "log", "lakefs://one/trunk")
+    assert (first["parents"], first["generation"]) == ([], 1)
+    assert said(*lake, "repo", "delete", "lakefs://one")["deleted"] is True
+    assert "what is in" in ok(*lake, "repo", "delete", "lakefs://two")
+    assert said(*lake, "repo", "list") == []
+
+
+def test_branches(scene: Scene) -> None:
+    head = scene.commit("main", {"a": "1"})
+    made = said("branch", "create", scene.uri("dev:joe-bugfix-1234"), "--source", scene.uri("main"))
+    assert made == {"name": "dev:joe-bugfix-1234", "commit_id": head["id"], "dirty": False}
+    text = ok("branch", "create", scene.uri("old"), "--source", scene.uri("main~1"))
+    assert text.startswith(f"{scene.uri('old')} is at ")
+    scene.put("dev:joe-bugfix-1234", {"b": "2"})
+    listing = said("branch", "list", scene.uri())
+    assert [(each["name"], each["dirty"]) for each in listing] == [
+        ("dev:joe-bugfix-1234", True),
+        ("main", False),
+        ("old", False),
+    ]
+    lines = ok("branch", "list", scene.uri()).splitlines()
+    assert lines[1].split() == ["dev:joe-bugfix-1234", head["id"][:12], "uncommitted", "changes"]
+    assert said("branch", "delete", scene.uri("old")) == {"name": "old", "deleted": True}
+    assert (
+        ok("branch", "delete", scene.uri("dev:joe-bugfix-1234"))
+        == f"{scene.uri('dev:joe-bugfix-1234')} is deleted\n"
+    )
+    assert [each["name"] for each in said("branch", "list", scene.uri())] == ["main"]
+
+
+def test_tags(scene: Scene) -> None:
+    head = scene.commit("main", {"a": "1"})
+    assert said("tag", "list", scene.uri()) == []
+    made = said("tag", "create", scene.uri("v2.3"), scene.uri("main"))
+    assert made == {"name": "v2.3", "commit_id": head["id"]}
+    text = ok("tag", "create", scene.uri("dev:jane-before-v2.3-merge"), scene.uri("v2.3^"))
+    assert "dev:jane-before-v2.3-merge is " in text
+    assert [each["name"] for each in said("tag", "list", scene.uri())] == [
+        "dev:jane-before-v2.3-merge",
+        "v2.3",
+    ]
+    assert ok("tag", "list", scene.uri()).splitlines()[2].split() == ["v2.3", head["id"][:12]]
+    assert said("tag", "delete", scene.uri("v2.3")) == {"name": "v2.3", "deleted": True}
+    assert ok("tag", "delete", scene.uri("dev:jane-before-v2.3-merge")).endswith("is deleted\n")
+    assert said("tag", "list", scene.uri()) == []
+
+
+def test_an_import_is_a_commit(scene: Scene, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "sub").mkdir(parents=True)
+    (source / "a.csv").write_text("1")
+    (source / "sub" / "b c%20.csv").write_text("22")
+    made = said(
+        *("import", scene.uri("main", "raw/"), "--from", str(source), "-m", "first load"),
+        *("--meta", "ticket=1234", "--committer", "joe"),
+    )
+    assert list(made) == COMMIT_KEYS
+    assert (made["message"], made["committer"]) == ("first load", "joe")
+    assert made["metadata"] == {"ticket": "1234"}
+    assert scene.paths("main") == ["raw/a.csv", "raw/sub/b c%20.csv"]
+    found = said("stat", scene.uri("main", "raw/sub/b c%20.csv"))
+    assert found["address"] == f"file://{source}/sub/b c%20.csv"
+    (source / "a.csv").unlink()
+    text = ok("import", scene.uri("main", "raw"), "--from", str(source))
+    assert text.startswith("[main ")
+    assert scene.paths("main") == ["raw/sub/b c%20.csv"]
+    assert "holds all of this" in failed(
+        4, "import", scene.uri("main", "raw/"), "--from", str(source)
+    )
+
+
+def test_put_stat_cat_and_rm(scene: Scene, tmp_path: Path) -> None:
+    body = bytes(range(256))
+    file = tmp_path / "file.bin"
+    file.write_bytes(body)
+    uri = scene.uri("main", "a/b?c#d e%.bin")
+    staged = said("put", str(file), uri, "--content-type", "x/y", "--meta", "k=v=w")
+    assert staged["path"] == "a/b?c#d e%.bin"
+    assert staged["size"] == 256
+    assert staged["metadata"] == {"k": "v=w"}
+    found = said("stat", uri)
+    assert found == staged
+    assert found["type"] == "object"
+    assert found["checksum"] == hashlib.md5(body, usedforsecurity=False).hexdigest()
+    assert found["content_type"] == "x/y"
+    assert abs(found["mtime"] - time.time()) < 60
+    assert run("cat", uri).out == body
+    assert run("--output", "json", "cat", uri).out == body
+    lines = dict(line.split(None, 1) for line in ok("stat", uri).splitlines())
+    assert (lines["path"], lines["size"]) == ("a/b?c#d e%.bin", "256 bytes")
+    assert ok("put", "-", scene.uri("main", "in"), stdin=b"\0in") == (
+        f"staged {scene.uri('main', 'in')} (3 B)\n"
+    )
+    assert run("cat", scene.uri("main", "in")).out == b"\0in"
+    assert said("rm", uri) == {"path": "a/b?c#d e%.bin", "removed": 1}
+    assert ok("rm", scene.uri("main", "in")) == (
+        f"staged the removal of 1 object at {scene.uri('main', 'in')}\n"
+    )
+    assert scene.paths("main") == []
+
+
+def test_rm_takes_a_folder_and_not_its_namesakes(scene: Scene) -> None:
+    paths = ["a", "a/1", "a/b/2", "a-b", "ab/3", "c/4"]
+    scene.put("main", dict.fromkeys(paths, "x"))
+    assert said("rm", "-r", scene.uri("main", "a")) == {"path": "a", "removed": 3}
+    assert scene.paths("main") == ["a-b", "ab/3", "c/4"]
+    scene.put("main", {"c": "x"})
+    assert said("rm", "--recursive", scene.uri("main", "c/")) == {"path": "c/", "removed": 1}
+    assert scene.paths("main") == ["a-b", "ab/3", "c"]
+    assert said("rm", "-r", scene.uri("main", "c")) == {"path": "c", "removed": 1}
+    assert "3" not in ok("rm", "-r", scene.uri("main", "")).split("lakefs://")[0]
+    assert scene.paths("main") == []
+    for folder in ("nothing", "nothing/"):
+        assert "nothing" in failed(1, "rm", "-r", scene.uri("main", folder))
+
+
+def test_ls_shows_one_level_or_all(scene: Scene) -> None:
+    paths = ["a", "a-b", "a/1", "a/b/2", "a/b/3", "b//4", "日本/é"]
+    scene.commit("main", dict.fromkeys(paths, "x"))
+    scene.put("main", {"z": "staged"})
+    level = said("ls", scene.uri("main", ""))
+    assert [(each["type"], each["path"]) for each in level] == [
+        ("object", "a"),
+        ("object", "a-b"),
+        ("prefix", "a/"),
+        ("prefix", "b/"),
+        ("object", "z"),
+        ("prefix", "日本/"),
+    ]
+    assert level[2] == {"type": "prefix", "path": "a/"}
+    assert set(level[0]) == {
+        *("type", "path", "size", "checksum", "mtime"),
+        *("address", "metadata", "content_type"),
+    }
+    assert said("ls", scene.uri("main")) == level
+    assert [each["path"] for each in said("ls", scene.uri("main", "a/"))] == ["a/1", "a/b/"]
+    assert [each["path"] for each in said("ls", scene.uri("main", "b/"))] == ["b//"]
+    assert [each["path"] for each in said("ls", scene.uri("main", "a"))] == ["a", "a-b", "a/"]
+    assert scene.paths("main", "a/b") == ["a/b/2", "a/b/3"]
+    assert scene.paths("main@") == paths
+    assert said("ls", scene.uri("main", "nothing/")) == []
+    text = ok("ls", scene.uri("main", "")).splitlines()
+    assert text[2].strip() == "a/"
+    assert text[0].split()[0:2] == ["1", "B"]
+    assert ok("ls", "-r", scene.uri("main", "日本/")).endswith("日本/é\n")
+
+
+def test_ls_jumps_over_large_folders(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparklake.verbs.folders.SKIPPED_ROWS", 3)
+    paths = [f"{folder}/{at}" for folder in "abc" for at in range(9)]
+    scene.commit("main", dict.fromkeys([*paths, "b0", "d"], "x"))
+    assert [each["path"] for each in said("ls", scene.uri("main"))] == [
+        *("a/", "b/", "b0", "c/", "d")
+    ]
+
+
+def test_commit_says_all_of_a_commit(scene: Scene) -> None:
+    (first,) = said("log", scene.uri("main"))
+    scene.put("main", {"a": "1"})
+    made = said(
+        *("commit", scene.uri("main"), "-m", "what\n\nand why", "--committer", "joe"),
+        *("--meta", "a=1", "--meta", "b=x=y"),
+    )
+    assert list(made) == COMMIT_KEYS
+    assert made["parents"] == [first["id"]]
+    assert made["message"] == "what\n\nand why"
+    assert made["committer"] == "joe"
+    assert made["metadata"] == {"a": "1", "b": "x=y"}
+    assert made["generation"] == 2
+    assert len(made["meta_range_id"]) == 64
+    assert abs(made["creation_date"] - time.time()) < 60
+    empty = said("commit", scene.uri("main"), "-m", "empty", "--allow-empty")
+    assert (empty["meta_range_id"], empty["committer"]) == (made["meta_range_id"], "tester")
+    scene.put("main", {"a": "2"})
+    text = ok("commit", scene.uri("main"), "--message", "third")
+    assert text.startswith("[main ")
+    assert text.endswith("] third\n")
+
+
+def test_reset_drops_what_is_staged(scene: Scene) -> None:
+    scene.commit("main", {"a": "1"})
+    scene.put("main", {"b": "2", "a": None})
+    assert said("reset", scene.uri("main")) == {"name": "main", "dirty": False}
+    assert scene.paths("main") == ["a"]
+    scene.put("main", {"b": "2"})
+    assert ok("reset", scene.uri("main")) == f"{scene.uri('main')} is as it was committed\n"
+    assert "nothing is staged" in failed(4, "commit", scene.uri("main"), "-m", "x")
+
+
+def test_diff_of_what_is_staged_and_between_refs(scene: Scene) -> None:
+    scene.commit("main", {"a": "1", "b": "1", "d/c": "1"})
+    scene.put("main", {"a": "22", "b": None, "d/new": "333", "d/c": "1"})
+    expected = [
+        {"type": "changed", "path": "a", "size": 2},
+        {"type": "removed", "path": "b", "size": 1},
+        {"type": "added", "path": "d/new", "size": 3},
+    ]
+    rows = said("diff", scene.uri("main"))
+    assert [{name: row[name] for name in ("type", "path", "size")} for row in rows] == expected
+    assert said("diff", scene.uri("main"), "--prefix", "d/") == rows[2:]
+    ran = run("diff", scene.uri("main"))
+    assert [line.split() for line in ran.text.splitlines()] == [
+        ["~", "changed", "2", "B", "a"],
+        ["-", "removed", "1", "B", "b"],
+        ["+", "added", "3", "B", "d/new"],
+    ]
+    assert ran.err == "1 added, 1 removed, 1 changed\n"
+    said("commit", scene.uri("main"), "-m", "change")
+    assert said("diff", scene.uri("main~1"), scene.uri("main")) == rows
+    assert said("diff", scene.uri("main~1"), scene.uri("main"), "--prefix", "d/") == rows[2:]
+    assert said("diff", scene.uri("main"), scene.uri("main")) == []
+    assert run("diff", scene.uri("main")).err == "no difference\n"
+
+
+def test_a_three_way_diff_shows_what_a_merge_would_do(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    rows = said("diff", "--three-way", main, dev)
+    assert [(row["type"], row["path"]) for row in rows] == [
+        ("conflict", "both"),
+        ("removed", "right"),
+    ]
+    assert ok("diff", main, dev, "--three-way").startswith("! conflict")
+
+
+def test_a_merge_with_conflicts_lists_them_and_writes_nothing(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    before = said("log", main)
+    ran = run("merge", dev, main, "--output", "json")
+    assert (ran.code, ran.err) == (3, "")
+    assert ran.json["kind"] == "merge_conflict"
+    assert ran.json["count"] == 1
+    (conflict,) = ran.json["conflicts"]
+    assert (conflict["type"], conflict["path"], conflict["size"]) == ("conflict", "both", 4)
+    assert "both" in ran.json["error"]
+    text = run("merge", dev, main)
+    assert text.code == 3
+    assert text.err.startswith("error: ")
+    header, row = (line.split() for line in text.text.splitlines())
+    assert header == ["conflict", "source", "dest"]
+    assert row == ["both", conflict["right_checksum"], conflict["left_checksum"]]
+    assert said("log", main) == before
+
+
+def test_a_merge_with_a_strategy_is_a_commit_of_two_parents(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    (theirs, *_), (ours, *_) = said("log", dev), said("log", main)
+    made = said(
+        *("merge", dev, main, "--strategy", "source-wins", "-m", "ours now"),
+        *("--meta", "k=v", "--committer", "jane"),
+    )
+    assert made["parents"] == [ours["id"], theirs["id"]]
+    assert (made["message"], made["committer"]) == ("ours now", "jane")
+    assert made["metadata"]["k"] == "v"
+    assert ok("cat", scene.uri("main", "both")) == "dev!"
+    assert ok("cat", scene.uri("main", "left")) == "2"
+    assert scene.paths("main") == ["both", "left"]
+    assert said("merge-base", dev, main)["id"] == theirs["id"]
+    scene.commit("dev", {"both": "again"})
+    scene.commit("main", {"both": "never"})
+    assert ok("merge", dev, main, "--strategy", "dest-wins").startswith("[main ")
+    assert ok("cat", scene.uri("main", "both")) == "never"
+
+
+def test_merge_base(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    base = said("merge-base", main, dev)
+    assert list(base) == COMMIT_KEYS
+    assert base["id"] == said("log", scene.uri("main~1"))[0]["id"]
+    first, second = ok("merge-base", dev, main).splitlines()
+    assert first == f"{base['id'][:12]} change"
+    assert second.strip().startswith("tester, ")
+
+
+def test_log(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    merged = said("merge", dev, main, "--strategy", "dest-wins")
+    ok("tag", "create", scene.uri("v1"), main)
+    commits = said("log", main)
+    assert [list(each) for each in commits] == [COMMIT_KEYS] * 5
+    assert commits[0] == merged
+    assert commits[-1]["parents"] == []
+    assert said("log", main, "--amount", "2") == commits[:2]
+    lines = ok("log", main).splitlines()
+    assert lines[0] == f"*  {merged['id'][:12]} (main, tag: v1) Merge 'dev' into 'main'"
+    assert lines[1].startswith("|  tester, ")
+    assert lines[2] == "|  .lakefs.merge.strategy=dest-wins"
+    assert lines[3] == "|-\\"
+    assert lines[-1].startswith("   2")
+    assert ok("log", main, "--amount", "1").splitlines()[0] == lines[0]
