@@ -15,7 +15,7 @@ import numpy as np
 from sparklake.graveler.blocks import Block, Blocks
 from sparklake.graveler.ids import RECORD_ID_BYTES
 
-DEFAULT_RANGE_RECORDS = 2048
+DEFAULT_RANGE_RECORDS = 1024
 CAP_FACTOR = 4
 
 

@@ -1,0 +1,1 @@
+"""Measures sparklake beside lakeFS's own engine, on the same data, in one run."""
