@@ -58,10 +58,9 @@ class Rows(Generic[Row]):
         return pa.Table.from_batches(self.batches(), self.shape.schema)
 
     def to_df(self) -> DataFrame:
-        """Returns the rows as a Spark DataFrame, computed by its tasks."""
-        work = self._work()
-        frame = self._runners.on_spark().frame(work)
-        return frame.repartition(max(1, work.num_rows)).mapInArrow(self._body, self.shape.ddl)
+        """Returns the rows as a Spark DataFrame, computed by its tasks; partitions are in order."""
+        tasks = self._runners.on_spark().tasks(self._work())
+        return tasks.mapInArrow(self._body, self.shape.ddl)
 
     def _work(self) -> pa.Table:
         return encode_tasks(pack(self.plan, TASK_RECORDS))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,32 +36,44 @@ class SparkRunner:
 
     def collect(self, body: Body, work: pa.Table) -> list[pa.RecordBatch]:
         """Runs a body over rows of work, a task each."""
-        if not work.num_rows:
-            return []
-        return self._packed(self.frame(work).repartition(_partitions(work)), body)
+        return self._packed(self.tasks(work), body) if work.num_rows else []
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
         """Runs a body over rows of work, fetching one task's results while the next one runs."""
         if not work.num_rows:
             return
-        ordered = self.frame(work).repartitionByRange(_partitions(work), "position")
-        batches = ordered.mapInArrow(partial(_pack, body), _PACKED)
+        batches = self.tasks(work).mapInArrow(partial(_pack, body), _PACKED)
         with _errors_of_tasks():
             for row in batches.toLocalIterator(prefetchPartitions=True):
                 yield from _unpack(row.batch)
 
     def sort_and_collect(self, encode: Body, body: Body, rows: Rows) -> list[pa.RecordBatch]:
         """Runs `body` over the output of `encode`, partitioned and sorted by key."""
-        source = rows if hasattr(rows, "mapInArrow") else self.frame(_table(rows))
-        records = source.mapInArrow(encode, _RECORDS)
-        ordered = records.repartitionByRange("key").sortWithinPartitions("key")
-        return self._packed(ordered, body)
+        source = rows if hasattr(rows, "mapInArrow") else self._held(rows)
+        if source is None:
+            return []
+        # Kept, since finding the intervals of keys reads all of it once: `encode` may hash files.
+        with _kept(source.mapInArrow(partial(_reported, encode), _RECORDS)) as records:
+            ordered = records.repartitionByRange("key").sortWithinPartitions("key")
+            return self._packed(ordered, body)
+
+    def tasks(self, work: pa.Table) -> DataFrame:
+        """Returns rows of work as a DataFrame: each its own partition, in their order.
+
+        Spark's `repartition` begins anywhere, so some partitions get two rows and some get none.
+        """
+        frame, count = self.frame(work), min(work.num_rows, MAX_PARTITIONS)
+        return frame.repartitionByRange(count, "position") if count > 1 else frame.coalesce(1)
 
     def frame(self, rows: pa.Table) -> DataFrame:
         """Returns Arrow rows as a DataFrame."""
         if _takes_arrow():
             return self._spark.createDataFrame(rows)
         return self._spark.createDataFrame(rows.to_pandas())
+
+    def _held(self, rows: Rows) -> DataFrame | None:
+        batches = rows.to_batches() if isinstance(rows, pa.Table) else list(rows)
+        return self.frame(pa.Table.from_batches(batches)) if batches else None
 
     def _packed(self, rows: DataFrame, body: Body) -> list[pa.RecordBatch]:
         batches = rows.mapInArrow(partial(_pack, body), _PACKED)
@@ -76,16 +89,22 @@ def _takes_arrow() -> bool:
     return int(major) >= 4
 
 
-def _partitions(work: pa.Table) -> int:
-    return min(int(work.num_rows), MAX_PARTITIONS)
+@contextmanager
+def _kept(rows: DataFrame) -> Iterator[DataFrame]:
+    """Keeps rows while they are in use; Spark computes them anew where it cannot (serverless)."""
+    from pyspark.errors import PySparkException
 
-
-def _table(rows: Rows) -> pa.Table:
-    return rows if isinstance(rows, pa.Table) else pa.Table.from_batches(list(rows))
+    try:
+        with suppress(PySparkException):
+            rows.persist()
+        yield rows
+    finally:
+        with suppress(PySparkException):
+            rows.unpersist()
 
 
 def _pack(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in body(batches):
+    for batch in _reported(body, batches):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
@@ -97,16 +116,34 @@ def _unpack(packed: bytes) -> Iterator[pa.RecordBatch]:
         yield from reader
 
 
+def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs a body in a task; an error of ours gets a message in one line, for the driver."""
+    try:
+        yield from body(batches)
+    except errors.SparklakeError as error:
+        message = json.dumps(str(error))
+        raised = type(error)(message).with_traceback(error.__traceback__)
+        raise raised from error.__cause__
+
+
 @contextmanager
 def _errors_of_tasks() -> Iterator[None]:
     """Raises what a task raised, where it is one of ours, in place of Spark's report of it."""
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except PySparkException as error:
-        raised = _RAISED.search(str(error))
-        kind = getattr(errors, raised[1], None) if raised else None
-        if raised is None or kind is None:
+    except Exception as error:  # of Spark or of py4j, as the call may be
+        ours = _find_raised(str(error))
+        if ours is None:
             raise
-        raise kind(raised[2].strip()) from error
+        raise ours from error
+
+
+def _find_raised(report: str) -> errors.SparklakeError | None:
+    """Returns the last error of ours in a report: those before it are its causes."""
+    for name, message in reversed(_RAISED.findall(report)):
+        kind = getattr(errors, name, None)
+        if kind is not None:
+            with suppress(json.JSONDecodeError):
+                message = json.loads(message)
+            return kind(message)  # type: ignore[no-any-return]
+    return None

@@ -1,0 +1,87 @@
+"""Lakes on real Postgres, run by Spark or in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import sparklake
+from sparklake import Lake, Repository
+from sparklake.engine import rows
+from sparklake.engine.execution import run_plan
+from sparklake.engine.spark import SparkRunner
+from sparklake.verbs import commit, imports, merge
+from tests.support.postgres import fresh_database, postgres_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MakeRepository = Callable[..., Repository]
+
+TASK_RECORDS = 60
+"""Is small, so that plans of some hundred objects have several tasks."""
+
+
+@pytest.fixture(scope="session")
+def lake_dsn() -> Iterator[str]:
+    with postgres_server() as server, fresh_database(server) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="session")
+def lake(spark: SparkSession, lake_dsn: str) -> Iterator[Lake]:
+    """Opens a lake that runs every plan as Spark jobs."""
+    with sparklake.connect(dsn=lake_dsn, spark=spark, engine="spark") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def local_lake(lake_dsn: str) -> Iterator[Lake]:
+    """Opens the same lake, but runs every plan in this process."""
+    with sparklake.connect(dsn=lake_dsn, engine="local") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def names() -> Iterator[str]:
+    return (f"repository-{number}" for number in count())
+
+
+@pytest.fixture
+def namespace(tmp_path: Path) -> Path:
+    return tmp_path / "namespace"
+
+
+@pytest.fixture
+def repo(lake: Lake, names: Iterator[str], namespace: Path) -> Repository:
+    return lake.create_repository(next(names), str(namespace), range_records=8)
+
+
+@pytest.fixture
+def make_twins(
+    lake: Lake, local_lake: Lake, names: Iterator[str], tmp_path: Path
+) -> tuple[Repository, Repository]:
+    """Makes two empty repositories, of which Spark runs the plans of the first."""
+    return tuple(
+        each.create_repository(next(names), str(tmp_path / each_name), range_records=8)
+        for each, each_name in ((lake, "on-spark"), (local_lake, "here"))
+    )
+
+
+@pytest.fixture
+def runner(spark: SparkSession) -> SparkRunner:
+    return SparkRunner(spark)
+
+
+@pytest.fixture
+def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes plans of several tasks out of few records."""
+    small = partial(run_plan, task_records=TASK_RECORDS)
+    for module in (commit, imports, merge):
+        monkeypatch.setattr(module, "run_plan", small)
+    monkeypatch.setattr(rows, "TASK_RECORDS", TASK_RECORDS)

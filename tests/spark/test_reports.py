@@ -1,0 +1,82 @@
+"""An error of a task, from what Python prints of it; no JVM is started."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sparklake import errors
+from sparklake.engine.spark import _find_raised, _reported
+from sparklake.errors import SparklakeError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MESSAGES = {
+    "plain": "There is no object /data/x: restore it.",
+    "empty": "",
+    "quoted": """a "quoted" 'text' with a \\ in it""",
+    "a number": "12",
+    "other scripts": "das Stück 'naïve/日本.csv' is gone",
+    "no Unicode": "the name \udce9 cannot be printed",
+    "two lines": "first line\nsecond line\r\n\u2028third",
+    "looks like another": "x\nsparklake.errors.InvalidKeyError: said the other",
+}
+KINDS = sorted(
+    (
+        each
+        for each in vars(errors).values()
+        if isinstance(each, type) and issubclass(each, SparklakeError)
+    ),
+    key=lambda each: each.__name__,
+)
+
+
+def failing_body(
+    kind: type[SparklakeError], message: str, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    yield from batches
+    try:
+        raise errors.CorruptFileError("this is only the cause")
+    except errors.CorruptFileError as error:
+        raise kind(message) from error
+
+
+def report_of(kind: type[SparklakeError], message: str) -> str:
+    """Returns what the driver is told of a body that fails."""
+    with pytest.raises(SparklakeError) as raised:
+        list(_reported(partial(failing_body, kind, message), ()))
+    printed = "".join(traceback.format_exception(raised.value))
+    assert "in failing_body" in printed, "it says where it happened"
+    return f"Lost task 1.0: Traceback\n{printed} SQLSTATE: 38000\n\tat java.base/Thread.run"
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_message_is_what_it_was(name: str) -> None:
+    found = _find_raised(report_of(errors.MissingFileError, MESSAGES[name]))
+    assert type(found) is errors.MissingFileError
+    assert str(found) == MESSAGES[name]
+
+
+@pytest.mark.parametrize("kind", [each for each in KINDS if each is not errors.MergeConflictError])
+def test_every_class_is_found_again(kind: type[SparklakeError]) -> None:
+    found = _find_raised(report_of(kind, "why"))
+    assert type(found) is kind
+    assert str(found) == "why"
+
+
+def test_what_spark_has_cut_short_is_kept_as_it_is() -> None:
+    found = _find_raised('sparklake.errors.StoreError: "the disk of')
+    assert type(found) is errors.StoreError
+    assert str(found) == '"the disk of'
+
+
+@pytest.mark.parametrize(
+    "report", ["", "ValueError: x", "sparklake.errors.UnheardOfError: x", "sparklake.errors.Error"]
+)
+def test_what_is_not_ours_is_not_found(report: str) -> None:
+    assert _find_raised(report) is None
