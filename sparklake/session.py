@@ -18,14 +18,22 @@ if TYPE_CHECKING:
 _OLDEST_JAVA = 17
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 
+LOGGING_OPTION = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+"""Is what makes a JVM log warnings and errors only, to the standard error."""
+
 
 def active_session() -> SparkSession | None:
     """Returns the session that is at hand in this process, without loading Spark to find out."""
     if "pyspark" not in sys.modules:
         return None
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession()
+    try:
+        # Not `getActiveSession`: it knows only the session of the thread that asks.
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
 
 
 def spark_session(app_name: str = "sparklake") -> SparkSession:
@@ -36,22 +44,24 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
         raise MissingDependencyError(
             "Spark is not installed: pip install 'sparklake[spark]', or use --engine local"
         ) from error
-    active = SparkSession.getActiveSession()
+    active = active_session()
     if active is not None:
+        # As it is: the builder would change its settings to ours.
         return active
     # The session's time zone decides how timestamps are shown, never what is stored.
     builder = SparkSession.builder.appName(app_name).config("spark.sql.session.timeZone", "UTC")
+    if _starts_a_jvm_here():
+        os.environ["JAVA_HOME"] = str(find_java_home())
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if _chooses_its_own_master():
         return builder.getOrCreate()
-    os.environ["JAVA_HOME"] = str(find_java_home())
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return (
         builder.master("local[*]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", str(os.cpu_count() or 2))
-        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}")
+        .config("spark.driver.extraJavaOptions", LOGGING_OPTION)
         .getOrCreate()
     )
 
@@ -59,6 +69,12 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
 def _chooses_its_own_master() -> bool:
     """Tells whether the process runs under spark-submit or speaks to a Spark Connect server."""
     return any(os.environ.get(name) for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
+
+
+def _starts_a_jvm_here() -> bool:
+    """Tells whether the session is local; so is the server of Spark Connect at `local`."""
+    remote = os.environ.get("SPARK_REMOTE", "")
+    return remote.startswith("local") or not _chooses_its_own_master()
 
 
 def find_java_home() -> Path:

@@ -54,12 +54,11 @@ def spark_environment() -> dict[str, str]:
 
 
 def _settings(warehouse: Path) -> dict[str, str]:
-    logging = f"-Dlog4j2.configurationFile={session._LOGGING.as_uri()}"
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": warehouse.as_uri(),
-        "spark.driver.extraJavaOptions": logging,
+        "spark.driver.extraJavaOptions": session.LOGGING_OPTION,
     }
