@@ -38,7 +38,7 @@ from sparklake.udfs.reading import (
 from sparklake.udfs.tasks import Workspace, scratch_folder
 from sparklake.verbs.context import Context
 from sparklake.verbs.merge import merge_base
-from sparklake.verbs.resolve import get_branch, resolve
+from sparklake.verbs.resolve import Resolved, get_branch, resolve, steadily
 from sparklake.verbs.staged import staged_intervals, staged_sides
 
 if TYPE_CHECKING:
@@ -50,22 +50,28 @@ DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
 
 def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
     """Returns the objects of a ref whose path begins with a prefix, in the byte order of paths."""
-    found, start = resolve(context, ref), prefix.encode()
-    sides = staged_sides(context, found.branch.layers if found.branch else (), start)
-    plan = plan_listing(context.tree(found.commit).ranges, sides, prefix_interval(start))
-    return _rows(context, plan, OBJECTS, list_body)
+    start = prefix.encode()
+
+    def plan(found: Resolved) -> Plan:
+        sides = staged_sides(context, found.layers, start)
+        return plan_listing(context.tree(found.commit).ranges, sides, prefix_interval(start))
+
+    return _rows(context, steadily(context, ref, plan), OBJECTS, list_body)
 
 
 def stat_object(context: Context, ref: str, path: str) -> ObjectInfo:
     """Returns one object; raises ObjectNotFoundError."""
     key = object_key(path)
-    found = resolve(context, ref)
-    layers = found.branch.layers if found.branch else ()
-    for stored in _versions(context, context.tree(found.commit), layers, key):
-        if is_tombstone(stored):
-            break
-        return object_info((key, stored), context.info.storage_namespace)
-    raise ObjectNotFoundError(f"{ref!r} has no object {path!r}; `sparklake ls` shows what it has")
+
+    def newest(found: Resolved) -> bytes | None:
+        return next(_versions(context, context.tree(found.commit), found.layers, key), None)
+
+    stored = steadily(context, ref, newest)
+    if stored is None or is_tombstone(stored):
+        raise ObjectNotFoundError(
+            f"{ref!r} has no object {path!r}; `sparklake ls` shows what it has"
+        )
+    return object_info((key, stored), context.info.storage_namespace)
 
 
 def read_object(context: Context, ref: str, path: str) -> bytes:
@@ -111,12 +117,15 @@ def diff_refs(
 
 def diff_uncommitted(context: Context, branch: str, prefix: str) -> Rows[DiffRow]:
     """Returns what is staged on a branch and would change it."""
-    state = get_branch(context, branch)
-    base = context.tree(context.graph.commit(state.commit_id)).ranges
-    sides = staged_sides(context, state.layers, prefix.encode())
-    plan = plan_apply(base, sides, staged_intervals(context, base, sides))
-    within = prefix_interval(prefix.encode())
-    return _rows(context, plan.restricted(within), DIFFS, staged_diff_body)
+    name = get_branch(context, branch).name
+
+    def plan(found: Resolved) -> Plan:
+        base = context.tree(found.commit).ranges
+        sides = staged_sides(context, found.layers, prefix.encode())
+        touched = staged_intervals(context, base, sides)
+        return plan_apply(base, sides, touched).restricted(prefix_interval(prefix.encode()))
+
+    return _rows(context, steadily(context, name, plan), DIFFS, staged_diff_body)
 
 
 def log(context: Context, ref: str) -> Iterator[Commit]:

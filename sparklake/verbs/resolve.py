@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
-from sparklake.errors import AmbiguousRefError, InvalidRefError, RefNotFoundError
+from sparklake.errors import (
+    AmbiguousRefError,
+    InvalidRefError,
+    RaceLostError,
+    RefNotFoundError,
+)
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.ports import BranchState
+from sparklake.graveler.ports import BranchState, Layer
 from sparklake.graveler.refs import (
     Ref,
     Step,
@@ -18,6 +25,10 @@ from sparklake.graveler.refs import (
 )
 from sparklake.verbs.context import Context
 
+_MAX_READS = 20
+
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -25,6 +36,11 @@ class Resolved:
 
     commit: Commit
     branch: BranchState | None = None
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Returns what is staged over the commit, the newest layer first."""
+        return self.branch.layers if self.branch else ()
 
 
 def resolve(context: Context, text: str) -> Resolved:
@@ -38,6 +54,25 @@ def resolve(context: Context, text: str) -> Resolved:
         commit = _follow(context, text, commit, step)
     bare = not ref.steps and not ref.committed
     return Resolved(commit, found.branch if bare else None)
+
+
+def steadily(context: Context, ref: str, read: Callable[[Resolved], T]) -> T:
+    """Returns what `read` makes of a ref as it was at one moment.
+
+    A commit takes the rows that it has applied out of Postgres. Who reads them meanwhile would see
+    neither the rows nor the commit, and reads again.
+    """
+    for _ in range(_MAX_READS):
+        found = resolve(context, ref)
+        result = read(found)
+        if found.branch is None or _still_has(context, found.branch):
+            return result
+    raise RaceLostError(f"{ref!r} kept moving while it was read; try again")
+
+
+def _still_has(context: Context, seen: BranchState) -> bool:
+    now = context.refs.branches.find(seen.name)
+    return now is not None and {each.id for each in seen.layers} <= {each.id for each in now.layers}
 
 
 def get_branch(context: Context, name: str) -> BranchState:
