@@ -24,12 +24,12 @@ from sparklake.graveler.algebra import (
 )
 from sparklake.graveler.blocks import Block
 from sparklake.graveler.classification import Strategy
-from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
+from sparklake.graveler.records import Record, encode_record, tombstone
 from tests.graveler.merge_table import MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.blocks import flat, in_blocks
 from tests.support.oracle import Changes, Contents
-from tests.support.trees import identities, records_of, staged_records
+from tests.support.trees import identities, identity, records_of, staged_records
 
 KEYS = [b"k%d" % number for number in range(12)]
 NAMES = (b"A", b"B", b"C")
@@ -60,16 +60,18 @@ def check_merge(base: Contents, source: Contents, dest: Contents) -> None:
         assert result == expected
         assert [each.key for each in decided] == conflicts
         for each in decided:
-            assert identity(each.key, each.base) == base.get(each.key)
-            assert identity(each.key, each.source) == source.get(each.key)
-            assert identity(each.key, each.dest) == dest.get(each.key)
+            assert identity_or_none(each.key, each.base) == base.get(each.key)
+            assert identity_or_none(each.key, each.source) == source.get(each.key)
+            assert identity_or_none(each.key, each.dest) == dest.get(each.key)
 
     # Of three sides, conflicts left out: what the diff shows is what the merge does.
     rows = list(three_way_diff(*blocks_of(streams)))
     assert [row.key for row in rows if isinstance(row, Conflict)] == conflicts
     assert decided == [row for row in rows if isinstance(row, Conflict)]
-    shown = {row.key: identity(row.key, row.right) for row in rows if isinstance(row, Change)}
-    assert all(identity(row.key, row.left) == dest.get(row.key) for row in changes_of(rows))
+    shown = {
+        row.key: identity_or_none(row.key, row.right) for row in rows if isinstance(row, Change)
+    }
+    assert all(identity_or_none(row.key, row.left) == dest.get(row.key) for row in changes_of(rows))
     assert oracle.changed(dest, shown) == expected
 
 
@@ -82,8 +84,8 @@ def changes_of(rows: list[Change | Conflict]) -> Iterator[Change]:
     return (row for row in rows if isinstance(row, Change))
 
 
-def identity(key: bytes, stored: bytes | None) -> bytes | None:
-    return None if stored is None else decode_record(key, stored).identity
+def identity_or_none(key: bytes, stored: bytes | None) -> bytes | None:
+    return None if stored is None else identity(key, stored)
 
 
 # --- merge ----------------------------------------------------------------------------------------
@@ -210,7 +212,8 @@ def test_a_diff_is_that_of_dicts(left: Contents, right: Contents) -> None:
     streams = records_of(left, b"left"), records_of(right, b"right")
     rows = list(diff(*blocks_of(streams)))
     assert {
-        row.key: (identity(row.key, row.left), identity(row.key, row.right)) for row in rows
+        row.key: (identity_or_none(row.key, row.left), identity_or_none(row.key, row.right))
+        for row in rows
     } == oracle.differences(left, right)
     assert [row.key for row in rows] == sorted(row.key for row in rows)
 

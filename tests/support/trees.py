@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from unittest import mock
@@ -159,20 +159,33 @@ class Trees:
 
 def records_of(contents: Mapping[bytes, bytes], data: bytes = b"") -> list[Record]:
     """Returns the records of contents in key order."""
-    return [encode_record(key, identity, data) for key, identity in sorted(contents.items())]
+    return [encoded(key, identity, data) for key, identity in sorted(contents.items())]
+
+
+# Tests make and read the same few records a million times.
+@lru_cache(maxsize=10_000)
+def encoded(key: bytes, identity: bytes, data: bytes) -> Record:
+    """Returns a stored record."""
+    return encode_record(key, identity, data)
+
+
+@lru_cache(maxsize=10_000)
+def identity(key: bytes, stored: bytes) -> bytes:
+    """Returns the identity of a stored record."""
+    return decode_record(key, stored).identity
 
 
 def staged_records(changes: Mapping[bytes, bytes | None]) -> list[Record]:
     """Returns staged records and tombstones in key order."""
     return [
-        tombstone(key) if identity is None else encode_record(key, identity, b"")
+        tombstone(key) if identity is None else encoded(key, identity, b"")
         for key, identity in sorted(changes.items())
     ]
 
 
 def identities(records: Sequence[Record]) -> Contents:
     """Returns the contents that records in key order make."""
-    contents = {key: decode_record(key, stored).identity for key, stored in records}
+    contents = {key: identity(key, stored) for key, stored in records}
     assert len(contents) == len(records), "a key is there twice"
     assert list(contents) == sorted(contents), "records are out of order"
     return contents
