@@ -77,7 +77,7 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
 def _open(path: Path) -> int:
     """Opens a file to lock, made for its folder's owner, whom root may be working for."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise RefStoreUnavailableError(f"cannot open {path}: {error.strerror}") from error
     if os.geteuid() == 0:

@@ -11,6 +11,8 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -27,7 +29,7 @@ _POLL_SECONDS = 0.005
 _LOG_LINES = 15
 _LOG_BYTES = 16_384
 _SUPERUSER = "postgres"
-_SOCKET_LINE = 4
+_SOCKET_LINE, _STATUS_LINE = 4, 7  # of postmaster.pid
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 # fsync stays on, as it is by default: refs are the one thing that cannot be made again.
 _SETTINGS = {
@@ -60,21 +62,33 @@ def ensure_running(layout: Layout) -> str:
 
 
 def stop(layout: Layout) -> None:
-    """Tells the server to end all sessions and shut down; does not wait for it."""
+    """Tells the server to end all sessions and shut down; does not wait until it has.
+
+    It waits for the server to say that it is stopping, a matter of milliseconds, so that the next
+    process does not believe it ready.
+    """
     server = _postmaster(layout)
-    if server is not None:
+    if server is None:
+        return
+    with suppress(psutil.NoSuchProcess):
         server.send_signal(signal.SIGINT)
+    _wait_while(layout, lambda: _postmaster(layout) is not None and _seems_ready(layout))
 
 
 def wait_until_stopped(layout: Layout) -> None:
-    """Waits until no process of the server is left, for a while."""
+    """Waits until the server is gone."""
+    _wait_while(layout, lambda: _postmaster(layout) is not None)
+
+
+def _wait_while(layout: Layout, condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _STOP_SECONDS
-    while (server := _postmaster(layout)) is not None and time.monotonic() < deadline:
+    while condition():
+        if time.monotonic() > deadline:
+            raise RefStoreUnavailableError(
+                f"a Postgres in {layout.data}, or what is left of one after a crash, does not end "
+                f"within {_STOP_SECONDS:.0f} s; see {layout.log}"
+            )
         time.sleep(_POLL_SECONDS)
-    if server is not None:
-        raise RefStoreUnavailableError(
-            f"the Postgres with process id {server.pid} does not end; see {layout.log}"
-        )
 
 
 def _postmaster(layout: Layout) -> psutil.Process | None:
@@ -96,17 +110,27 @@ def _belongs(process: psutil.Process, layout: Layout) -> bool:
 
 def _running_sockets(layout: Layout) -> Path | None:
     """Returns the folder of the running server's socket, if it is still there and private."""
-    server = _postmaster(layout)
-    if server is None:
+    if _postmaster(layout) is None:
         return None
-    lines = _pid_file(layout).read_text().splitlines()
-    if len(lines) > _SOCKET_LINE + 3 and lines[_SOCKET_LINE + 3].startswith("ready"):
-        sockets = Path(lines[_SOCKET_LINE])
-        if is_private(sockets, layout.account) and _socket_lock(sockets).exists():
-            return sockets
-    # It is stopping, or nobody can reach it any more.
-    stop(layout)
+    sockets = _ready_sockets(layout)
+    if sockets and is_private(sockets, layout.account) and _socket_lock(sockets).exists():
+        return sockets
+    stop(layout)  # It is on its way down already, or nobody can reach it.
     return None
+
+
+def _ready_sockets(layout: Layout) -> Path | None:
+    """Returns what the server itself has noted, once it accepts sessions."""
+    try:
+        lines = _pid_file(layout).read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    ready = len(lines) > _STATUS_LINE and lines[_STATUS_LINE].startswith("ready")
+    return Path(lines[_SOCKET_LINE]) if ready else None
+
+
+def _seems_ready(layout: Layout) -> bool:
+    return _ready_sockets(layout) is not None
 
 
 def _clear_away(layout: Layout, sockets: Path) -> None:
@@ -118,13 +142,7 @@ def _clear_away(layout: Layout, sockets: Path) -> None:
     left_over = [_pid_file(layout), _socket_lock(sockets)]
     if not any(file.exists() for file in left_over):
         return
-    deadline = time.monotonic() + _STOP_SECONDS
-    while _orphans(layout):
-        if time.monotonic() > deadline:
-            raise RefStoreUnavailableError(
-                f"a Postgres in {layout.data} has crashed, and some of its processes do not end"
-            )
-        time.sleep(_POLL_SECONDS)
+    _wait_while(layout, lambda: _orphans(layout))
     for file in left_over:
         file.unlink(missing_ok=True)
 

@@ -31,7 +31,7 @@ PROJECT = Path(__file__).parents[3]
 as_root = pytest.mark.skipif(not ROOT, reason="needs root")
 
 FORK = """
-import os, sys
+import os, sys, time
 from pathlib import Path
 from sparklake.stores.postgres import connect_ref_store
 from sparklake.stores.postgres.embedded import embedded_dsn
@@ -42,14 +42,12 @@ if child == 0:
     server.release()
     sys.exit()
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-idler = os.fork()
-if idler == 0:
-    sys.stdin.read()  # holds no share, though its parent does
-    os._exit(0)
 connect_ref_store(server.dsn).close()
+if os.fork() == 0:
+    sys.stdin.read()  # outlives its parent, and holds no share
+    os._exit(0)
 print(server.dsn, flush=True)
-server.release()
-sys.stdin.read()
+time.sleep(600)
 """
 
 
@@ -315,6 +313,8 @@ def test_root_works_in_an_ordinary_users_home_as_that_user(user: tuple[Account, 
     account, home = user
     with holder(home, account.uid, account.gid) as process:
         dsn_of(process)
+    for lock in (home / "postgres").glob("*.lock"):
+        lock.unlink()  # so that root makes them
     server = embedded_dsn(home)
     assert server_of(server.dsn).uids().effective == account.uid
     assert visits(server.dsn) == 1
@@ -418,6 +418,16 @@ def test_a_start_right_after_the_last_left_waits_for_the_old_server(home: Path) 
         assert visits(dsn_of(process)) == 4
 
 
+def test_a_server_that_is_stopping_is_not_taken_for_ready(home: Path) -> None:
+    for _ in range(5):
+        server = embedded_dsn(home)
+        assert setting(server.dsn, "fsync") == "on"
+        server._leave()  # as at the end of a process, which does not wait
+    server = embedded_dsn(home)
+    assert setting(server.dsn, "fsync") == "on"
+    server.release()
+
+
 def test_a_killed_holder_leaves_no_lock(home: Path) -> None:
     with holder(home) as process:
         dsn = dsn_of(process)
@@ -484,9 +494,12 @@ def test_a_forked_child_neither_stops_the_server_nor_keeps_it(home: Path) -> Non
         text=True,
         cwd=PROJECT,
     ) as process:
-        dsn = dsn_of(process)
-        assert eventually(lambda: not Path(conninfo_to_dict(dsn)["host"], ".s.PGSQL.5432").exists())
-    assert process.returncode == 0
+        server = server_of(dsn_of(process))
+        process.kill()
+        process.wait()
+        with holder(home) as other:
+            assert server_of(dsn_of(other)) == server
+        assert eventually(lambda: not running(server))
 
 
 def test_leaving_does_not_hold_up_the_end_of_a_process(home: Path) -> None:

@@ -35,7 +35,6 @@ from tests.support.postgres import fresh_database
 DOCUMENT = Path(__file__).parents[3] / "docs" / "postgres.md"
 SECRET = "s3cr3t-w0rd"  # the password that no error may show
 
-# What one process does: opens the store and says which migrations it found.
 OPEN = """
 import sys
 from sparklake.stores.postgres import connect_ref_store
@@ -45,17 +44,21 @@ connect_ref_store(sys.argv[1]).close()
 
 FORK = """
 import os, sys
-from sparklake.stores.postgres import connect_ref_store
-store = connect_ref_store(sys.argv[1])
-assert store.list_repositories() == []
-child = os.fork()
-if child == 0:
-    assert store.list_repositories() == []
-    store.close()
-    sys.exit()
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert store.list_repositories() == []
-store.close()
+from sparklake.stores.postgres.connections import Connections
+connections = Connections(sys.argv[1])
+def session():
+    return connections.fetch("SELECT pg_backend_pid()", {})
+before = session()
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        if _ == 0:
+            assert session() != before
+        connections.close()
+        sys.exit()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert session() == before
+connections.close()
 """
 
 
@@ -214,11 +217,12 @@ def test_processes_that_migrate_at_once_do_it_once(empty_dsn: str) -> None:
         for _ in range(2)
     ]
     for process in processes:
-        process.communicate(b"\n", timeout=60)
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate(timeout=60)
     assert [process.returncode for process in processes] == [0, 0]
-    with ThreadPoolExecutor(4) as pool:
-        for store in pool.map(connect_ref_store, [empty_dsn] * 4):
-            store.close()
     assert len(applied(empty_dsn)) == len(known_migrations())
 
 
