@@ -9,7 +9,6 @@ from typing import TypeVar
 from sparklake.errors import (
     AmbiguousRefError,
     InvalidRefError,
-    RaceLostError,
     RefNotFoundError,
 )
 from sparklake.graveler.commits import Commit
@@ -24,8 +23,7 @@ from sparklake.graveler.refs import (
     parse_ref,
 )
 from sparklake.verbs.context import Context
-
-_MAX_READS = 20
+from sparklake.verbs.publish import until_it_lands
 
 T = TypeVar("T")
 
@@ -59,20 +57,10 @@ def resolve(context: Context, text: str) -> Resolved:
 def steadily(context: Context, ref: str, read: Callable[[Resolved], T]) -> T:
     """Returns what `read` makes of a ref as it was at one moment.
 
-    A commit takes the rows that it has applied out of Postgres. Who reads them meanwhile would see
-    neither the rows nor the commit, and reads again.
+    A commit takes the rows that it has applied out of Postgres. Who comes to read them then is told
+    so by a RaceLostError, and begins again from the new head.
     """
-    for _ in range(_MAX_READS):
-        found = resolve(context, ref)
-        result = read(found)
-        if found.branch is None or _still_has(context, found.branch):
-            return result
-    raise RaceLostError(f"{ref!r} kept moving while it was read; try again")
-
-
-def _still_has(context: Context, seen: BranchState) -> bool:
-    now = context.refs.branches.find(seen.name)
-    return now is not None and {each.id for each in seen.layers} <= {each.id for each in now.layers}
+    return until_it_lands(lambda: read(resolve(context, ref)))
 
 
 def get_branch(context: Context, name: str) -> BranchState:
