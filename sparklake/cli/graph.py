@@ -39,7 +39,7 @@ class Lanes:
         first, *others = dict.fromkeys(parents) if parents else [None]
         links = [self._join(at, each) for each in others if each is not None]
         if first in self._lanes and first is not None:
-            links.append(self._close(at, self._lanes.index(first)))
+            links.append(self._meet(at, self._lanes.index(first), first))
         else:
             self._lanes[at] = first
         while self._lanes and self._lanes[-1] is None:
@@ -62,10 +62,11 @@ class Lanes:
         to = self._place(parent)
         return self._link(at, to, {to: "\\" if to > at else "/"} if is_new else {})
 
-    def _close(self, at: int, to: int) -> str:
-        """Ends a lane in another one."""
-        link = self._link(at, to, {at: "/" if at > to else "\\"})
-        self._lanes[at] = None
+    def _meet(self, one: int, other: int, parent: str) -> str:
+        """Goes on to a common parent in the left one of two lanes, in which the right one ends."""
+        left, right = sorted((one, other))
+        link = self._link(left, right, {right: "/"})
+        self._lanes[left], self._lanes[right] = parent, None
         return link
 
     def _link(self, one: int, other: int, ends: dict[int, str]) -> str:

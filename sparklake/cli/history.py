@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparklake.arguments import labels
 from sparklake.cli.commits import described, print_commit
 from sparklake.cli.graph import Lanes
-from sparklake.cli.parameters import CommitterOption, MetaOption, labels
+from sparklake.cli.parameters import CommitterOption, MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import short, shown, size
 from sparklake.errors import InvalidInputError

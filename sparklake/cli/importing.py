@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from sparklake.arguments import labels
 from sparklake.cli.commits import print_commit
-from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption, labels
+from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown
 from sparklake.uri import prefix_uri

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from typer.main import get_command
 
 from sparklake.cli.app import app
 from sparklake.cli.session import INTERRUPTED
@@ -17,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        app(
+        _command()(
             args=None if argv is None else list(argv),
             prog_name="sparklake",
             obj={"owns_process": argv is None},
@@ -27,6 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
+
+
+@cache
+def _command() -> Callable[..., None]:
+    """Builds the command once, however often a process runs it."""
+    return get_command(app)
 
 
 if __name__ == "__main__":

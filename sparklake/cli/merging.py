@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sparklake.arguments import labels
 from sparklake.cli.commits import described, print_commit
 from sparklake.cli.output import Output
-from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption, labels
+from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import short, shown
 from sparklake.errors import MergeConflictError

@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from sparklake.cli.parameters import MetaOption, labels
+from sparklake.arguments import labels
+from sparklake.cli.parameters import MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, shown, size
 from sparklake.config import disk_root

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import time
 from pathlib import Path
-
-import pytest
+from typing import TYPE_CHECKING
 
 from tests.cli.running import Scene, failed, ok, run, said
+
+if TYPE_CHECKING:
+    import pytest
 
 COMMIT_KEYS = [
     "id",

@@ -1,0 +1,31 @@
+"""Create a branch at any ref."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from sparklake.jobs.job import job_parser, run
+from sparklake.lake import Lake
+from sparklake.report import Document, commit_document
+from sparklake.uri import ref_uri, same_repository
+
+
+def create_branch(lake: Lake, arguments: Namespace) -> Document:
+    """Creates a branch; returns the commit that it is at."""
+    branch, source = ref_uri(arguments.branch), ref_uri(arguments.source)
+    repository = lake.repository(same_repository(branch, source))
+    return commit_document(repository.create_branch(branch.ref, source.ref).head)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the job; returns its exit code."""
+    parser = job_parser(__doc__)
+    parser.add_argument("branch", metavar="lakefs://REPO/NAME")
+    parser.add_argument("--source", metavar="lakefs://REPO/REF", required=True)
+    return run(parser, create_branch, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

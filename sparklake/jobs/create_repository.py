@@ -1,0 +1,32 @@
+"""Create a repository in an unused storage namespace."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from sparklake.jobs.job import job_parser, run
+from sparklake.lake import Lake
+from sparklake.report import Document, repository_document
+from sparklake.uri import repository_uri
+
+
+def create_repository(lake: Lake, arguments: Namespace) -> Document:
+    """Creates a repository."""
+    name = repository_uri(arguments.repository)
+    made = lake.create_repository(name, arguments.storage_namespace, arguments.default_branch)
+    return repository_document(made.info)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the job; returns its exit code."""
+    parser = job_parser(__doc__)
+    parser.add_argument("repository", metavar="lakefs://REPO")
+    parser.add_argument("storage_namespace", metavar="s3://BUCKET/PREFIX")
+    parser.add_argument("--default-branch", default="main")
+    return run(parser, create_repository, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+"""What goes wrong: every exit code, a clear word, nothing written, and no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparklake.verbs import commit as commits
+from tests.cli.running import Scene, failed, ok, run, said
+
+SPARKLAKE = (sys.executable, "-m", "sparklake.cli")
+
+MALFORMED = ["lake/main", "s3://lake/main", "lakefs://", "lakefs:///main", "lakefs://lake//x"]
+
+# Exit code, kind of error, and a command line in which R is the repository.
+FAILURES: list[tuple[int, str, list[str]]] = [
+    (1, "repository_not_found", ["ls", "lakefs://nothing-here/main/"]),
+    (1, "repository_not_found", ["repo", "delete", "lakefs://nothing-here"]),
+    (1, "ref_not_found", ["ls", "R/nothing/"]),
+    (1, "ref_not_found", ["log", "R/main~99"]),
+    (1, "ref_not_found", ["log", "R/main^3"]),
+    (1, "ref_not_found", ["log", "R/0123456789abcdef"]),
+    (1, "ref_not_found", ["put", "-", "R/nothing/a"]),
+    (1, "ref_not_found", ["rm", "R/nothing/a"]),
+    (1, "ref_not_found", ["rm", "-r", "R/nothing/a"]),
+    (1, "ref_not_found", ["commit", "R/main~1", "-m", "x"]),
+    (1, "ref_not_found", ["reset", "R/nothing"]),
+    (1, "ref_not_found", ["diff", "R/nothing"]),
+    (1, "ref_not_found", ["diff", "R/main", "R/nothing"]),
+    (1, "ref_not_found", ["merge", "R/nothing", "R/main"]),
+    (1, "ref_not_found", ["merge", "R/main~1", "R/nothing"]),
+    (1, "ref_not_found", ["merge-base", "R/main", "R/nothing"]),
+    (1, "ref_not_found", ["branch", "create", "R/new", "--source", "R/nothing"]),
+    (1, "ref_not_found", ["branch", "delete", "R/nothing"]),
+    (1, "ref_not_found", ["tag", "create", "R/v1", "R/nothing"]),
+    (1, "ref_not_found", ["tag", "delete", "R/nothing"]),
+    (1, "ref_not_found", ["import", "R/nothing/", "--from", "."]),
+    (1, "object_not_found", ["stat", "R/main/nothing"]),
+    (1, "object_not_found", ["cat", "R/main/nothing"]),
+    (1, "object_not_found", ["rm", "R/main/nothing"]),
+    (1, "object_not_found", ["rm", "-r", "R/main/nothing"]),
+    (1, "already_exists", ["branch", "create", "R/main", "--source", "R/main"]),
+    (1, "already_exists", ["tag", "create", "R/v0", "R/main"]),
+    (1, "already_exists", ["repo", "create", "R", "elsewhere"]),
+    (1, "namespace_in_use", ["repo", "create", "lakefs://another-one", "namespace"]),
+    (1, "protected", ["branch", "delete", "R/main"]),
+    (1, "store_unreachable", ["import", "R/main/", "--from", "no-such-folder"]),
+    (2, "invalid_name", ["repo", "create", "lakefs://X", "elsewhere"]),
+    (2, "invalid_name", ["repo", "create", "lakefs://Not_Lower", "elsewhere"]),
+    (2, "invalid_name", ["branch", "create", "R/a..b", "--source", "R/main"]),
+    (2, "invalid_name", ["branch", "create", "R/a~1", "--source", "R/main"]),
+    (2, "invalid_name", ["tag", "create", "R/-x", "R/main"]),
+    (2, "invalid_name", ["tag", "create", f"R/{'0' * 64}", "R/main"]),
+    (2, "invalid_ref", ["log", "R/main~1@"]),
+    (2, "invalid_ref", ["log", "R/~1"]),
+    (2, "invalid_ref", ["log", "R/v0@"]),
+    (2, "invalid_key", ["put", "-", "R/main//a"]),
+    (2, "invalid_key", ["put", "-", "R/main/a/../b"]),
+    (2, "invalid_key", ["put", "-", f"R/main/{'k' * 1025}"]),
+    (2, "invalid_key", ["cat", "R/main/../x"]),
+    (2, "invalid_uri", ["put", "-", "R/main/a\0b"]),
+    (2, "invalid_uri", ["put", "-", "R/main/\udcff"]),
+    (2, "invalid_uri", ["put", "-", "R/main/"]),
+    (2, "invalid_uri", ["put", "-", "R/main"]),
+    (2, "invalid_uri", ["rm", "R/main/"]),
+    (2, "invalid_uri", ["rm", "-r", "R/main"]),
+    (2, "invalid_uri", ["stat", "R/main"]),
+    (2, "invalid_uri", ["log", "R"]),
+    (2, "invalid_uri", ["log", "R/main/a"]),
+    (2, "invalid_uri", ["commit", "R/main/a", "-m", "x"]),
+    (2, "invalid_uri", ["branch", "list", "R/main"]),
+    (2, "invalid_uri", ["ls", "R"]),
+    (2, "invalid_uri", ["diff", "R/main", "lakefs://other/main"]),
+    (2, "invalid_uri", ["merge", "R/main", "lakefs://other/main"]),
+    (2, "invalid_uri", ["branch", "create", "R/new", "--source", "lakefs://other/main"]),
+    (2, "invalid_uri", ["tag", "create", "R/new", "lakefs://other/main"]),
+    (2, "invalid_uri", ["import", "R/main/", "--from", "gs://bucket/x"]),
+    (2, "invalid_input", ["diff", "R/main", "--three-way"]),
+    (2, "invalid_input", ["commit", "R/main", "-m", " "]),
+    (2, "invalid_input", ["commit", "R/main", "-m", "x", "--meta", "no-value"]),
+    (2, "invalid_input", ["commit", "R/main", "-m", "x", "--meta", "=v"]),
+    (2, "invalid_input", ["put", "no-such-file", "R/main/a"]),
+    (2, "invalid_input", ["put", ".", "R/main/a"]),
+    (2, "invalid_input", ["import", "R/main/", "--from", "namespace"]),
+    (2, "invalid_input", ["import", "R/main/", "--from", "empty"]),
+    (2, "invalid_input", ["repo", "create", "lakefs://other", "x", "--range-records", "0"]),
+    (4, "no_changes", ["commit", "R/main", "-m", "x"]),
+    (4, "no_changes", ["merge", "R/main", "R/main"]),
+    (4, "no_changes", ["merge", "R/main~1", "R/main"]),
+    *((2, "invalid_uri", ["log", text]) for text in MALFORMED),
+    *((2, "invalid_uri", ["ls", text]) for text in MALFORMED),
+]
+
+USAGE = [
+    [],
+    ["nothing"],
+    ["ls"],
+    ["commit", "lakefs://lake/main"],
+    ["branch", "create", "lakefs://lake/x"],
+    ["import", "lakefs://lake/main/"],
+    ["merge", "lakefs://lake/a", "lakefs://lake/b", "--strategy", "ours"],
+    ["--output", "yaml", "repo", "list"],
+    ["repo", "list", "--engine", "dask"],
+    ["log", "lakefs://lake/main", "--amount", "0"],
+    ["log", "lakefs://lake/main", "--no-such-option"],
+]
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Scene:
+    """A repository that no failure may change."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARKLAKE_HOME", str(home))
+        scene = Scene(tmp_path_factory.mktemp("lasting"))
+        (scene.folder / "empty").mkdir()
+        scene.commit("main", {"a": "1"})
+        ok("tag", "create", scene.uri("v0"), scene.uri("main"))
+    return scene
+
+
+@pytest.mark.parametrize(("code", "kind", "words"), FAILURES, ids=lambda each: str(each)[:60])
+def test_a_failure_is_named_and_changes_nothing(
+    lasting: Scene, code: int, kind: str, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(lasting.folder)
+    before = state(lasting)
+    command = [re.sub(r"^R(?=/|$)", lasting.uri(), word) for word in words]
+    message = failed(code, *command)
+    assert run("--output", "json", *command).json["kind"] == kind
+    assert message
+    assert "Traceback" not in message
+    assert state(lasting) == before
+
+
+def state(scene: Scene) -> Any:
+    return (
+        said("repo", "list"),
+        said("branch", "list", scene.uri()),
+        said("tag", "list", scene.uri()),
+        sorted(path for path in scene.folder.rglob("*") if "data" not in path.parts),
+    )
+
+
+@pytest.mark.parametrize("words", USAGE, ids=" ".join)
+def test_wrong_usage_is_2(words: list[str]) -> None:
+    ran = run(*words)
+    assert ran.code == 2
+    assert "Usage: sparklake" in ran.err + ran.text
+
+
+def test_an_ambiguous_prefix(scene: Scene) -> None:
+    ids = {said("log", scene.uri("main"))[0]["id"]}
+    for at in range(17):  # by then, two ids begin alike
+        ids.add(scene.commit("main", {"a": str(at)})["id"])
+        starts = [each[0] for each in ids]
+        shared = next((each for each in starts if starts.count(each) > 1), None)
+        if shared:
+            break
+    assert "more of its digits" in failed(1, "log", scene.uri(shared))
+    (one, *_) = ids
+    assert said("log", scene.uri(one[:20]), "--amount", "1")[0]["id"] == one
+
+
+def test_a_conflict_is_3(scene: Scene) -> None:
+    assert run("merge", *scene.diverge()).code == 3
+
+
+def test_uncommitted_changes_in_the_way_are_4(scene: Scene, tmp_path: Path) -> None:
+    dev, main = scene.diverge()
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "file").write_text("1")
+    scene.put("main", {"c": "1"})
+    assert "uncommitted changes" in failed(4, "merge", dev, main, "--strategy", "dest-wins")
+    assert "uncommitted changes" in failed(4, "import", f"{main}/x/", "--from", str(tmp_path / "x"))
+
+
+def test_a_lost_race_is_5(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.put("main", {"a": "1"})
+    meanwhile(monkeypatch, lambda: ok("commit", scene.uri("main"), "-m", "the other one"))
+    ran = run("--output", "json", "commit", scene.uri("main"), "-m", "this one")
+    assert (ran.code, ran.json["kind"]) == (5, "changes_taken")
+    assert said("log", scene.uri("main"))[0]["message"] == "the other one"
+
+
+def meanwhile(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Lets another writer act once, while a commit computes."""
+    apply_layers = commits.apply_layers
+
+    def racing(*arguments: Any) -> Any:
+        patch.setattr(commits, "apply_layers", apply_layers)
+        act()
+        return apply_layers(*arguments)
+
+    patch.setattr(commits, "apply_layers", racing)
+
+
+def test_a_stale_dsn_is_1() -> None:
+    said_of_it = failed(1, "repo", "list", "--dsn", "host=/nonexistent dbname=none")
+    assert "check that the server runs" in said_of_it
+
+
+def test_an_object_gone_from_below_is_1(scene: Scene) -> None:
+    scene.commit("main", {"a": "1"})
+    Path(said("stat", scene.uri("main", "a"))["address"].removeprefix("file://")).unlink()
+    assert "gone from" in failed(1, "cat", scene.uri("main", "a"))
+
+
+def test_a_listing_that_breaks_leaves_no_whole_list(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sparklake.cli import objects
+    from sparklake.errors import CorruptFileError
+
+    scene.put("main", {"a": "1", "b": "2"})
+    documents = objects.object_document
+
+    def breaking(each: Any) -> Any:
+        if each.path == "b":
+            raise CorruptFileError("the range is torn")
+        return documents(each)
+
+    monkeypatch.setattr(objects, "object_document", breaking)
+    ran = run("ls", "-r", scene.uri("main"), "--output", "json")
+    assert ran.code == 1
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(ran.out)
+    assert json.loads(ran.err) == {"error": "the range is torn", "kind": "corrupt_file"}
+
+
+def test_what_nobody_foresaw_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparklake.cli.session.load_settings", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run("repo", "list")
+
+
+def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("sparklake.cli.session.load_settings", interrupt)
+    ran = run("repo", "list")
+    assert (ran.code, "Traceback" in ran.err) == (130, False)
+
+
+def test_a_reader_that_goes_away_is_no_error(scene: Scene) -> None:
+    scene.put("main", {"a": "1"})
+    for words in (["log", scene.uri("main")], ["branch", "list", scene.uri()], ["repo", "list"]):
+        process = subprocess.Popen(
+            [*SPARKLAKE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        with process.stderr:
+            assert process.stderr.read() == b""
+        assert process.wait() == 141

@@ -1,0 +1,162 @@
+"""The command as a process: what it loads, where options may stand, and what a pipe sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sparklake
+from tests.cli.running import Scene, ok, run, said
+
+SCRIPT = Path(sys.executable).with_name("sparklake")
+LOADED = """
+import json, sys
+from sparklake.cli.main import main
+
+code = main()
+print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})), file=sys.stderr)
+sys.exit(code)
+"""
+HEAVY = {"pyspark", "pandas", "numpy", "pyarrow", "rocksdict", "psycopg", "boto3", "botocore"}
+
+
+def loaded(*words: str) -> set[str]:
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADED, *words], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(ran.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["merge", "--help"], ["repo", "--help"]], ids=" ".join
+)
+def test_help_loads_nothing_heavy(words: list[str]) -> None:
+    assert HEAVY & loaded(*words) == set()
+
+
+def test_small_commands_load_no_spark(scene: Scene) -> None:
+    scene.put("main", {"a": "1"})
+    for words in (
+        ["ls", scene.uri("main")],
+        ["commit", scene.uri("main"), "-m", "x"],
+        ["diff", scene.uri("main~1"), scene.uri("main")],
+    ):
+        assert {"pyspark", "py4j", "pandas", "boto3", "moto"} & loaded(*words) == set()
+
+
+def test_the_script_prints_its_version() -> None:
+    ran = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout == "sparklake 0.1.0\n"
+
+
+def test_the_script_works_as_the_module_does(scene: Scene) -> None:
+    scene.put("main", {"a": "1"})
+    ran = subprocess.run(
+        [SCRIPT, "commit", scene.uri("main"), "-m", "x", "--output", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stderr == ""
+    assert json.loads(ran.stdout) == said("log", scene.uri("main"))[0]
+    ran = subprocess.run([SCRIPT, "ls", scene.uri("no")], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("error: ")
+    assert "Traceback" not in ran.stderr
+
+
+def test_global_options_stand_anywhere(scene: Scene, tmp_path: Path) -> None:
+    expected = said("branch", "list", scene.uri())
+    for words in (
+        ["--output", "json", "branch", "list", scene.uri()],
+        ["branch", "--output", "json", "list", scene.uri()],
+        ["branch", "list", "--output", "json", scene.uri()],
+        ["branch", "list", scene.uri(), "--output=json"],
+        ["--output", "text", "branch", "list", scene.uri(), "--output", "json"],
+    ):
+        assert run(*words).json == expected
+    home = os.environ.pop("SPARKLAKE_HOME")
+    for words in (
+        ["--home", home, "branch", "list", scene.uri(), "--output", "json"],
+        ["branch", "list", scene.uri(), "--home", home, "--output", "json", "--engine", "local"],
+    ):
+        assert run(*words).json == expected
+    os.environ["SPARKLAKE_HOME"] = home
+    scene.put("main", {"a": "1"})
+    assert said("commit", scene.uri("main"), "-m", "--output")["message"] == "--output"
+
+
+def test_dsn_comes_from_the_environment(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKLAKE_DSN", dsn)
+    assert said("repo", "list") == []
+
+
+def test_odd_names_stay_on_their_line(scene: Scene) -> None:
+    ok("put", "-", scene.uri("main", "a\nb\x1b[31mc\u00a0d"), stdin=b"1")
+    (line,) = ok("ls", "-r", scene.uri("main")).splitlines()
+    assert line.endswith("a\\nb\\x1b[31mc\\xa0d")
+    assert scene.paths("main") == ["a\nb\x1b[31mc\u00a0d"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ok("put", "-", scene.uri("main", "é"), stdin=b"1")
+    for words, seen in ((["ls"], "\\xe9"), (["ls", "--output", "json"], "\\u00e9")):
+        ran = subprocess.run(
+            [SCRIPT, *words, scene.uri("main", "é")],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert seen in ran.stdout
+
+
+def test_long_names_are_not_wrapped_in_a_pipe(scene: Scene) -> None:
+    name = "b" * 250
+    ok("branch", "create", scene.uri(name), "--source", scene.uri("main"))
+    assert ok("branch", "list", scene.uri()).splitlines()[1].split()[0] == name
+
+
+def test_a_terminal_sees_colours_unless_it_is_told_not_to(scene: Scene) -> None:
+    scene.put("main", {"a": "1"})
+    coloured = on_terminal("diff", scene.uri("main"))
+    assert "\x1b[32m+ added" in coloured
+    assert "\x1b[" in on_terminal("branch", "list", scene.uri())
+    for unwanted in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert "\x1b[3" not in on_terminal("diff", scene.uri("main"), **unwanted)
+    assert "\x1b[" not in on_terminal("diff", scene.uri("main"), "--output", "json")
+
+
+def on_terminal(*words: str, **environment: str) -> str:
+    """Runs the command on a terminal; returns what is to be seen on it."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [SCRIPT, *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm-256color", **environment},
+    )
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            chunk = os.read(ours, 65536)
+        except OSError:  # how Linux says that the last writer has gone
+            break
+        if not chunk:
+            break
+        seen += chunk
+    os.close(ours)
+    assert process.wait() == 0
+    return seen.decode()
+
+
+def test_the_public_names_are_found_on_demand() -> None:
+    assert set(sparklake.__all__) <= set(dir(sparklake))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = sparklake.nothing
