@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from sparklake import Lake
+from tests.support.folders import memory_folder
+from tests.support.lakes import memory_lake, postgres_lake
+from tests.support.postgres import fresh_database, postgres_server
+
+
+@pytest.fixture(scope="session")
+def server_dsn() -> Iterator[str]:
+    with postgres_server() as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="module")
+def dsn(server_dsn: str) -> Iterator[str]:
+    """Is a lake's Postgres; tests of a module share it, each with repositories of its own."""
+    with fresh_database(server_dsn) as fresh:
+        yield fresh
+
+
+@pytest.fixture(scope="module")
+def lake(dsn: str) -> Iterator[Lake]:
+    with postgres_lake(dsn) as opened:
+        yield opened
+
+
+@pytest.fixture
+def small_lake() -> Lake:
+    """Is a lake without any server."""
+    return memory_lake()
+
+
+@pytest.fixture(scope="session")
+def scratch() -> Iterator[Path]:
+    """Keeps temporary files on the file system of the namespaces, so that links work."""
+    with memory_folder() as folder, mock.patch.dict(os.environ, SPARKLAKE_SCRATCH=str(folder)):
+        yield folder
+
+
+@pytest.fixture
+def folder(scratch: Path) -> Iterator[Path]:
+    """Is a folder where nothing waits for a disk."""
+    with memory_folder() as made:
+        yield made

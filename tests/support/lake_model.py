@@ -1,0 +1,239 @@
+"""What a repository does, in plain dicts. Verbs raise the errors that the real ones raise.
+
+A tree is a dict of path to content. A verb that makes a commit takes the one that was really made
+and checks what it says of itself. The merge base is the best common ancestor, as in sparklake: of
+several that are no ancestors of each other, as criss-cross merges make them, the one of the highest
+generation, then of the least id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sparklake import Commit
+from sparklake.errors import (
+    AlreadyExistsError,
+    AmbiguousRefError,
+    DirtyBranchError,
+    InvalidRefError,
+    MergeConflictError,
+    NoChangesError,
+    ObjectNotFoundError,
+    ProtectedError,
+    RefNotFoundError,
+)
+
+MAIN = "main"
+
+Diff = list[tuple[str, str, int]]
+"""Type, path and size of each row, by path."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """Is all by which two objects are the same: one of them elsewhere, or later, is no change."""
+
+    body: bytes
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.md5(self.body).hexdigest()
+
+
+Tree = dict[str, Content]
+Changes = dict[str, "Content | None"]
+
+
+@dataclass
+class LakeModel:
+    commits: dict[str, Commit]
+    trees: dict[str, Tree]
+    heads: dict[str, str]
+    staged: dict[str, Changes] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, first: Commit) -> LakeModel:
+        return cls({first.id: first}, {first.id: {}}, {MAIN: first.id}, {MAIN: {}})
+
+    # --- refs -------------------------------------------------------------------------------------
+
+    def resolve(self, ref: str) -> str:
+        base, steps, committed = re.fullmatch(r"([^~^@]+)([~^0-9]*)(@?)", ref).groups()  # type: ignore[union-attr]
+        found = self._base(base)
+        if committed and base not in self.heads:
+            raise InvalidRefError
+        for kind, digits in re.findall(r"([~^])([0-9]*)", steps):
+            count = int(digits or 1)
+            for number in [1] * count if kind == "~" else [count] if count else []:
+                parents = self.commits[found].parents
+                if number > len(parents):
+                    raise RefNotFoundError
+                found = parents[number - 1]
+        return found
+
+    def _base(self, base: str) -> str:
+        for names in (self.heads, self.tags):
+            if base in names:
+                return names[base]
+        fitting = [each for each in self.commits if each.startswith(base)]
+        if len(fitting) > 1:
+            raise AmbiguousRefError
+        if not fitting:
+            raise RefNotFoundError
+        return fitting[0]
+
+    def tree(self, ref: str) -> Tree:
+        """Returns what a ref shows: a bare branch with what is staged on it."""
+        found = self.trees[self.resolve(ref)]
+        return changed(found, self.staged[ref]) if ref in self.heads else found
+
+    def create_branch(self, name: str, source: str) -> None:
+        head = self.resolve(source)
+        if name in self.heads:
+            raise AlreadyExistsError
+        self.heads[name], self.staged[name] = head, {}
+
+    def delete_branch(self, name: str) -> None:
+        if name == MAIN:
+            raise ProtectedError
+        self.branch(name)
+        del self.heads[name], self.staged[name]
+
+    def branch(self, name: str) -> str:
+        if name not in self.heads:
+            raise RefNotFoundError
+        return self.heads[name]
+
+    def create_tag(self, name: str, ref: str) -> str:
+        commit_id = self.resolve(ref)
+        if name in self.tags:
+            raise AlreadyExistsError
+        self.tags[name] = commit_id
+        return commit_id
+
+    def delete_tag(self, name: str) -> None:
+        if name not in self.tags:
+            raise RefNotFoundError
+        del self.tags[name]
+
+    # --- staging ----------------------------------------------------------------------------------
+
+    def stage(self, branch: str, changes: Changes) -> None:
+        self.branch(branch)
+        self.staged[branch].update(changes)
+
+    def delete_prefix(self, branch: str, prefix: str) -> int:
+        gone = below(self.tree(branch), prefix)
+        self.stage(branch, dict.fromkeys(gone))
+        return len(gone)
+
+    def reset(self, branch: str) -> None:
+        self.branch(branch)
+        self.staged[branch] = {}
+
+    # --- history ----------------------------------------------------------------------------------
+
+    def commit(self, branch: str, made: Commit | None, *, allow_empty: bool) -> None:
+        head = self.branch(branch)
+        before, after = self.trees[head], self.tree(branch)
+        self.staged[branch] = {}
+        if before == after and not allow_empty:
+            raise NoChangesError
+        self._take(branch, made, (head,), after)
+
+    def merge(self, source: str, dest: str, strategy: str | None, made: Commit | None) -> None:
+        if source == dest:
+            raise NoChangesError
+        theirs, ours = self.resolve(source), self.branch(dest)
+        if self.staged[dest]:
+            raise DirtyBranchError
+        base = self.merge_base(theirs, ours)
+        if self.trees[base] == self.trees[theirs]:
+            raise NoChangesError
+        rows = self.three_way_diff(base, theirs, ours)
+        conflicts = [row for row in rows if row[0] == "conflict"]
+        if conflicts and strategy is None:
+            raise MergeConflictError("", conflicts, len(conflicts))
+        taken = [path for kind, path, _ in rows if kind != "conflict" or strategy == "source-wins"]
+        tree = changed(self.trees[ours], {path: self.trees[theirs].get(path) for path in taken})
+        self._take(dest, made, (ours, theirs), tree)
+
+    def merge_base(self, left: str, right: str) -> str:
+        common = self.ancestry(left) & self.ancestry(right)
+        best = [
+            each
+            for each in common
+            if not any(each in self.ancestry(other) - {other} for other in common)
+        ]
+        return min(best, key=lambda each: (-self.commits[each].generation, each))
+
+    def ancestry(self, commit_id: str) -> set[str]:
+        found: set[str] = set()
+        waiting = [commit_id]
+        while waiting:
+            each = waiting.pop()
+            if each not in found:
+                found.add(each)
+                waiting.extend(self.commits[each].parents)
+        return found
+
+    def log(self, ref: str) -> list[str]:
+        commits = [self.commits[each] for each in self.ancestry(self.resolve(ref))]
+        commits.sort(key=lambda each: (-each.generation, -each.creation_date, each.id))
+        return [each.id for each in commits]
+
+    def _take(self, branch: str, made: Commit | None, parents: tuple[str, ...], tree: Tree) -> None:
+        assert made is not None
+        assert made.parents == parents
+        assert made.generation == 1 + max(self.commits[each].generation for each in parents)
+        # Two branches may come to one commit: the same parents, tree, words and second.
+        assert self.trees.get(made.id, tree) == tree
+        self.commits[made.id], self.trees[made.id], self.heads[branch] = made, tree, made.id
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def find(self, ref: str, path: str) -> Content:
+        tree = self.tree(ref)
+        if path not in tree:
+            raise ObjectNotFoundError
+        return tree[path]
+
+    def diff(self, left: str, right: str) -> Diff:
+        return differences(self.trees[self.resolve(left)], self.trees[self.resolve(right)])
+
+    def diff_uncommitted(self, branch: str) -> Diff:
+        return differences(self.trees[self.branch(branch)], self.tree(branch))
+
+    def three_way_diff(self, base: str, source: str, dest: str) -> Diff:
+        """Returns what a merge of source would change in dest: the table, row by row."""
+        before, theirs, ours = self.trees[base], self.trees[source], self.trees[dest]
+        rows = []
+        for kind, path, size in differences(ours, theirs):
+            if theirs.get(path) == before.get(path):
+                continue
+            rows.append((kind if ours.get(path) == before.get(path) else "conflict", path, size))
+        return rows
+
+
+def changed(tree: Mapping[str, Content], changes: Mapping[str, Content | None]) -> Tree:
+    after = {**tree, **changes}
+    return {path: content for path, content in after.items() if content is not None}
+
+
+def below(tree: Mapping[str, Content], prefix: str) -> Tree:
+    return {path: tree[path] for path in sorted(tree, key=str.encode) if path.startswith(prefix)}
+
+
+def differences(left: Mapping[str, Content], right: Mapping[str, Content]) -> Diff:
+    rows = []
+    for path in sorted({*left, *right}, key=str.encode):
+        before, after = left.get(path), right.get(path)
+        if before != after:
+            kind = "added" if before is None else "removed" if after is None else "changed"
+            rows.append((kind, path, len((after or before or Content(b"")).body)))
+    return rows

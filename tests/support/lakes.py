@@ -1,0 +1,107 @@
+"""Lakes for tests, what is in them, and a fingerprint by which two moments of one are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sparklake import Branch, Commit, Engine, Lake, Repository
+from sparklake.engine.choice import Runners
+from sparklake.graveler.ports import LayerKind
+from sparklake.stores.memory import MemoryRefStore
+from sparklake.stores.objects import open_object
+from sparklake.stores.postgres import connect_ref_store
+from sparklake.udfs.objects import STAGE_SCHEMA
+
+TESTER = "tester"
+
+
+def memory_lake() -> Lake:
+    """Opens an empty lake whose refs are in memory."""
+    return Lake(MemoryRefStore(), Runners(Engine.LOCAL), TESTER)
+
+
+@contextmanager
+def postgres_lake(dsn: str) -> Iterator[Lake]:
+    """Opens a lake whose refs are in a Postgres, and which runs everything in this process."""
+    with Lake(connect_ref_store(dsn), Runners(Engine.LOCAL), TESTER) as lake:
+        yield lake
+
+
+def put_all(branch: Branch, contents: Mapping[str, bytes | None]) -> None:
+    """Puts objects one by one; None deletes."""
+    for path, body in contents.items():
+        if body is None:
+            branch.delete(path)
+        else:
+            branch.put(path, body)
+
+
+def commit_all(branch: Branch, contents: Mapping[str, bytes | None], message: str) -> Commit:
+    """Puts objects one by one and commits them."""
+    put_all(branch, contents)
+    return branch.commit(message)
+
+
+def stage_table(rows: list[dict[str, Any]]) -> pa.Table:
+    """Returns a table to stage, with no more columns than the rows have."""
+    names = {name for row in rows for name in row}
+    schema = pa.schema([each for each in STAGE_SCHEMA if each.name in names])
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def contents(repository: Repository, ref: str) -> dict[str, bytes]:
+    """Reads every object of a ref, from where it lies."""
+    found = {}
+    for each in repository.objects(ref):
+        store, key = open_object(each.address)
+        found[each.path] = store.get(key)
+    return found
+
+
+def paths(repository: Repository, ref: str, prefix: str = "") -> list[str]:
+    return [each.path for each in repository.objects(ref, prefix)]
+
+
+def namespace_of(repository: Repository) -> Path:
+    return Path(repository.info.storage_namespace.removeprefix("file://"))
+
+
+def files_below(folder: Path) -> dict[str, tuple[int, int]]:
+    """Returns size and time of every file below a folder, temporary ones too."""
+    stats = {path: path.lstat() for path in folder.rglob("*")}
+    return {
+        str(path.relative_to(folder)): (stat.st_size, stat.st_mtime_ns)
+        for path, stat in stats.items()
+        if not path.is_dir()
+    }
+
+
+def refs_of(repository: Repository) -> dict[str, Any]:
+    """Returns all that the ref store keeps of a repository, staged rows included."""
+    refs = repository._context.refs
+    states = repository.branch_states()
+    layers = [layer for state in states for layer in state.layers if layer.kind is LayerKind.ROWS]
+    return {
+        "branches": [(each.name, each.commit_id, each.layers) for each in states],
+        "tags": repository.tags(),
+        "operations": list(repository.operations(1_000_000)),
+        "rows": {layer.id: list(refs.staging.rows(layer.id)) for layer in layers},
+        "commits": [each.id for each in refs.commits.find_by_prefix("", 1_000_000)],
+    }
+
+
+def fingerprint(lake: Lake, *folders: Path) -> dict[str, Any]:
+    """Returns all that a verb could have changed: refs, and the files below some folders."""
+    repositories = lake.repositories()
+    return {
+        "repositories": [each.info for each in repositories],
+        "refs": {each.name: refs_of(each) for each in repositories},
+        "files": [
+            files_below(each) for each in (*folders, *(namespace_of(each) for each in repositories))
+        ],
+    }

@@ -1,0 +1,110 @@
+"""Is a process whose children each carry out one verb, and die by SIGKILL before one of its steps.
+
+It reads orders from its standard input, a line of JSON each, and answers each with how many steps
+the child came to take and whether it died. A step is a call of the object store, a statement of the
+ref store (BEGIN and COMMIT are some), or what the object store asks of the file system: nothing is
+changed but the death. Children are forked, since to import everything takes longer than a verb.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pandas  # noqa: F401 - which Arrow imports at its first array
+import psycopg
+
+from sparklake import Lake
+from sparklake.stores.objects.local import LocalStore
+from tests.support.lakes import postgres_lake
+
+FILE_SYSTEM = ("link", "fsync", "open")
+OBJECT_STORE = (
+    "get",
+    "get_to_file",
+    "put_if_absent",
+    "put_files_if_absent",
+    "find",
+    "checksum",
+    "list",
+    "delete",
+)
+
+
+def carry_out(lake: Lake, order: dict[str, Any]) -> None:
+    if order["verb"] == "create":
+        lake.create_repository(order["repository"], order["namespace"])
+        return
+    repository = lake.repository(order["repository"])
+    branch = repository.branch(order["branch"])
+    if order["verb"] == "commit":
+        branch.commit("changes")
+    elif order["verb"] == "put":
+        branch.put(order["path"], order["body"].encode())
+    elif order["verb"] == "import":
+        branch.import_objects(order["source"], "imported/")
+    else:
+        repository.merge(order["source"], order["branch"], order["strategy"])
+
+
+def mortal(call: Callable[..., Any], step: Callable[[], None]) -> Callable[..., Any]:
+    def calling(*arguments: Any, **options: Any) -> Any:
+        step()
+        return call(*arguments, **options)
+
+    return calling
+
+
+def make_mortal(last: int, report: Callable[[int], None]) -> None:
+    """Sees to it that this process dies instead of taking its step number `last`."""
+    numbers = count(1)
+
+    def step() -> None:
+        number = next(numbers)
+        report(number)
+        if number == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+            signal.pause()
+
+    for owner, names in ((LocalStore, OBJECT_STORE), (os, FILE_SYSTEM)):
+        for name in names:
+            setattr(owner, name, mortal(getattr(owner, name), step))
+    for name in ("execute", "commit", "rollback"):
+        setattr(psycopg.Connection, name, mortal(getattr(psycopg.Connection, name), step))
+
+
+def child(order: dict[str, Any], answers: int) -> None:
+    with postgres_lake(order["dsn"]) as lake:
+        make_mortal(order["last"], lambda number: os.truncate(answers, number))
+        carry_out(lake, order)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        order = json.loads(line)
+        # The length of this file is the number of steps taken: it outlives the child.
+        answers = os.memfd_create("steps")
+        pid = os.fork()
+        if pid == 0:
+            try:
+                child(order, answers)
+            except BaseException as error:  # noqa: BLE001
+                print(repr(error), file=sys.stderr, flush=True)  # noqa: T201
+                os._exit(1)
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        steps = os.fstat(answers).st_size
+        os.close(answers)
+        died = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        failed = not died and status != 0
+        answer = {"steps": steps, "died": died, "failed": failed}
+        print(json.dumps(answer), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
