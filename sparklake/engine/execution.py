@@ -27,7 +27,7 @@ from sparklake.udfs.results import (
     decode_results,
 )
 from sparklake.udfs.tasks import RangeSink, Workspace, encode_tasks, scratch_folder
-from sparklake.udfs.writing import run_body
+from sparklake.udfs.writing import MAX_CONFLICTS_REPORTED, run_body
 
 TASK_RECORDS = 250_000
 """How many records a task reads, about: a few seconds' work."""
@@ -99,7 +99,7 @@ def _take(result: Result, outcome: Outcome, written: dict[int, list[WrittenRange
         outcome.counts.changed += result.counts.changed
     elif isinstance(result, ConflictCountResult):
         outcome.conflict_count += result.conflicts
-    else:
+    elif len(outcome.conflicts) < MAX_CONFLICTS_REPORTED:
         outcome.conflicts.append(result.conflict)
 
 

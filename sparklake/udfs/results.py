@@ -28,16 +28,14 @@ class CountsResult(msgspec.Struct, frozen=True, tag="counts"):
 
 
 class ConflictCountResult(msgspec.Struct, frozen=True, tag="conflict-count"):
-    """Says how many conflicts a piece of the plan met."""
+    """Says how many conflicts a task met."""
 
-    position: int
     conflicts: int
 
 
 class ConflictResult(msgspec.Struct, frozen=True, tag="conflict"):
-    """Is one conflict; only the first ones of a piece are reported."""
+    """Is one conflict; only the first ones of a task are reported."""
 
-    position: int
     conflict: Conflict
 
 

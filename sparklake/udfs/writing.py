@@ -62,15 +62,13 @@ def merge_body(
     for task in decode_tasks(batches):
         with open_sink(workspace) as sink:
             sides = open_sides(sink.store, task.pieces, sink.scratch)
-            judges = []
+            judge = _Judge(strategy)
             for each in task.pieces:
-                judge = _Judge(strategy)
                 base, source, dest = (side.within(each.piece.interval) for side in sides)
                 sink.write(each.position, merge(base, source, dest, judge.decide))
-                sink.results.append(ConflictCountResult(each.position, judge.conflicts))
-                sink.results.extend(ConflictResult(each.position, one) for one in judge.reported)
-                judges.append(judge)
-            if strategy is not None or not any(judge.conflicts for judge in judges):
+            sink.results.append(ConflictCountResult(judge.conflicts))
+            sink.results.extend(map(ConflictResult, judge.reported))
+            if strategy is not None or not judge.conflicts:
                 sink.put()
             yield encode_results(sink.results)
 
@@ -85,7 +83,7 @@ def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterato
 
 @dataclass(slots=True)
 class _Judge:
-    """Decides conflicts by a strategy, or notes them where there is none."""
+    """Decides conflicts by a strategy, or notes the first ones where there is none."""
 
     strategy: Strategy | None
     conflicts: int = 0

@@ -135,8 +135,8 @@ def test_results_travel() -> None:
         RangeResult(3, WrittenRange(ONE, closed=True)),
         RangeResult(4, WrittenRange(OTHER, closed=False)),
         CountsResult(3, ChangeCounts(1, 2, 3)),
-        ConflictCountResult(5, 1 << 40),
-        ConflictResult(5, Conflict(b"k", None, b"\xff", b"")),
+        ConflictCountResult(1 << 40),
+        ConflictResult(Conflict(b"k", None, b"\xff", b"")),
     ]
     assert list(decode_results([encode_results(results), encode_results([])])) == results
 
