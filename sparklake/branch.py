@@ -15,6 +15,7 @@ from sparklake.verbs import commit as commits
 from sparklake.verbs import imports, read, stage, tables
 from sparklake.verbs.context import Context
 from sparklake.verbs.resolve import get_branch
+from sparklake.verbs.signing import sign
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,7 +115,7 @@ class Branch:
 
         Raises NoChangesError, ChangesTakenError, RaceLostError.
         """
-        signature = commits.sign(self._context, message, committer, metadata)
+        signature = sign(self._context, message, committer, metadata)
         return commits.commit(self._context, self.name, signature, allow_empty=allow_empty)
 
     def import_objects(
@@ -131,7 +132,7 @@ class Branch:
         InvalidInputError, StoreUnreachableError, MissingFileError.
         """
         text = message or f"Import {source}"
-        signature = commits.sign(self._context, text, committer, metadata)
+        signature = sign(self._context, text, committer, metadata)
         return imports.import_objects(self._context, self.name, prefix, source, signature)
 
     def reset(self) -> None:

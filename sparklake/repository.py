@@ -16,10 +16,10 @@ from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.verbs import folders, read, tables
 from sparklake.verbs import merge as merges
-from sparklake.verbs.commit import sign
 from sparklake.verbs.context import Context
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.resolve import get_branch, resolve
+from sparklake.verbs.signing import sign
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

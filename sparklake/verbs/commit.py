@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from sparklake.engine.execution import finish, run_plan
-from sparklake.errors import ChangesTakenError, InvalidInputError, NoChangesError
-from sparklake.graveler.commits import Commit, new_commit
+from sparklake.errors import ChangesTakenError, NoChangesError
+from sparklake.graveler.commits import Commit
 from sparklake.graveler.planning import plan_apply
 from sparklake.graveler.ports import BranchMove, BranchState
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.writing import apply_body
-from sparklake.verbs.context import Context, now
-from sparklake.verbs.publish import until_it_lands
+from sparklake.verbs.context import Context
+from sparklake.verbs.publish import publish, until_it_lands
+from sparklake.verbs.signing import Signature
 from sparklake.verbs.staged import staged_intervals, staged_sides
-
-MAX_MESSAGE_BYTES = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """Is what the author says of a commit."""
-
-    message: str
-    committer: str
-    metadata: Mapping[str, str]
-
-
-def sign(
-    context: Context,
-    message: str,
-    committer: str | None,
-    metadata: Mapping[str, str] | None,
-) -> Signature:
-    """Returns a checked signature; raises InvalidInputError."""
-    if not message.strip():
-        raise InvalidInputError("a commit needs a message: say what changed and why")
-    texts = [message, committer or "", *(metadata or {}).keys(), *(metadata or {}).values()]
-    if any("\0" in text or not _is_utf8(text) for text in texts):
-        raise InvalidInputError("a commit's message, committer and metadata are UTF-8 without NUL")
-    if sum(len(text.encode()) for text in texts) > MAX_MESSAGE_BYTES:
-        raise InvalidInputError(f"a commit's texts take at most {MAX_MESSAGE_BYTES} bytes")
-    return Signature(message, committer or context.committer, dict(metadata or {}))
 
 
 def commit(
@@ -83,18 +54,7 @@ def _commit_sealed(
             BranchMove(state.name, head.id, head.id, "commit", who, applied_layers=applied)
         )
         raise NoChangesError(f"nothing is staged on {state.name!r} that would change it")
-    made = new_commit(
-        parents=[head],
-        committer=signature.committer,
-        message=signature.message,
-        creation_date=now(),
-        meta_range_id=tree.id,
-        metadata=signature.metadata,
-    )
-    context.refs.branches.move(
-        BranchMove(state.name, head.id, made.id, "commit", made.committer, made, applied)
-    )
-    return made
+    return publish(context, state, "commit", [head], tree, signature, applied)
 
 
 def apply_layers(context: Context, base: MetaRange, state: BranchState) -> MetaRange:
@@ -108,11 +68,3 @@ def apply_layers(context: Context, base: MetaRange, state: BranchState) -> MetaR
     if not outcome.counts.total:
         return base
     return finish(context.store, context.workspace, outcome.pieces)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

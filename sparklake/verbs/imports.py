@@ -8,19 +8,18 @@ import pyarrow as pa
 
 from sparklake.engine.execution import finish, run_plan, stitched, write_run
 from sparklake.errors import InvalidInputError, NoChangesError
-from sparklake.graveler.commits import Commit, new_commit
+from sparklake.graveler.commits import Commit
 from sparklake.graveler.keys import object_key, prefix_interval
 from sparklake.graveler.planning import plan_replace
-from sparklake.graveler.ports import BranchMove
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.stores.objects import normalise_store_uri
 from sparklake.udfs.listing import SOURCE_SCHEMA, list_source_body
 from sparklake.udfs.writing import apply_body
-from sparklake.verbs.commit import Signature
-from sparklake.verbs.context import Context, now
+from sparklake.verbs.context import Context
 from sparklake.verbs.merge import check_clean
-from sparklake.verbs.publish import until_it_lands
+from sparklake.verbs.publish import publish, until_it_lands
 from sparklake.verbs.resolve import get_branch
+from sparklake.verbs.signing import Signature
 
 
 def import_objects(
@@ -75,14 +74,4 @@ def _import_once(
     tree = finish(context.store, context.workspace, outcome.pieces)
     if tree.id == head.meta_range_id:
         raise NoChangesError(f"{branch!r} holds all of this already under {folder or '/'!r}")
-    made = new_commit(
-        parents=[head],
-        committer=signature.committer,
-        message=signature.message,
-        creation_date=now(),
-        meta_range_id=tree.id,
-        metadata=signature.metadata,
-    )
-    move = BranchMove(state.name, head.id, made.id, "import", made.committer, made)
-    context.refs.branches.move(move)
-    return made
+    return publish(context, state, "import", [head], tree, signature)

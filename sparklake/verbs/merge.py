@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from sparklake.engine.execution import Outcome, finish, run_plan
@@ -12,17 +13,17 @@ from sparklake.errors import (
     NoChangesError,
 )
 from sparklake.graveler.classification import Strategy
-from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit, new_commit
+from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
 from sparklake.graveler.merge_base import merge_bases
 from sparklake.graveler.planning import plan_merge
-from sparklake.graveler.ports import BranchMove, BranchState
+from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.reading import DiffRow, diff_row
 from sparklake.udfs.writing import merge_body
-from sparklake.verbs.commit import Signature
-from sparklake.verbs.context import Context, now
-from sparklake.verbs.publish import until_it_lands
+from sparklake.verbs.context import Context
+from sparklake.verbs.publish import publish, until_it_lands
 from sparklake.verbs.resolve import get_branch, resolve
+from sparklake.verbs.signing import Signature
 
 DEFAULT_STRATEGY = "default"
 
@@ -81,18 +82,8 @@ def _merge_once(
         )
     tree = _merged_tree(context, base, source, dest, strategy)
     label = strategy.value if strategy else DEFAULT_STRATEGY
-    made = new_commit(
-        parents=[dest, source],
-        committer=signature.committer,
-        message=signature.message,
-        creation_date=now(),
-        meta_range_id=tree.id,
-        metadata={**signature.metadata, STRATEGY_METADATA_KEY: label},
-    )
-    context.refs.branches.move(
-        BranchMove(state.name, dest.id, made.id, "merge", made.committer, made)
-    )
-    return made
+    labelled = replace(signature, metadata={**signature.metadata, STRATEGY_METADATA_KEY: label})
+    return publish(context, state, "merge", [dest, source], tree, labelled)
 
 
 def _merged_tree(

@@ -1,13 +1,18 @@
-"""The last step of every verb that moves a branch: try, and try again when the branch has moved."""
+"""The last step of verbs that move a branch: one compare-and-swap, tried again if it loses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from sparklake.errors import RaceLostError
+from sparklake.graveler.commits import Commit, new_commit
+from sparklake.graveler.ports import BranchMove, BranchState
+from sparklake.graveler.ranges import MetaRange
+from sparklake.verbs.context import Context, now
+from sparklake.verbs.signing import Signature
 
 MAX_ATTEMPTS = 10
 _WAIT_SECONDS = 0.02
@@ -25,6 +30,40 @@ def until_it_lands(attempt: Callable[[], T]) -> T:
         reraise=True,
     )
     return retrying(attempt)
+
+
+def publish(
+    context: Context,
+    state: BranchState,
+    verb: str,
+    parents: Sequence[Commit],
+    tree: MetaRange,
+    signature: Signature,
+    applied_layers: Sequence[int] = (),
+) -> Commit:
+    """Moves a branch from the head that was seen to a new commit of a tree; raises RaceLostError.
+
+    `applied_layers` are the staging layers that the tree contains.
+    """
+    made = new_commit(
+        parents=parents,
+        committer=signature.committer,
+        message=signature.message,
+        creation_date=now(),
+        meta_range_id=tree.id,
+        metadata=signature.metadata,
+    )
+    move = BranchMove(
+        branch=state.name,
+        expected=state.commit_id,
+        to=made.id,
+        verb=verb,
+        who=made.committer,
+        commit=made,
+        applied_layers=tuple(applied_layers),
+    )
+    context.refs.branches.move(move)
+    return made
 
 
 def _is_race(error: BaseException) -> bool:

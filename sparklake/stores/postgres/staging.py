@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sparklake.errors import RaceLostError
+from sparklake.graveler.keys import prefix_end
 from sparklake.graveler.ports import BranchState, Layer, LayerKind
 from sparklake.stores.postgres.layers import (
     drop_layers,
@@ -120,12 +121,6 @@ class PostgresStaging:
         with self._connections.transaction() as connection:
             lock_branch(connection, self._uid, branch)
             drop_layers(connection, self._uid, branch)
-
-
-def prefix_end(prefix: bytes) -> bytes | None:
-    """Returns the least key after all keys with a prefix, or None where there is none."""
-    stem = prefix.rstrip(b"\xff")
-    return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
 
 
 def _upsert(connection: psycopg.Connection, layer_id: int, rows: Sequence[Record]) -> None:

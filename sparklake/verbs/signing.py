@@ -1,0 +1,45 @@
+"""What the author says of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sparklake.errors import InvalidInputError
+from sparklake.verbs.context import Context
+
+MAX_TEXT_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Is what the author says of a commit."""
+
+    message: str
+    committer: str
+    metadata: Mapping[str, str]
+
+
+def sign(
+    context: Context,
+    message: str,
+    committer: str | None,
+    metadata: Mapping[str, str] | None,
+) -> Signature:
+    """Returns a checked signature; raises InvalidInputError."""
+    if not message.strip():
+        raise InvalidInputError("a commit needs a message: say what changed and why")
+    texts = [message, committer or "", *(metadata or {}).keys(), *(metadata or {}).values()]
+    if any("\0" in text or not _is_utf8(text) for text in texts):
+        raise InvalidInputError("a commit's message, committer and metadata are UTF-8 without NUL")
+    if sum(len(text.encode()) for text in texts) > MAX_TEXT_BYTES:
+        raise InvalidInputError(f"a commit's texts take at most {MAX_TEXT_BYTES} bytes")
+    return Signature(message, committer or context.committer, dict(metadata or {}))
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
