@@ -1,0 +1,7 @@
+"""The home of the tests of the command, and its ways to look at what a job has done."""
+
+from __future__ import annotations
+
+from tests.cli.conftest import environment, home, scene
+
+__all__ = ["environment", "home", "scene"]

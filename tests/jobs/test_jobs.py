@@ -1,0 +1,111 @@
+"""Every job in this process, on the Spark of the tests."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stdout
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.running import Scene, ok, said
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+
+def job(code: int, name: str, *arguments: str) -> Any:
+    """Runs a job; returns what it prints."""
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert import_module(f"sparklake.jobs.{name}").main(arguments) == code, out.getvalue()
+    return json.loads(out.getvalue())
+
+
+def test_a_repository_and_a_branch(tmp_path: Path) -> None:
+    uri = f"lakefs://jobs-{tmp_path.name.replace('_', '-').lower()}"
+    made = job(0, "create_repository", uri, str(tmp_path / "ns"), "--default-branch", "trunk")
+    assert made["default_branch"] == "trunk"
+    assert job(1, "create_repository", uri, str(tmp_path / "ns"))["kind"] == "already_exists"
+    at = job(0, "create_branch", f"{uri}/dev", "--source", f"{uri}/trunk")
+    assert at == said("log", f"{uri}/dev")[0]
+    assert job(1, "create_branch", f"{uri}/x", "--source", f"{uri}/no")["kind"] == "ref_not_found"
+
+
+def test_an_import(scene: Scene, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a").write_text("1")
+    words = ("import_objects", scene.uri("main", "raw/"), "--from", str(source))
+    made = job(0, *words, "-m", "load", "--meta", "k=v", "--committer", "joe")
+    assert (made["message"], made["committer"], made["metadata"]) == ("load", "joe", {"k": "v"})
+    assert scene.paths("main") == ["raw/a"]
+    assert job(4, *words)["kind"] == "no_changes"
+    assert job(2, *words, "--meta", "k")["kind"] == "invalid_input"
+
+
+def test_rows_are_staged_committed_and_compared(
+    scene: Scene, tmp_path: Path, spark: SparkSession
+) -> None:
+    scene.commit("main", {"gone": "1", "kept": "1"})
+    file = tmp_path / "one"
+    file.write_text("22")
+    rows = [
+        {"path": "new", "size": 2, "address": f"file://{file}", "deleted": False},
+        {"path": "gone", "size": None, "address": None, "deleted": True},
+    ]
+    schema = "path string, size bigint, address string, deleted boolean"
+    spark.createDataFrame(rows, schema).write.parquet(str(tmp_path / "rows"))
+    staged = job(0, "stage", scene.uri("main"), str(tmp_path / "rows"))
+    assert (staged["name"], staged["dirty"]) == ("main", True)
+    counts = {"added": 1, "removed": 1, "changed": 0, "conflict": 0}
+    assert job(0, "diff", scene.uri("main")) == counts
+    made = job(0, "commit", scene.uri("main"), "-m", "bulk", "--meta", "k=v")
+    assert made == said("log", scene.uri("main"))[0]
+    assert scene.paths("main") == ["kept", "new"]
+    assert ok("cat", scene.uri("main", "new")) == "22"
+    target = str(tmp_path / "diff")
+    words = ("diff", scene.uri("main~1"), scene.uri("main"), "--to", target, "--prefix", "n")
+    assert job(0, *words) == {**counts, "removed": 0}
+    (row,) = spark.read.parquet(target).collect()
+    assert (row["type"], row["path"], row["size"]) == ("added", "new", 2)
+    assert job(4, "commit", scene.uri("main"), "-m", "again")["kind"] == "no_changes"
+    assert job(2, "commit", scene.uri("main"))["kind"] == "invalid_input"
+    assert job(0, "commit", scene.uri("main"), "-m", "e", "--allow-empty")["generation"] == 4
+    assert job(2, "diff", scene.uri("main"), "--three-way")["kind"] == "invalid_input"
+
+
+def test_a_merge_and_its_log(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    failure = job(3, "merge", dev, main, "--engine", "spark")
+    assert failure["kind"] == "merge_conflict"
+    assert [row["path"] for row in failure["conflicts"]] == ["both"]
+    assert job(0, "diff", main, dev, "--three-way") == {
+        "added": 0,
+        "removed": 1,
+        "changed": 0,
+        "conflict": 1,
+    }
+    made = job(0, "merge", dev, main, "--strategy", "source-wins", "--engine", "spark")
+    assert job(0, "log", main, "--amount", "1") == [made]
+    assert job(0, "log", main) == said("log", main)
+    assert ok("cat", scene.uri("main", "both")) == "dev!"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("create_repository", "create_branch", "import_objects", "stage"),
+        *("commit", "diff", "merge", "log"),
+    ],
+)
+def test_wrong_usage_is_2(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        import_module(f"sparklake.jobs.{name}").main([])
+    assert end.value.code == 2
+    assert "usage:" in capsys.readouterr().err
