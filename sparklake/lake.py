@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -15,23 +14,19 @@ from sparklake.engine.choice import Runners
 from sparklake.errors import (
     AlreadyExistsError,
     InvalidInputError,
-    NamespaceInUseError,
     RepositoryNotFoundError,
-    StoreError,
 )
 from sparklake.graveler.commits import first_commit
-from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
+from sparklake.graveler.ports import RefStore, RepositoryInfo
 from sparklake.graveler.refs import validate_branch_name, validate_repository_name
 from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
 from sparklake.repository import Repository
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.verbs.context import CommitGraph, Context, Trees, now
+from sparklake.verbs.namespaces import leave_namespace, take_namespace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-MARKER_KEY = "_lakefs/dummy"
-"""Where lakeFS, too, marks a storage namespace as taken."""
 
 _MAX_RANGE_RECORDS = 1 << 20
 
@@ -106,12 +101,12 @@ class Lake:
             range_records=range_records,
             creation_date=now(),
         )
-        _take_namespace(store, info)
+        info = take_namespace(store, self._ref_store, info)
         try:
             first = first_commit(info.creation_date)
             self._ref_store.create_repository(info, first, self._committer)
-        except BaseException:
-            store.delete(MARKER_KEY)
+        except AlreadyExistsError:
+            leave_namespace(store, self._ref_store, info)
             raise
         return self._open(info)
 
@@ -138,23 +133,6 @@ class Lake:
             info, store, refs, self._runners, self._committer, CommitGraph(refs), Trees(store)
         )
         return Repository(context)
-
-
-def _take_namespace(store: ObjectStore, info: RepositoryInfo) -> None:
-    """Marks a namespace as taken, so that of two repositories only one can have it."""
-    facts = {"repository": info.name, "uid": info.uid, "made_by": "sparklake"}
-    mark = json.dumps(facts).encode()
-    # A put whose answer got lost is repeated, and finds its own mark.
-    if not store.put_if_absent(MARKER_KEY, mark) and store.get(MARKER_KEY) != mark:
-        raise NamespaceInUseError(
-            f"{store.uri} is, or was, the storage namespace of a repository: choose an unused one. "
-            f"Only if nothing in it is needed any more, delete it with its {MARKER_KEY}"
-        )
-    if store.put_if_absent(MARKER_KEY, mark):
-        raise StoreError(
-            f"{store.uri} overwrites objects where it was told not to (If-None-Match): use a store "
-            "with conditional puts, without which writers could destroy each other's files"
-        )
 
 
 def _engine(engine: Engine | str | None) -> Engine | None:

@@ -295,6 +295,9 @@ class RepositoryRefs(Protocol):
 class RefStore(Protocol):
     """Holds the repositories of a lake."""
 
+    def id(self) -> str:
+        """Returns what tells this ref store from every other one, for as long as it lives."""
+
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
         """Creates a repository, its first commit and its default branch in one transaction.
 

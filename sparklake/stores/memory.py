@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from threading import RLock
+from uuid import uuid4
 
 from sparklake.errors import (
     AlreadyExistsError,
@@ -79,6 +80,11 @@ class MemoryRefStore:
         self._states: dict[str, _State] = {}
         self._layers = count(1)
         self._operations = count(1)
+        self._id = uuid4().hex
+
+    def id(self) -> str:
+        """Returns a name of this store's own."""
+        return self._id
 
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
         """Creates a repository, its first commit and its default branch."""

@@ -38,6 +38,18 @@ class PostgresRefStore:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
+    def id(self) -> str:
+        """Returns the names that Postgres gives to the installation and to the database."""
+        rows = self._connections.fetch(
+            """
+            SELECT system_identifier::text || '-' || oid::text
+            FROM pg_control_system(), pg_database WHERE datname = current_database()
+            """,
+            {},
+        )
+        found: str = rows[0][0]
+        return found
+
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
         """Creates a repository, its first commit and its default branch in one transaction."""
         with self._connections.transaction() as connection:

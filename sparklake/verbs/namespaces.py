@@ -1,0 +1,68 @@
+"""The mark by which a storage namespace belongs to one repository, of whatever lake."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from sparklake.errors import MissingFileError, NamespaceInUseError, StoreError
+from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
+
+MARKER_KEY = "_lakefs/dummy"
+"""Where lakeFS, too, marks a storage namespace as taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Says whose a storage namespace is."""
+
+    repository: str
+    uid: str
+    lake: str
+    made_by: str = "sparklake"
+
+
+def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> RepositoryInfo:
+    """Marks a namespace as taken, so that of two repositories only one can have it.
+
+    Returns the repository to create. Where an earlier attempt to create it died after it had put
+    the mark, that attempt is carried on, under its uid. Raises NamespaceInUseError.
+    """
+    mark = Mark(info.name, info.uid, refs.id())
+    encoded = msgspec.json.encode(mark)
+    if not store.put_if_absent(MARKER_KEY, encoded):
+        found = _find_mark(store)
+        if found and found == replace(mark, uid=found.uid) and _is_abandoned(store, refs, found):
+            return replace(info, uid=found.uid)
+        raise NamespaceInUseError(
+            f"{store.uri} is, or was, the storage namespace of a repository: choose an unused one. "
+            f"Only if nothing in it is needed any more, delete it with its {MARKER_KEY}"
+        )
+    if store.put_if_absent(MARKER_KEY, encoded):
+        store.delete(MARKER_KEY)
+        raise StoreError(
+            f"{store.uri} overwrites objects where it was told not to (If-None-Match): use a store "
+            "with conditional puts, without which writers could destroy each other's files"
+        )
+    return info
+
+
+def leave_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> None:
+    """Removes the mark of a repository that was refused, unless another attempt has created it."""
+    made = refs.find_repository(info.name)
+    if made is None or made.uid != info.uid:
+        store.delete(MARKER_KEY)
+
+
+def _find_mark(store: ObjectStore) -> Mark | None:
+    try:
+        return msgspec.json.decode(store.get(MARKER_KEY), type=Mark)
+    except (msgspec.DecodeError, MissingFileError):
+        return None
+
+
+def _is_abandoned(store: ObjectStore, refs: RefStore, mark: Mark) -> bool:
+    """Tells whether a mark of this lake stands for no repository that ever was."""
+    was_made = refs.refs(mark.uid).operations.list(1)
+    return not was_made and all(each.key == MARKER_KEY for each in store.list())
