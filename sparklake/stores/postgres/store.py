@@ -39,14 +39,8 @@ class PostgresRefStore:
         self._connections = connections
 
     def id(self) -> str:
-        """Returns the names that Postgres gives to the installation and to the database."""
-        rows = self._connections.fetch(
-            """
-            SELECT system_identifier::text || '-' || oid::text
-            FROM pg_control_system(), pg_database WHERE datname = current_database()
-            """,
-            {},
-        )
+        """Returns the id that the lake got with its schema."""
+        rows = self._connections.fetch("SELECT id::text FROM sparklake.lake", {})
         found: str = rows[0][0]
         return found
 
