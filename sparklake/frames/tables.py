@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
-from functools import reduce
+from datetime import datetime
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
+from pyspark.errors import AnalysisException
 from pyspark.sql.functions import lit
 from pyspark.sql.types import StructType
 
-from sparklake.errors import InvalidInputError
+from sparklake.errors import InvalidInputError, MissingFileError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,8 +25,14 @@ Key = TypeVar("Key", bound=Hashable)
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 _GLOB = re.compile(r"([{}\[\]*?\\])")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIMESTAMP = re.compile(rf"{_DATE.pattern} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?")
+_SECONDS_END = len("2000-01-01 00:00:00")
 _INT_MAX, _LONG_MAX = (1 << 31) - 1, (1 << 63) - 1
+_MAX_DIGITS = 38
+_INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +54,14 @@ class TableFile:
     def partition(self) -> tuple[tuple[str, str], ...]:
         """Returns the names and values in its folders: `p=1/q=2/file` has (p, 1) and (q, 2)."""
         folders = (folder.partition("=") for folder in self.relative.split("/")[:-1])
-        return tuple((name, value) for name, equals, value in folders if equals)
+        return tuple((unquote(name), value) for name, equals, value in folders if name and equals)
 
     @property
     def root(self) -> str | None:
-        """Returns the place from which its relative path leads to it; None if none does."""
-        if not self.uri.endswith(f"/{self.relative}"):
+        """Returns the place from which Spark finds the partition of the file; None if none does."""
+        *folders, _ = self.relative.split("/")
+        below = list(dropwhile(lambda folder: "=" not in folder, folders))
+        if not self.uri.endswith(f"/{self.relative}") or not all("=" in each for each in below):
             return None
         return self.uri.removesuffix(self.relative)
 
@@ -59,19 +69,25 @@ class TableFile:
 def read_files(
     spark: SparkSession, files: Sequence[TableFile], table_format: str, options: Mapping[str, Any]
 ) -> DataFrame:
-    """Returns the rows of some files, with the columns that their folders say."""
+    """Returns the rows of some files, with the columns that their folders say.
+
+    Raises MissingFileError for a file that is gone.
+    """
 
     def load(some: Iterable[TableFile], schema: StructType | None, **more: str) -> DataFrame:
         reader = spark.read.format(table_format).options(**{**options, **more})
         reader = reader.schema(schema) if schema is not None else reader
         return reader.load([_GLOB.sub(r"\\\1", each.uri) for each in some])
 
-    rows = load(files, None)
-    types = _partition_types(files)
+    with _missing_files():
+        rows = load(files, None)
+        fields = rows.schema.fields
+    types = _partition_types(files, infers=spark.conf.get(_INFERENCE) == "true")
     if not types:
         return rows
-    # One schema for all: Spark would infer the type of a partition column root by root.
-    schema = StructType(list(rows.schema.fields))
+    # One schema for all: Spark would infer the type of a partition column root by root. Where a
+    # file has such a column too, the folder is right.
+    schema = StructType([each for each in fields if each.name not in types])
     for name, kind in types.items():
         schema = schema.add(name, kind)
     parts = []
@@ -81,11 +97,32 @@ def read_files(
             continue
         for partition, some in _grouped(below, lambda each: each.partition):
             values = {name: _literal(value, types[name]) for name, value in partition}
-            parts.append(load(some, rows.schema).withColumns(values))
-    return reduce(lambda one, other: one.unionByName(other), parts)
+            parts.append(load(some, rows.schema).withColumns(values).select(schema.names))
+    return _union(parts)
 
 
-def _partition_types(files: Sequence[TableFile]) -> dict[str, str]:
+@contextmanager
+def _missing_files() -> Iterator[None]:
+    try:
+        yield
+    except AnalysisException as error:
+        if "PATH_NOT_FOUND" not in str(error):
+            raise
+        raise MissingFileError(
+            f"a data file is gone: {error}. It was moved or deleted outside of the lake; restore "
+            "it there, or commit its removal"
+        ) from error
+
+
+def _union(parts: Sequence[DataFrame]) -> DataFrame:
+    """Returns the rows of all parts; halves, so that a table of many writes makes no deep plan."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return _union(parts[:middle]).unionByName(_union(parts[middle:]))
+
+
+def _partition_types(files: Sequence[TableFile], *, infers: bool) -> dict[str, str]:
     """Returns partition columns and their types; raises InvalidInputError where files differ."""
     names = [name for name, _ in files[0].partition]
     values: dict[str, set[str]] = {name: set() for name in names}
@@ -97,27 +134,57 @@ def _partition_types(files: Sequence[TableFile]) -> dict[str, str]:
             )
         for name, value in each.partition:
             values[name].add(value)
-    return {name: _type_of(found - {NULL_PARTITION}) for name, found in values.items()}
+    if not infers:
+        return dict.fromkeys(names, "string")
+    return {
+        name: partition_type({unquote(each) for each in found - {NULL_PARTITION}})
+        for name, found in values.items()
+    }
 
 
-def _type_of(values: set[str]) -> str:
-    """Returns the narrowest type that holds all values, as Spark infers it."""
+def partition_type(values: set[str]) -> str:
+    """Returns the narrowest type that holds all values, as Spark infers it for one directory."""
     for kind, holds in (
-        ("integer", lambda text: abs(int(text)) <= _INT_MAX),
-        ("long", lambda text: abs(int(text)) <= _LONG_MAX),
+        (_integer_type(values), _is_integer),
         ("double", lambda text: bool(_NUMBER.fullmatch(text))),
-        ("date", lambda text: bool(date.fromisoformat(text))),
+        ("date", _is_date),
+        ("timestamp", _is_timestamp),
     ):
-        if values and all(_holds(holds, unquote(value)) for value in values):
+        if values and all(holds(each) for each in values):
             return kind
     return "string"
 
 
-def _holds(test: Callable[[str], bool], text: str) -> bool:
+def _integer_type(values: set[str]) -> str:
+    integers = [abs(int(each)) for each in values if _is_integer(each)]
+    largest = max(integers, default=0)
+    if largest <= _INT_MAX:
+        return "integer"
+    if largest <= _LONG_MAX:
+        return "long"
+    # Of more digits than Spark can count, all are kept, as text.
+    digits = len(str(largest))
+    return f"decimal({digits},0)" if digits <= _MAX_DIGITS else "string"
+
+
+def _is_integer(text: str) -> bool:
+    return bool(_INTEGER.fullmatch(text))
+
+
+def _is_date(text: str) -> bool:
+    return bool(_DATE.fullmatch(text)) and _is_iso(text)
+
+
+def _is_timestamp(text: str) -> bool:
+    return bool(_TIMESTAMP.fullmatch(text)) and _is_iso(text[:_SECONDS_END])
+
+
+def _is_iso(text: str) -> bool:
     try:
-        return test(text)
+        datetime.fromisoformat(text)
     except ValueError:
         return False
+    return True
 
 
 def _literal(value: str, kind: str) -> Column:

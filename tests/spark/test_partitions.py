@@ -1,0 +1,88 @@
+"""What the folders of a table say of its columns; no JVM is started."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparklake.frames.tables import TableFile, partition_type
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["1", "-2", "+3", "007"], "integer"),
+        (["2147483647", "-2147483647"], "integer"),
+        (["1", "2147483648"], "long"),
+        (["9223372036854775807"], "long"),
+        (["9223372036854775808", "1"], "decimal(19,0)"),
+        (["9" * 38], "decimal(38,0)"),
+        (["9" * 39], "string"),
+        (["1", "2.5", "-3e10", ".5"], "double"),
+        (["2024-02-29", "1999-12-31"], "date"),
+        (["2024-02-29 23:59:59", "2024-03-01 00:00:00.123456"], "timestamp"),
+        (["2024-02-30"], "string"),
+        (["2024-02-29 25:00:00"], "string"),
+        (["2024-01-01", "2024-01-01 00:00:00"], "string"),
+        (["1", "one"], "string"),
+        (["true", "false"], "string"),
+        ([], "string"),
+        # What Python reads as a number or a date, and Spark does not.
+        (["1_000"], "string"),
+        ([" 1"], "string"),
+        (["٣"], "string"),
+        (["nan"], "string"),
+        (["2024-W01-1"], "string"),
+        (["2024-1-1"], "string"),
+    ],
+)
+def test_the_type_of_a_partition_column_holds_all_its_values(
+    values: list[str], expected: str
+) -> None:
+    assert partition_type(set(values)) == expected
+
+
+@pytest.mark.parametrize(
+    ("relative", "partition"),
+    [
+        ("part-0.parquet", ()),
+        ("p=1/q=2/part-0.parquet", (("p", "1"), ("q", "2"))),
+        ("sub/p=1/x=y.parquet", (("p", "1"),)),
+        ("p=a=b/part-0.parquet", (("p", "a=b"),)),
+        ("c%3Dd=a%2Fb/part-0.parquet", (("c=d", "a%2Fb"),)),
+        ("=1/part-0.parquet", ()),
+    ],
+)
+def test_the_partition_of_a_file(relative: str, partition: tuple[tuple[str, str], ...]) -> None:
+    assert TableFile("file:///any", relative).partition == partition
+
+
+@pytest.mark.parametrize(
+    ("uri", "relative", "root"),
+    [
+        ("file:///t/p=1/x.csv", "p=1/x.csv", "file:///t/"),
+        ("s3a://b/t/sub/p=1/x.csv", "sub/p=1/x.csv", "s3a://b/t/"),
+        ("file:///t/0123", "p=1/x.csv", None),
+        ("file:///t/other-p=1/x.csv", "p=1/x.csv", None),
+        ("file:///t/p=1/sub/x.csv", "p=1/sub/x.csv", None),
+    ],
+)
+def test_the_root_from_which_a_path_leads_to_a_file(
+    uri: str, relative: str, root: str | None
+) -> None:
+    assert TableFile(uri, relative).root == root
+
+
+@pytest.mark.parametrize(
+    ("relative", "is_hidden"),
+    [
+        ("part-0.parquet", False),
+        ("_SUCCESS", True),
+        ("_delta_log/000.json", True),
+        ("p=1/_temporary/0/part-0.parquet", True),
+        (".part-0.parquet.crc", True),
+        ("_p=1/part-0.parquet", False),
+        ("under_score/part_0.parquet", False),
+    ],
+)
+def test_what_spark_passes_over_is_hidden(relative: str, is_hidden: bool) -> None:
+    assert TableFile(f"file:///{relative}", relative).is_hidden is is_hidden
