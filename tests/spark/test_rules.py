@@ -1,0 +1,78 @@
+"""The rules by which the same code runs on every kind of Spark; no JVM is started."""
+
+from __future__ import annotations
+
+import re
+import tokenize
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pyspark import cloudpickle
+
+import sparklake
+from sparklake.engine.spark import _pack, _reported
+from sparklake.graveler.classification import Strategy
+from sparklake.udfs import listing, objects, reading, writing
+from sparklake.udfs.tasks import Workspace
+
+PACKAGE = Path(sparklake.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+CLASSIC_ONLY = re.compile(
+    r"_jvm|_jdf|_jsparkSession|_jsc|_sc|sparkContext|SparkContext|rdd|RDD|broadcast|newSession"
+)
+"""Matches names that Spark Connect, Databricks shared clusters and serverless do not have."""
+
+WORKSPACE = Workspace("s3://a-bucket-of-a-long-name/with/a/prefix", 1024)
+BODIES = {
+    "apply": partial(writing.apply_body, WORKSPACE),
+    "merge": partial(writing.merge_body, WORKSPACE, Strategy.SOURCE_WINS),
+    "run": partial(writing.run_body, WORKSPACE),
+    "list": partial(reading.list_body, WORKSPACE),
+    "diff": partial(reading.diff_body, WORKSPACE),
+    "staged diff": partial(reading.staged_diff_body, WORKSPACE),
+    "three-way diff": partial(reading.three_way_diff_body, WORKSPACE),
+    "stage": partial(objects.stage_body, WORKSPACE, 0),
+    "import": partial(listing.list_source_body, WORKSPACE, "s3://elsewhere", "prefix/"),
+}
+
+
+def words_of(module: Path) -> Iterator[tokenize.TokenInfo]:
+    """Yields the names in a module, so neither its comments nor its texts."""
+    with module.open("rb") as file:
+        yield from (
+            token for token in tokenize.tokenize(file.readline) if token.type == tokenize.NAME
+        )
+
+
+def test_nothing_needs_more_than_the_data_frame_api() -> None:
+    found = [
+        f"{module.relative_to(PACKAGE)}:{word.start[0]}: {word.line.strip()}"
+        for module in MODULES
+        for word in words_of(module)
+        if CLASSIC_ONLY.fullmatch(word.string)
+    ]
+    assert found == []
+
+
+def test_only_the_session_module_builds_sessions_and_changes_settings() -> None:
+    elsewhere = [module for module in MODULES if module != PACKAGE / "session.py"]
+    sets = re.compile(r"\bconf\s*\.\s*(set|unset)\b|\bSparkSession\s*\.\s*builder\b")
+    assert [each for each in elsewhere if sets.search(each.read_text(encoding="utf-8"))] == []
+
+
+def test_frames_have_no_actions() -> None:
+    actions = re.compile(r"\.(collect|count|first|head|take|show|toPandas|toArrow|foreach\w*)\(")
+    frames = [each for each in MODULES if each.parent.name == "frames"]
+    assert [each for each in frames if actions.search(each.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("wrap", [_pack, _reported], ids=["packed", "reported"])
+@pytest.mark.parametrize("name", BODIES)
+def test_what_is_shipped_to_a_task_is_a_few_hundred_bytes(name: str, wrap: object) -> None:
+    shipped = cloudpickle.dumps(partial(wrap, BODIES[name]))
+    assert len(shipped) < 600
+    for heavy in (b"pyspark", b"psycopg", b"Store", b"Session"):
+        assert heavy not in shipped
