@@ -11,6 +11,7 @@ from sparklake.errors import ProtectedError
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
+from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
@@ -93,6 +94,10 @@ class Repository:
     def resolve(self, ref: str) -> Commit:
         """Returns the commit of a ref: a branch, tag, id or unique prefix, then ~N and ^N."""
         return resolve(self._context, ref).commit
+
+    def tree(self, ref: str) -> MetaRange:
+        """Returns the tree of a ref, as committed: its ranges, none of which is read."""
+        return self._context.tree(self.resolve(ref))
 
     def objects(self, ref: str, prefix: str = "") -> Rows[ObjectInfo]:
         """Returns the objects of a ref; a branch's staged changes count, `branch@` leaves them out.
