@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sparklake.cli import branch, history, importing, merging, objects, quickstart, repo, tag
+from sparklake.cli import branch, history, importing, merging, objects, repo, tag
 from sparklake.cli.options import (
     DsnOption,
     EngineOption,
@@ -14,6 +14,7 @@ from sparklake.cli.options import (
     OutputOption,
     global_options,
 )
+from sparklake.cli.quickstart.command import quickstart
 
 app = typer.Typer(
     name="sparklake",
@@ -69,4 +70,4 @@ app.command()(history.diff)
 app.command()(merging.merge)
 app.command()(history.log)
 app.command("merge-base")(merging.merge_base)
-app.command()(quickstart.quickstart)
+app.command()(quickstart)

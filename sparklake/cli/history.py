@@ -12,6 +12,7 @@ import typer
 from sparklake.arguments import labels
 from sparklake.cli.commits import described, print_commit
 from sparklake.cli.graph import Lanes
+from sparklake.cli.output import Output
 from sparklake.cli.parameters import CommitterOption, MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import short, shown, size
@@ -122,8 +123,8 @@ def log(
     if session.out.is_json:
         session.out.many(map(commit_document, commits), str)
         return
-    for each in _drawn(session, commits, ref_names(repository)):
-        session.out.write(f"{each.rstrip()}\n")
+    for line in drawn(session.out, commits, ref_names(repository)):
+        session.out.write(f"{line}\n")
 
 
 def ref_names(repository: Repository) -> dict[str, list[str]]:
@@ -136,19 +137,18 @@ def ref_names(repository: Repository) -> dict[str, list[str]]:
     return names
 
 
-def _drawn(
-    session: Session, commits: Iterable[Commit], names: dict[str, list[str]]
-) -> Iterator[str]:
-    """Yields the lines of a history."""
-    lanes, out = Lanes(), session.out
+def drawn(out: Output, commits: Iterable[Commit], names: dict[str, list[str]]) -> Iterator[str]:
+    """Yields the lines of a history as a graph."""
+    lanes = Lanes()
     for each in commits:
         drawing = lanes.draw(each.id, each.parents)
-        refs = f"({', '.join(names[each.id])}) " if each.id in names else ""
-        subject = shown(each.message.strip().splitlines()[0])
-        yield (
-            f"{drawing.node}  {out.coloured(short(each.id), 'yellow')} "
-            f"{out.coloured(refs, 'green') if refs else ''}{subject}"
+        refs = f"({', '.join(names[each.id])})" if each.id in names else ""
+        words = (
+            out.coloured(short(each.id), "yellow"),
+            out.coloured(refs, "green") if refs else "",
+            shown(each.message.strip().splitlines()[0]),
         )
+        yield f"{drawing.node}  {' '.join(filter(None, words))}"
         for line in described(each):
             yield f"{drawing.beside}  {out.coloured(line, 'dim')}"
-        yield from drawing.links
+        yield from (link.rstrip() for link in drawing.links)

@@ -13,7 +13,7 @@ import typer
 from sparklake.cli.lightness import keep_pandas_out
 from sparklake.cli.options import Options, absorbed, global_options
 from sparklake.cli.output import Output, OutputClosedError, abandon_stdout
-from sparklake.config import Engine, load_settings
+from sparklake.config import Engine, Settings, load_settings
 from sparklake.errors import SparklakeError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Session:
     def __init__(self, options: Options, out: Output, closing: ExitStack) -> None:
         self.options = options
         self.out = out
+        self.uses_spark = False
         self._closing = closing
 
     @cached_property
@@ -40,12 +41,17 @@ class Session:
         from sparklake.lake import connect
 
         chosen = self.options
-        settings = load_settings(chosen.home, chosen.dsn, chosen.engine)
-        if chosen.owns_process and settings.engine is not Engine.SPARK:
+        uses_spark = self.uses_spark or self.settings.engine is Engine.SPARK
+        if chosen.owns_process and not uses_spark:
             keep_pandas_out()
         with self.out.working("opening the lake"):
             lake = connect(home=chosen.home, dsn=chosen.dsn, engine=chosen.engine)
         return self._closing.enter_context(lake)
+
+    @property
+    def settings(self) -> Settings:
+        """Returns what the lake is opened with."""
+        return load_settings(self.options.home, self.options.dsn, self.options.engine)
 
     def repository(self, name: str) -> Repository:
         """Opens a repository of the lake."""

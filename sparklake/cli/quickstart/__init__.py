@@ -1,0 +1,1 @@
+"""`sparklake quickstart`: the main job, told as a story on real files."""

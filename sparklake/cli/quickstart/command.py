@@ -1,0 +1,73 @@
+"""The command: it finds files and a name, tells the steps, and says where to go from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import typer
+
+from sparklake.cli.output import Output
+from sparklake.cli.quickstart.setting import Scene, fresh_place, source_folder
+from sparklake.cli.quickstart.steps import STEPS
+from sparklake.cli.session import Session, command
+from sparklake.report import Document
+
+WIDTH = 88
+
+
+@command
+def quickstart(
+    session: Session,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[DIR]",
+            help="Whose files to take; without it, pyspark's own. Nothing in it is changed.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Tell the main job as a story, on a new repository, with what each step costs."""
+    session.uses_spark = True
+    home = session.settings.home
+    source, files = source_folder(folder, home)
+    name, namespace = fresh_place(session.lake, home)
+    scene = Scene(session.lake, name, namespace, source, files)
+    out = session.out
+    out.note(f"{files:,} files of {source} become the repository lakefs://{name}\n")
+    out.many(_told(scene, out), lambda step: _page(out, step))
+    out.note("\n".join(["Go on from here:", *(f"  {line}" for line in scene.next_commands())]))
+
+
+def _told(scene: Scene, out: Output) -> Iterator[Document]:
+    """Takes the steps one by one, and yields what each did and took."""
+    for number, (title, act) in enumerate(STEPS, start=1):
+        start = perf_counter()
+        with out.working(title):
+            done = act(scene)
+        yield {
+            "step": number,
+            "title": title,
+            "command": done.command,
+            "seconds": round(perf_counter() - start, 3),
+            "facts": done.facts,
+        }
+
+
+def _page(out: Output, step: Document) -> str:
+    title = f"{step['step']:>2}. {step['title']}"
+    head = f"{title:<{WIDTH - 10}}{step['seconds']:>8.2f} s"
+    lines = [
+        out.coloured(head, "green"),
+        *(out.coloured(f"    {_prompt(line)}", "cyan") for line in step["command"].splitlines()),
+        *(f"    {fact}" for fact in step["facts"]),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _prompt(line: str) -> str:
+    """Returns a line as it is typed: into a shell, or into Python."""
+    return f"$ {line}" if line.startswith("sparklake ") else f">>> {line}"

@@ -1,0 +1,232 @@
+"""The steps of the story. Each does one thing, and says the command for it and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import islice
+
+from sparklake.cli.options import Format
+from sparklake.cli.output import Output
+from sparklake.cli.quickstart.facts import changes, diff_rows, inventory, ranges
+from sparklake.cli.quickstart.setting import DEV, FILES, MAIN, TABLE, TAG, Scene
+from sparklake.cli.text import number, short, shown, size
+from sparklake.errors import MergeConflictError
+
+_README = f"{FILES}README-quickstart.md"
+_NOTES = "notes/main.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Is what a step has to say."""
+
+    command: str
+    facts: list[str] = field(default_factory=list)
+
+
+def create(scene: Scene) -> Done:
+    """Makes the repository."""
+    made = scene.lake.create_repository(
+        scene.name, str(scene.namespace), range_records=scene.range_records
+    )
+    return Done(
+        f"sparklake repo create lakefs://{made.name} {scene.namespace}",
+        [f"one empty commit, {short(made.resolve(MAIN).id)}, on the branch {MAIN}"],
+    )
+
+
+def import_files(scene: Scene) -> Done:
+    """Imports the files where they lie."""
+    message = f"Import {scene.source.name}"
+    made = scene.repository.branch(MAIN).import_objects(str(scene.source), FILES, message)
+    tree = scene.repository.tree(MAIN)
+    total = sum(each.size for each in scene.repository.objects(MAIN))
+    return Done(
+        f"sparklake import {scene.uri(MAIN, FILES)} --from {scene.source} -m '{message}'",
+        [
+            f"{number(tree.count, 'object')}, {size(total)}, of which not one byte was copied",
+            f"commit {short(made.id)}: {ranges(scene, made)}",
+        ],
+    )
+
+
+def tag(scene: Scene) -> Done:
+    """Names the import for good."""
+    made = scene.repository.create_tag(TAG, MAIN)
+    return Done(
+        f"sparklake tag create {scene.uri(TAG)} {scene.uri(MAIN)}",
+        [f"{TAG} is {short(made.commit_id)}, for good"],
+    )
+
+
+def branch(scene: Scene) -> Done:
+    """Makes a branch."""
+    scene.repository.create_branch(DEV, MAIN)
+    return Done(
+        f"sparklake branch create {scene.uri(DEV)} --source {scene.uri(MAIN)}",
+        ["a pointer to a commit: it costs the same for ten objects and for ten billion"],
+    )
+
+
+def start_spark(scene: Scene) -> Done:
+    """Starts Spark, which only tables need."""
+    from sparklake.session import spark_session
+
+    session = spark_session()
+    return Done("spark = spark_session()", [f"Spark {session.version}"])
+
+
+def write_table(scene: Scene) -> Done:
+    """Writes a partitioned table with Spark."""
+    written = scene.repository.branch(DEV).write(
+        inventory(scene), TABLE, mode="overwrite", partition_by=["size_class"]
+    )
+    rows = list(scene.repository.diff_uncommitted(DEV))
+    return Done(
+        f"repo.branch({DEV!r}).write(inventory, {TABLE!r}, partition_by=['size_class'])\n"
+        f"sparklake diff {scene.uri(DEV)}",
+        [
+            f"{number(written.files, 'file')}, {size(written.size)}, staged on the branch alone",
+            *changes(rows),
+        ],
+    )
+
+
+def commit_table(scene: Scene) -> Done:
+    """Commits what Spark wrote."""
+    made = scene.repository.branch(DEV).commit(
+        "Add an inventory of the files", metadata={"ticket": "1234"}
+    )
+    return Done(
+        f"sparklake commit {scene.uri(DEV)} -m 'Add an inventory ...' --meta ticket=1234",
+        [f"commit {short(made.id)}: {ranges(scene, made)}"],
+    )
+
+
+def mend_table(scene: Scene) -> Done:
+    """Writes the table anew, with a column more."""
+    from pyspark.sql.functions import col, round  # noqa: A004  (Spark's own name)
+
+    branch = scene.repository.branch(DEV)
+    mended = inventory(scene).withColumn("kilobytes", round(col("size") / 1000, 1))
+    branch.write(mended, TABLE, mode="overwrite", partition_by=["size_class"])
+    made = branch.commit("Say sizes in kilobytes, too")
+    return Done(
+        f"repo.branch({DEV!r}).write(mended, {TABLE!r}, mode='overwrite', ...)\n"
+        f"sparklake commit {scene.uri(DEV)} -m 'Say sizes in kilobytes, too'",
+        [f"commit {short(made.id)}: {ranges(scene, made)}; the older files stay in history"],
+    )
+
+
+def diff(scene: Scene) -> Done:
+    """Compares the branch with main."""
+    rows = scene.repository.diff(MAIN, DEV)
+    trees = [scene.repository.tree(ref).ranges for ref in (MAIN, DEV)]
+    return Done(
+        f"sparklake diff {scene.uri(MAIN)} {scene.uri(DEV)}",
+        [
+            *changes(rows),
+            f"opened {len(rows.plan.opened)} of {sum(map(len, trees))} ranges: those that differ",
+        ],
+    )
+
+
+def edit_both(scene: Scene) -> Done:
+    """Edits the same objects on both branches, and another one on main."""
+    shared = [each.path for each in islice(scene.repository.objects(TAG, FILES), 2)] + [_README]
+    edits = {
+        MAIN: (b"as main has it\n", [*shared, _NOTES]),
+        DEV: (b"as Joe has it\n", shared),
+    }
+    facts = []
+    for name, (text, paths) in edits.items():
+        branch = scene.repository.branch(name)
+        for path in paths:
+            branch.put(path, text)
+        made = branch.commit(f"Edit {number(len(paths), 'file')}")
+        facts.append(f"commit {short(made.id)} on {name}: {ranges(scene, made)}")
+    commands = (
+        f"sparklake put FILE {scene.uri(name, shown(shared[0]))}\n"
+        f"sparklake commit {scene.uri(name)} -m 'Edit ...'"
+        for name in edits
+    )
+    return Done("\n".join(commands), facts)
+
+
+def merge_with_conflicts(scene: Scene) -> Done:
+    """Merges without a strategy, which lists what both sides changed."""
+    command = f"sparklake merge {scene.uri(DEV)} {scene.uri(MAIN)}"
+    try:
+        scene.repository.merge(DEV, MAIN)
+    except MergeConflictError as error:
+        paths = (f"! conflict  {shown(row.path)}" for row in diff_rows(error))
+        return Done(command, [*paths, "nothing was written, and the exit code is 3"])
+    raise AssertionError("both branches hold a README of their own")
+
+
+def merge(scene: Scene) -> Done:
+    """Merges with a strategy."""
+    made = scene.repository.merge(DEV, MAIN, strategy="source-wins")
+    return Done(
+        f"sparklake merge {scene.uri(DEV)} {scene.uri(MAIN)} --strategy source-wins",
+        [f"commit {short(made.id)}: {ranges(scene, made)}"],
+    )
+
+
+def log(scene: Scene) -> Done:
+    """Draws the history."""
+    from sparklake.cli.history import drawn, ref_names
+
+    commits = scene.repository.log(MAIN)
+    lines = drawn(Output(Format.JSON), commits, ref_names(scene.repository))
+    return Done(f"sparklake log {scene.uri(MAIN)}", list(lines))
+
+
+def read_back(scene: Scene) -> Done:
+    """Reads three versions through Spark."""
+    repository, past = scene.repository, f"{MAIN}^2~2"
+    now, before = (repository.read(ref, TABLE) for ref in (MAIN, past))
+    tagged = repository.objects(TAG).to_df()
+    return Done(
+        f"repo.read('{MAIN}', {TABLE!r})\n"
+        f"repo.read('{past}', {TABLE!r})\n"
+        f"repo.objects({TAG!r}).to_df()",
+        [
+            f"{MAIN}: {now.count():,} rows of {', '.join(now.columns)}",
+            f"{past}: {before.count():,} rows of {', '.join(before.columns)}",
+            f"{TAG}: {tagged.count():,} objects, and no table yet",
+        ],
+    )
+
+
+def change_uncommitted(scene: Scene) -> Done:
+    """Shows that what is staged is seen on its branch, and can be dropped."""
+    branch = scene.repository.branch(DEV)
+    branch.put(f"{FILES}scratch.txt", b"an idea\n")
+    branch.delete(_README)
+    staged = changes(branch.diff())
+    branch.reset()
+    return Done(
+        f"sparklake diff {scene.uri(DEV)}\nsparklake reset {scene.uri(DEV)}",
+        [*staged, "dropped again: the branch is as it was committed"],
+    )
+
+
+STEPS: list[tuple[str, Callable[[Scene], Done]]] = [
+    ("Make a repository", create),
+    ("Import the files where they lie", import_files),
+    ("Tag this version", tag),
+    ("Branch, to work undisturbed", branch),
+    ("Start Spark", start_spark),
+    ("Write a partitioned table with Spark", write_table),
+    ("Commit", commit_table),
+    ("Write it again, with a column more, and commit", mend_table),
+    ("See what the branch changed", diff),
+    ("Edit the same files on both branches", edit_both),
+    ("Merge: both sides changed some objects", merge_with_conflicts),
+    ("Merge, and let the branch win", merge),
+    ("The history", log),
+    ("Read main, an older commit and the tag through Spark", read_back),
+    ("Change something, look, and drop it", change_uncommitted),
+]

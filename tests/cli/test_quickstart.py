@@ -1,0 +1,108 @@
+"""The quickstart, told on a small folder and on what cannot be one."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import failed, ok, run, said
+from tests.support.lakes import files_below
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with odd names in it."""
+    made = tmp_path / "files of mine"
+    (made / "sub").mkdir(parents=True)
+    for at in range(40):
+        (made / f"file {at} 100%.txt").write_text("x" * at)
+    (made / "sub" / "what?#.csv").write_bytes(bytes(20_000))
+    return made
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_the_story(folder: Path, home: Path) -> None:
+    before = files_below(folder)
+    steps = {each["title"]: each for each in said("quickstart", str(folder))}
+    assert files_below(folder) == before
+    assert [each["step"] for each in steps.values()] == list(range(1, 16))
+    assert sum(each["seconds"] for each in steps.values()) < 120
+    name, namespace = latest(home)
+    check_what_it_did(name, steps)
+    ran = run("quickstart", str(folder))
+    assert ran.code == 0
+    assert " 1. Make a repository" in ran.text
+    assert "! conflict  files/file 0 100%.txt" in ran.text
+    assert "$ sparklake tag create" in ran.text
+    assert ">>> repo.read('main', 'tables/inventory')" in ran.text
+    another, _ = latest(home)
+    assert another != name
+    for command in commands_to_try(ran.err, another):
+        ok(*command)
+    ok("repo", "delete", f"lakefs://{name}")
+    assert namespace.is_dir()
+
+
+def check_what_it_did(name: str, steps: dict[str, Any]) -> None:
+    uri = f"lakefs://{name}"
+    assert any("41 objects" in fact for fact in steps["Import the files where they lie"]["facts"])
+    (conflicts, merged) = (
+        steps[title]["facts"]
+        for title in ("Merge: both sides changed some objects", "Merge, and let the branch win")
+    )
+    assert len([line for line in conflicts if line.startswith("! conflict")]) == 3
+    log = said("log", f"{uri}/main")
+    assert merged[0].startswith(f"commit {log[0]['id'][:12]}")
+    assert len(log) == 7
+    assert len(log[0]["parents"]) == 2
+    read = steps["Read main, an older commit and the tag through Spark"]["facts"]
+    assert read == [
+        "main: 41 rows of path, size, kilobytes, size_class",
+        "main^2~2: 41 rows of path, size, size_class",
+        "v1-imported: 41 objects, and no table yet",
+    ]
+    assert ok("cat", f"{uri}/main/files/file 0 100%.txt") == "as Joe has it\n"
+    assert ok("cat", f"{uri}/v1-imported/files/file 1 100%.txt") == "x"
+    assert not any(each["dirty"] for each in said("branch", "list", uri))
+
+
+def latest(home: Path) -> tuple[str, Path]:
+    """Returns the repository of the latest quickstart, and its namespace."""
+    names = [each["name"] for each in said("repo", "list")]
+    name = max((each for each in names if each.startswith("quickstart")), key=len)
+    return name, home / "quickstart" / name
+
+
+def commands_to_try(text: str, name: str) -> list[list[str]]:
+    """Returns the commands that the story ends with, but for the one that deletes it."""
+    lines = [line.split() for line in text.splitlines() if line.startswith("  sparklake ")]
+    assert len(lines) == 5
+    assert all(name in " ".join(words) for words in lines)
+    return [words[1:] for words in lines[:-1]]
+
+
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    assert "is not a folder" in failed(2, "quickstart", str(tmp_path / "nothing"))
+    (tmp_path / "file").write_text("1")
+    assert "is not a folder" in failed(2, "quickstart", str(tmp_path / "file"))
+
+
+def test_a_folder_without_files(tmp_path: Path) -> None:
+    (tmp_path / "sub" / "sub").mkdir(parents=True)
+    assert "has no files" in failed(2, "quickstart", str(tmp_path))
+
+
+def test_a_folder_that_holds_the_lake(home: Path) -> None:
+    assert "holds the home of the lake" in failed(2, "quickstart", str(home.parent))
+    assert "holds the home of the lake" in failed(2, "quickstart", str(home))
+
+
+def test_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sparklake.cli.quickstart import setting
+
+    monkeypatch.setattr(setting, "find_spec", lambda name: importlib.util.find_spec("no_such_one"))
+    assert "pip install 'sparklake[spark]'" in failed(1, "quickstart")
