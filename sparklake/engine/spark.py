@@ -23,6 +23,7 @@ MAX_PARTITIONS = 10_000
 # and types, time zones and order stay as the body made them.
 _PACKED = "batch binary"
 _RECORDS = "key binary, stored binary"
+_TASKS = "position bigint, task binary"
 _RAISED = re.compile(r"sparklake\.errors\.(\w+Error): (.*)")
 
 
@@ -62,6 +63,9 @@ class SparkRunner:
 
         Spark's `repartition` begins anywhere, so some partitions get two rows and some get none.
         """
+        if not work.num_rows:
+            # Of an empty table Connect would not know the columns.
+            return self._spark.createDataFrame([], _TASKS)
         frame, count = self.frame(work), min(work.num_rows, MAX_PARTITIONS)
         return frame.repartitionByRange(count, "position") if count > 1 else frame.coalesce(1)
 
@@ -73,7 +77,8 @@ class SparkRunner:
 
     def _held(self, rows: Rows) -> DataFrame | None:
         batches = rows.to_batches() if isinstance(rows, pa.Table) else list(rows)
-        return self.frame(pa.Table.from_batches(batches)) if batches else None
+        table = pa.Table.from_batches(batches) if batches else pa.table({})
+        return self.frame(table) if table.num_rows else None
 
     def _packed(self, rows: DataFrame, body: Body) -> list[pa.RecordBatch]:
         batches = rows.mapInArrow(partial(_pack, body), _PACKED)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,10 @@ def start_session(warehouse: Path) -> SparkSession:
     builder = builder.remote(remote) if remote else builder.master("local[2]")
     for name, value in _settings(warehouse).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with warnings.catch_warnings():
+        # Connect starts its server with all settings, then fails to set the fixed ones again.
+        warnings.filterwarnings("ignore", r"Failed to set spark\.", UserWarning)
+        return builder.getOrCreate()
 
 
 def spark_environment() -> dict[str, str]:

@@ -359,6 +359,10 @@ def test_no_rows_are_a_data_frame_of_none(repo: Repository, spark: SparkSession)
     assert nothing.count() == 0
     assert repo.diff("main", "main").to_df().count() == 0
     assert list(repo.objects("main")) == []
+    main = repo.branch("main")
+    main.stage(to_stage({}))
+    main.stage(spark.createDataFrame([], "path string, size long, address string"))
+    assert not main.is_dirty
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
