@@ -27,6 +27,14 @@ def object_key(path: str) -> bytes:
     return key
 
 
+def key_prefix(prefix: str) -> bytes:
+    """Returns what the keys of all paths with a prefix begin with; raises InvalidKeyError."""
+    try:
+        return prefix.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidKeyError(f"the prefix {prefix!r} is not UTF-8, so no key has it") from error
+
+
 def key_path(key: bytes) -> str:
     """Returns the path of a key; raises InvalidKeyError where it is not UTF-8."""
     try:

@@ -50,7 +50,8 @@ class Ref:
 def parse_ref(text: str) -> Ref:
     """Parses a ref expression; raises InvalidRefError."""
     match = _REF.fullmatch(text)
-    if match is None or any(character.isspace() for character in text):
+    # No space, no control character, and no surrogate, which stands for a byte that is not UTF-8.
+    if match is None or " " in text or not text.isprintable():
         raise InvalidRefError(
             f"{text!r} is not a ref: write a branch, a tag or a commit id, then ~N or ^N steps"
         )

@@ -11,7 +11,7 @@ from sparklake.engine.rows import Row, Rows, RowShape
 from sparklake.errors import CorruptFileError, MissingFileError, ObjectNotFoundError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.keys import Interval, object_key, prefix_interval, successor
+from sparklake.graveler.keys import Interval, key_prefix, object_key, prefix_interval, successor
 from sparklake.graveler.planning import (
     Plan,
     plan_apply,
@@ -50,7 +50,7 @@ DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
 
 def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
     """Returns the objects of a ref whose path begins with a prefix, in the byte order of paths."""
-    start = prefix.encode()
+    start = key_prefix(prefix)
 
     def plan(found: Resolved) -> Plan:
         sides = staged_sides(context, found.layers, start)
@@ -105,7 +105,7 @@ def diff_refs(
     Three-way: what merging right into left would change in left, conflicts included.
     """
     dest, source = (resolve(context, ref).commit for ref in (left, right))
-    within = prefix_interval(prefix.encode())
+    within = prefix_interval(key_prefix(prefix))
     if not three_way:
         plan = plan_diff(context.tree(dest).ranges, context.tree(source).ranges, within)
         return _rows(context, plan, DIFFS, diff_body)
@@ -117,13 +117,13 @@ def diff_refs(
 
 def diff_uncommitted(context: Context, branch: str, prefix: str) -> Rows[DiffRow]:
     """Returns what is staged on a branch and would change it."""
-    name = get_branch(context, branch).name
+    name, start = get_branch(context, branch).name, key_prefix(prefix)
 
     def plan(found: Resolved) -> Plan:
         base = context.tree(found.commit).ranges
-        sides = staged_sides(context, found.layers, prefix.encode())
+        sides = staged_sides(context, found.layers, start)
         touched = staged_intervals(context, base, sides)
-        return plan_apply(base, sides, touched).restricted(prefix_interval(prefix.encode()))
+        return plan_apply(base, sides, touched).restricted(prefix_interval(start))
 
     return _rows(context, steadily(context, name, plan), DIFFS, staged_diff_body)
 

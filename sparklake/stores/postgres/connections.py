@@ -82,6 +82,9 @@ class Connections:
                 self._give_back(connection)
                 if not connection.closed:
                     raise
+            except BaseException:
+                self._give_back(connection)
+                raise
         connection = self.target.connect()
         try:
             return connection, step(connection)
@@ -131,6 +134,10 @@ class Connections:
         except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure) as error:
             raise RaceLostError(
                 f"another writer got in the way, try again: {self.target.explain(error)}"
+            ) from None
+        except UnicodeEncodeError as error:
+            raise InvalidInputError(
+                f"the ref store cannot hold this, which is not UTF-8: {error.object!r}"
             ) from None
         except psycopg.DataError as error:
             raise InvalidInputError(
