@@ -29,12 +29,13 @@ def sign(
     """Returns a checked signature; raises InvalidInputError."""
     if not message.strip():
         raise InvalidInputError("a commit needs a message: say what changed and why")
-    texts = [message, committer or "", *(metadata or {}).keys(), *(metadata or {}).values()]
+    who = committer or context.committer
+    texts = [message, who, *(metadata or {}).keys(), *(metadata or {}).values()]
     if any("\0" in text or not _is_utf8(text) for text in texts):
         raise InvalidInputError("a commit's message, committer and metadata are UTF-8 without NUL")
     if sum(len(text.encode()) for text in texts) > MAX_TEXT_BYTES:
         raise InvalidInputError(f"a commit's texts take at most {MAX_TEXT_BYTES} bytes")
-    return Signature(message, committer or context.committer, dict(metadata or {}))
+    return Signature(message, who, dict(metadata or {}))
 
 
 def _is_utf8(text: str) -> bool:

@@ -6,7 +6,8 @@ import hashlib
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,8 @@ from sparklake.engine.base import Rows, Runner
 from sparklake.errors import InvalidInputError, InvalidRecordError
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import object_key
-from sparklake.graveler.records import tombstone
+from sparklake.graveler.records import Record, tombstone
+from sparklake.stores.objects.files import store_errors
 from sparklake.udfs.objects import STAGE_SCHEMA, ObjectInfo, object_record, stage_body
 from sparklake.udfs.tasks import scratch_folder
 from sparklake.verbs.context import Context
@@ -44,12 +46,12 @@ def put_bytes(
     content_type: str,
 ) -> ObjectInfo:
     """Writes an object to a fresh place and stages it."""
-    address = _prepare(context, branch, path)
+    get_branch(context, branch)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
-    context.store.put_if_absent(address, body)
-    return _stage_object(
-        context, branch, path, address, len(body), checksum, metadata, content_type
-    )
+    new = _new_object(context, path, len(body), checksum, metadata, content_type)
+    context.store.put_if_absent(new.key, body)
+    context.refs.staging.put(branch, [new.record])
+    return new.info
 
 
 def put_file(
@@ -63,14 +65,18 @@ def put_file(
     """Copies a local file to a fresh place and stages it; the file may be of any size."""
     if not file.is_file():
         raise InvalidInputError(f"{file} is not a file: name one to put")
-    address = _prepare(context, branch, path)
+    object_key(path)
+    get_branch(context, branch)
     with scratch_folder(disk_root()) as scratch:
         # A copy, since a store may link what it is given, and the user's file may change.
         copy = scratch / "object"
-        shutil.copyfile(file, copy)
+        with store_errors(file):
+            shutil.copyfile(file, copy)
         checksum, size = _md5(copy), copy.stat().st_size
-        context.store.put_files_if_absent({address: copy})
-    return _stage_object(context, branch, path, address, size, checksum, metadata, content_type)
+        new = _new_object(context, path, size, checksum, metadata, content_type)
+        context.store.put_files_if_absent({new.key: copy})
+    context.refs.staging.put(branch, [new.record])
+    return new.info
 
 
 def delete_object(context: Context, branch: str, path: str) -> None:
@@ -121,39 +127,44 @@ def deletions(paths: Sequence[str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=STAGE_SCHEMA)
 
 
-def _prepare(context: Context, branch: str, path: str) -> str:
-    """Returns a fresh address, once it is known that the object can be staged."""
-    object_key(path)
-    get_branch(context, branch)
-    return f"{DATA_FOLDER}/{uuid.uuid4().hex}"
+@dataclass(frozen=True, slots=True)
+class _NewObject:
+    """Is an object that can be staged, and the fresh place in the namespace to write it to."""
+
+    key: str
+    info: ObjectInfo
+    record: Record
 
 
-def _stage_object(
+def _new_object(
     context: Context,
-    branch: str,
     path: str,
-    address: str,
     size: int,
     checksum: str,
     metadata: Mapping[str, str],
     content_type: str,
-) -> ObjectInfo:
+) -> _NewObject:
+    """Returns an object that nothing was written of yet; raises what is wrong with it."""
     namespace = context.info.storage_namespace
-    staged = ObjectInfo(
+    key = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
+    info = ObjectInfo(
         path=path,
         size=size,
         checksum=checksum,
         mtime=time.time_ns(),
-        address=f"{namespace}/{address}",
+        address=f"{namespace}/{key}",
         metadata=dict(metadata),
         content_type=content_type or DEFAULT_CONTENT_TYPE,
     )
-    context.refs.staging.put(branch, [object_record(staged, namespace)])
-    return staged
+    return _NewObject(key, info, object_record(info, namespace))
 
 
-def _check_columns(names: Iterable[str]) -> None:
+def _check_columns(names: Sequence[str]) -> None:
     given, known = set(names), set(STAGE_SCHEMA.names)
+    if len(given) < len(names):
+        raise InvalidRecordError(
+            f"of the columns {sorted(names)} one is there twice: name each once"
+        )
     required = {"path"} if "deleted" in given else {"path", "size", "address"}
     if not required <= given <= known:
         raise InvalidRecordError(
