@@ -18,7 +18,8 @@ from sparklake.graveler.entries import (
 )
 from sparklake.graveler.keys import key_path, object_key
 from sparklake.graveler.records import Record, tombstone
-from sparklake.stores.objects import open_object, open_store
+from sparklake.stores.objects import check_object_uri, open_object, open_store
+from sparklake.stores.objects.keys import check_key
 from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import RECORD_SCHEMA
 
@@ -113,8 +114,38 @@ def stage_body(
     `staged_at` is in unix nanoseconds.
     """
     for batch in batches:
-        rows = _microsecond_mtimes(batch).to_pylist()
+        rows = _microsecond_mtimes(_staged_columns(batch)).to_pylist()
         yield record_batch([_staged_record(row, workspace, staged_at) for row in rows])
+
+
+def _staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a batch with the types of STAGE_SCHEMA, but for mtimes; other widths are allowed."""
+    for index, name in enumerate(batch.schema.names):
+        given, wanted = batch.column(index), STAGE_SCHEMA.field(name).type
+        if not _means(given.type, wanted):
+            raise InvalidRecordError(f"the column {name} is {given.type}; give {wanted}")
+        if given.type != wanted and not pa.types.is_timestamp(wanted):
+            try:
+                batch = batch.set_column(index, name, given.cast(wanted))
+            except pa.ArrowInvalid as error:
+                raise InvalidRecordError(f"the column {name}: {error}") from error
+    return batch
+
+
+def _means(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tells whether a column's values are what another type's are, in another width or encoding."""
+    if pa.types.is_dictionary(given):
+        given = given.value_type
+    if pa.types.is_map(given) and pa.types.is_map(wanted):
+        return _means(given.key_type, pa.string()) and _means(given.item_type, pa.string())
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    kinds = (
+        lambda kind: any(test(kind) for test in is_text),
+        pa.types.is_integer,
+        pa.types.is_boolean,
+        pa.types.is_timestamp,
+    )
+    return pa.types.is_null(given) or any(kind(given) and kind(wanted) for kind in kinds)
 
 
 def _staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> Record:
@@ -126,6 +157,10 @@ def _staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) ->
     for name in ("size", "address"):
         if row.get(name) is None:
             raise InvalidRecordError(f"the row of {path!r} has no {name}; give every row one")
+    if "://" in row["address"]:
+        check_object_uri(row["address"])
+    else:
+        check_key(row["address"])
     mtime = row.get("mtime")
     each = ObjectInfo(
         path=path,

@@ -87,7 +87,7 @@ def staged(rows: list[dict[str, Any]], schema: pa.Schema = STAGE_SCHEMA) -> list
     return [(row["key"], row["stored"]) for batch in batches for row in batch.to_pylist()]
 
 
-MINIMAL = {"path": "a", "size": 1, "checksum": "sum", "address": "s3://b/a"}
+MINIMAL = {"path": "a", "size": 1, "checksum": "sum", "address": "s3://bucket/a"}
 
 
 def test_a_whole_row_is_staged() -> None:
@@ -106,7 +106,7 @@ def test_a_whole_row_is_staged() -> None:
 
 
 def test_what_is_missing_gets_a_default() -> None:
-    expected = [object_record(ObjectInfo("a", 1, "sum", STAGED_AT, "s3://b/a"), NAMESPACE)]
+    expected = [object_record(ObjectInfo("a", 1, "sum", STAGED_AT, "s3://bucket/a"), NAMESPACE)]
     assert staged([MINIMAL]) == expected
     names = [*MINIMAL]
     assert staged([MINIMAL], pa.schema([STAGE_SCHEMA.field(name) for name in names])) == expected

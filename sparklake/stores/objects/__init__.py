@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from sparklake.stores.objects.locations import normalise_store_uri, open_object, open_store
+from sparklake.stores.objects.locations import (
+    check_object_uri,
+    normalise_store_uri,
+    open_object,
+    open_store,
+)
 
-__all__ = ["normalise_store_uri", "open_object", "open_store"]
+__all__ = ["check_object_uri", "normalise_store_uri", "open_object", "open_store"]

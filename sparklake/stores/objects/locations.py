@@ -64,6 +64,13 @@ def open_object(uri: str) -> tuple[ObjectStore, str]:
     return _s3_store(bucket, ""), key
 
 
+def check_object_uri(uri: str) -> None:
+    """Raises InvalidUriError for what is no address of an object; opens nothing."""
+    key = _bucket_and_rest(uri)[1] if _is_s3(uri) else _local_path(uri).removeprefix("/")
+    if not key:
+        raise _invalid(uri, "names no object: add its key")
+
+
 def _s3_store(bucket: str, prefix: str) -> ObjectStore:
     # Not at the top: boto3 is optional, and takes most of a second to import.
     from sparklake.stores.objects.s3 import S3Store
