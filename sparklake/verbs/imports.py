@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 import pyarrow as pa
@@ -43,12 +44,20 @@ def import_objects(
 
 def _checked_source(context: Context, source: str) -> str:
     root, own = normalise_store_uri(source), context.info.storage_namespace
-    if f"{root}/".startswith(f"{own}/") or f"{own}/".startswith(f"{root}/"):
+    here, there = _real(root), _real(own)
+    if here.startswith(there) or there.startswith(here):
         raise InvalidInputError(
             f"{root} overlaps the storage namespace of {context.info.name}, {own}: import from "
             "elsewhere, or name a folder that does not contain the namespace"
         )
     return root
+
+
+def _real(uri: str) -> str:
+    """Returns where a store's root really is, with a '/' at its end."""
+    if not uri.startswith("file://"):
+        return f"{uri}/"
+    return os.path.realpath(uri.removeprefix("file://")).rstrip("/") + "/"
 
 
 def _write_listing(context: Context, root: str, folder: str) -> list[RangeInfo]:
