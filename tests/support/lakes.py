@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
-from sparklake import Branch, Commit, Engine, Lake, Repository
+from sparklake import Branch, Commit, Engine, Lake, Repository, SparklakeError
 from sparklake.engine.choice import Runners
 from sparklake.graveler.ports import LayerKind
 from sparklake.stores.memory import MemoryRefStore
@@ -105,3 +106,15 @@ def fingerprint(lake: Lake, *folders: Path) -> dict[str, Any]:
             files_below(each) for each in (*folders, *(namespace_of(each) for each in repositories))
         ],
     }
+
+
+@contextmanager
+def refused(
+    lake: Lake, error: type[SparklakeError], words: str, *folders: Path
+) -> Iterator[pytest.ExceptionInfo[SparklakeError]]:
+    """Expects an error of exactly this class, and that nothing is different after it."""
+    before = fingerprint(lake, *folders)
+    with pytest.raises(error, match=words) as raised:
+        yield raised
+    assert type(raised.value) is error
+    assert fingerprint(lake, *folders) == before
