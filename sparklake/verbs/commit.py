@@ -12,6 +12,7 @@ from sparklake.graveler.ports import BranchMove, BranchState
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs.context import Context
+from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_lands
 from sparklake.verbs.signing import Signature
 from sparklake.verbs.staged import staged_intervals, staged_sides
@@ -25,6 +26,7 @@ def commit(
     Raises NoChangesError when that is nothing, ChangesTakenError when another writer has committed
     it meanwhile, RaceLostError when the branch kept moving.
     """
+    check_namespace(context.store)
     had_changes = False
 
     def attempt() -> Commit:

@@ -18,6 +18,7 @@ from sparklake.udfs.listing import SOURCE_SCHEMA, list_source_body
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.merge import check_clean
+from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_lands
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.signing import Signature
@@ -36,6 +37,7 @@ def import_objects(
     if folder:
         object_key(folder)
     check_clean(get_branch(context, branch), "import into it")
+    check_namespace(context.store)
     imported = _write_listing(context, root, folder)
     if not imported:
         raise InvalidInputError(f"{root} holds no object; nothing was imported")

@@ -21,6 +21,7 @@ from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.reading import DiffRow, diff_row
 from sparklake.udfs.writing import merge_body
 from sparklake.verbs.context import Context
+from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_lands
 from sparklake.verbs.resolve import get_branch, resolve
 from sparklake.verbs.signing import Signature
@@ -43,6 +44,7 @@ def merge(
     if source == dest:
         raise NoChangesError(f"{source!r} cannot be merged into itself: name two different refs")
     theirs = resolve(context, source).commit
+    check_namespace(context.store)
 
     def attempt() -> Commit:
         return _merge_once(context, theirs, get_branch(context, dest), strategy, signature)

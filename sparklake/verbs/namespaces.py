@@ -6,7 +6,12 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from sparklake.errors import MissingFileError, NamespaceInUseError, StoreError
+from sparklake.errors import (
+    MissingFileError,
+    NamespaceInUseError,
+    StoreError,
+    StoreUnreachableError,
+)
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
 
 MARKER_KEY = "_lakefs/dummy"
@@ -53,6 +58,19 @@ def leave_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) ->
     made = refs.find_repository(info.name)
     if made is None or made.uid != info.uid:
         store.delete(MARKER_KEY)
+
+
+def check_namespace(store: ObjectStore) -> None:
+    """Raises StoreUnreachableError where a local namespace is not to be seen.
+
+    The directory under a disk that is not mounted takes files too, and hides them afterwards. A
+    bucket that is away says so itself.
+    """
+    if store.uri.startswith("file://") and store.find(MARKER_KEY) is None:
+        raise StoreUnreachableError(
+            f"{store.uri} is not the storage namespace that it was, for it has no {MARKER_KEY}: "
+            "mount the disk that holds it, or restore it from a backup"
+        )
 
 
 def _find_mark(store: ObjectStore) -> Mark | None:

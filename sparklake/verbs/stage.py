@@ -25,6 +25,7 @@ from sparklake.stores.objects.files import store_errors
 from sparklake.udfs.objects import STAGE_SCHEMA, ObjectInfo, object_record, stage_body
 from sparklake.udfs.tasks import scratch_folder
 from sparklake.verbs.context import Context
+from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.read import list_objects
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.staged import write_meta_run
@@ -47,6 +48,7 @@ def put_bytes(
 ) -> ObjectInfo:
     """Writes an object to a fresh place and stages it."""
     get_branch(context, branch)
+    check_namespace(context.store)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
     new = _new_object(context, path, len(body), checksum, metadata, content_type)
     context.store.put_if_absent(new.key, body)
@@ -67,6 +69,7 @@ def put_file(
         raise InvalidInputError(f"{file} is not a file: name one to put")
     object_key(path)
     get_branch(context, branch)
+    check_namespace(context.store)
     with scratch_folder(disk_root()) as scratch:
         # A copy, since a store may link what it is given, and the user's file may change.
         copy = scratch / "object"
@@ -115,6 +118,7 @@ def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> Non
 
 def stage_batches(context: Context, branch: str, runner: Runner, batches: Rows) -> None:
     """Stages batches of STAGE_SCHEMA as one run, or nothing when they are empty."""
+    check_namespace(context.store)
     encode = partial(stage_body, context.workspace, time.time_ns())
     run = write_meta_run(context, runner, encode, batches)
     if run.ranges:

@@ -19,6 +19,7 @@ from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import StoredObject
 from sparklake.udfs.objects import STAGE_SCHEMA
 from sparklake.verbs.context import Context
+from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.read import list_objects
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.stage import DATA_FOLDER, deletions, stage_batches
@@ -69,6 +70,7 @@ def write_table(
         raise AlreadyExistsError(
             f"{path!r} has objects on {branch!r}: choose mode append or overwrite, or another path"
         )
+    check_namespace(context.store)
     place = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
     writer = rows.write.format(table_format).options(**options)
     if partition_by:
