@@ -1,0 +1,65 @@
+"""Is a process of a user who may do little: it tries a verb and says how that ended, in JSON.
+
+It is called with a user id, a repository's namespace and a verb. Rights are dropped after the
+imports, so that the interpreter itself may lie in a private folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pandas  # noqa: F401 - Arrow looks for it at its first array, too late to find it
+
+from sparklake import Lake, SparklakeError
+from sparklake.graveler.commits import first_commit
+from sparklake.graveler.ports import RepositoryInfo
+from sparklake.stores.memory import MemoryRefStore
+from tests.support.lakes import memory_lake, stage_table
+
+
+def a_lake(namespace: str) -> Lake:
+    """Opens a lake that has a repository already, whatever its namespace allows."""
+    lake = memory_lake()
+    store = lake._ref_store
+    assert isinstance(store, MemoryRefStore)
+    info = RepositoryInfo("lake", "uid", f"file://{namespace}", "main", 4, 0)
+    store.create_repository(info, first_commit(0), "tester")
+    return lake
+
+
+def attempt(namespace: str, verb: str) -> None:
+    if verb == "create":
+        memory_lake().create_repository("lake", namespace)
+        return
+    repository = a_lake(namespace).repository("lake")
+    branch = repository.branch("main")
+    if verb == "put":
+        branch.put("k", b"v")
+    elif verb == "put-file":
+        branch.put_file("k", Path(namespace).parent / "source" / "secret")
+    elif verb == "import":
+        branch.import_objects(str(Path(namespace).parent / "source"))
+    else:
+        row = {"path": "k", "size": 1, "address": f"file://{namespace}/data/x", "checksum": "c"}
+        branch.stage(stage_table([row]))
+
+
+def main() -> None:
+    user, namespace, verb = sys.argv[1:]
+    os.setgroups([])
+    os.setgid(int(user))
+    os.setuid(int(user))
+    try:
+        attempt(namespace, verb)
+    except SparklakeError as error:
+        answer = {"kind": error.kind, "words": str(error), "exit_code": error.exit_code}
+    else:
+        answer = {"kind": None, "words": "", "exit_code": 0}
+    print(json.dumps(answer))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
