@@ -25,8 +25,8 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.records import decode_record
 from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.tables import read_meta_range, read_ranges
+from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import open_store
-from sparklake.udfs.tasks import scratch_folder
 
 LIGHT = tuple(case for case in ours.CASES if case[1] != "20%")
 

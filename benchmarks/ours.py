@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import sparklake
 from benchmarks import data
 from sparklake.graveler.tables import read_meta_range
+from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import open_store
-from sparklake.udfs.tasks import scratch_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

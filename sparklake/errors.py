@@ -194,6 +194,12 @@ class CorruptFileError(StoreError):
     kind = "corrupt_file"
 
 
+class LostResultError(SparklakeError, RuntimeError):
+    """Says that an engine lost what a task had to say."""
+
+    kind = "lost_result"
+
+
 class RefStoreUnavailableError(SparklakeError, ConnectionError):
     """Says that the Postgres of the refs cannot be used."""
 

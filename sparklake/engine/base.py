@@ -10,7 +10,7 @@ import pyarrow as pa
 Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Is a generator from batches to batches that may run twice; it is shipped to executors."""
 
-Rows = Any
+Source = Any
 """Is a pyarrow Table, an iterable of record batches, or a Spark DataFrame."""
 
 
@@ -30,8 +30,8 @@ class Runner(Protocol):
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
         """Runs a body over rows of work; yields what it yields in the order of the rows."""
 
-    def sort_and_collect(self, encode: Body, body: Body, rows: Rows) -> list[pa.RecordBatch]:
-        """Runs `encode` over rows, sorts what it yields by key, and runs `body` over that.
+    def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
+        """Runs `encode` over a source, sorts what it yields by key, and runs `body` over that.
 
         `encode` yields RECORD_SCHEMA. `body` sees keys in ascending order; where there are several
         partitions, each is an interval of keys.

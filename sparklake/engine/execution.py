@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
-from sparklake.engine.base import Body, Rows, Runner
+from sparklake.engine.base import Body, Runner, Source
+from sparklake.errors import LostResultError
 from sparklake.graveler.algebra import ChangeCounts, Conflict
 from sparklake.graveler.blocks import Blocks
-from sparklake.graveler.packing import coalesced, pack
+from sparklake.graveler.packing import coalesced, divided, pack
 from sparklake.graveler.planning import Copied, Plan
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo
@@ -19,14 +21,14 @@ from sparklake.graveler.tables import (
     read_ranges,
     write_meta_range,
 )
+from sparklake.scratch import scratch_folder
 from sparklake.udfs.results import (
     ConflictCountResult,
-    CountsResult,
-    RangeResult,
+    PieceResult,
     Result,
     decode_results,
 )
-from sparklake.udfs.tasks import RangeSink, Workspace, encode_tasks, scratch_folder
+from sparklake.udfs.tasks import RangeSink, Workspace, encode_tasks
 from sparklake.udfs.writing import MAX_CONFLICTS_REPORTED, run_body
 
 TASK_RECORDS = 250_000
@@ -45,27 +47,29 @@ class Outcome:
 
 def run_plan(runner: Runner, body: Body, plan: Plan, task_records: int = TASK_RECORDS) -> Outcome:
     """Runs the opened pieces of a plan and puts their ranges between the copied ones."""
-    plan = coalesced(plan, task_records)
+    plan = divided(coalesced(plan, task_records), task_records)
     tasks = encode_tasks(pack(plan, task_records))
     outcome = Outcome()
-    written: dict[int, list[WrittenRange]] = {}
+    answers: dict[int, PieceResult] = {}
     for result in decode_results(runner.collect(body, tasks)):
-        _take(result, outcome, written)
+        _take(result, outcome, answers)
     for position, piece in enumerate(plan.pieces):
         if isinstance(piece, Copied):
             outcome.pieces.extend(_copied(piece.ranges, plan))
         else:
-            outcome.pieces.extend(written.get(position, ()))
+            outcome.pieces.extend(_answer(answers, position).written)
     outcome.conflicts.sort(key=lambda conflict: conflict.key)
     return outcome
 
 
-def write_run(runner: Runner, workspace: Workspace, encode: Body, rows: Rows) -> list[WrittenRange]:
+def write_run(
+    runner: Runner, workspace: Workspace, encode: Body, source: Source
+) -> list[WrittenRange]:
     """Writes rows as the ranges of a run, in key order, not yet stitched."""
-    batches = runner.sort_and_collect(encode, partial(run_body, workspace), rows)
+    batches = runner.sort_and_collect(encode, partial(run_body, workspace), source)
     results = decode_results(batches)
-    written = [result.written for result in results if isinstance(result, RangeResult)]
-    return sorted(written, key=lambda each: each.info.min_key)
+    pieces = (each.written for each in results if isinstance(each, PieceResult))
+    return sorted(chain.from_iterable(pieces), key=lambda each: each.info.min_key)
 
 
 def stitched(
@@ -90,10 +94,9 @@ def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[WrittenRan
         return write_meta_range(store, ranges, scratch)
 
 
-def _take(result: Result, outcome: Outcome, written: dict[int, list[WrittenRange]]) -> None:
-    if isinstance(result, RangeResult):
-        written.setdefault(result.position, []).append(result.written)
-    elif isinstance(result, CountsResult):
+def _take(result: Result, outcome: Outcome, answers: dict[int, PieceResult]) -> None:
+    if isinstance(result, PieceResult):
+        answers[result.position] = result
         outcome.counts.added += result.counts.added
         outcome.counts.removed += result.counts.removed
         outcome.counts.changed += result.counts.changed
@@ -101,6 +104,16 @@ def _take(result: Result, outcome: Outcome, written: dict[int, list[WrittenRange
         outcome.conflict_count += result.conflicts
     elif len(outcome.conflicts) < MAX_CONFLICTS_REPORTED:
         outcome.conflicts.append(result.conflict)
+
+
+def _answer(answers: dict[int, PieceResult], position: int) -> PieceResult:
+    """Returns a piece's result: without it, all the records of the piece would be gone."""
+    if position not in answers:
+        raise LostResultError(
+            f"the engine returned no result for piece {position} of the plan; nothing was "
+            "published, so run it again"
+        )
+    return answers[position]
 
 
 def _copied(ranges: Iterable[RangeInfo], plan: Plan) -> Iterable[WrittenRange]:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparklake.config import disk_root
-from sparklake.engine.base import Body, Rows
+from sparklake.engine.base import Body, Source
 from sparklake.graveler.records import Record
+from sparklake.scratch import scratch_folder
 from sparklake.udfs.objects import record_batch
-from sparklake.udfs.tasks import scratch_folder
 from sparklake.udfs.writing import RECORD_SCHEMA
 
 SORT_BYTES = 128 * 1024 * 1024
@@ -34,14 +34,14 @@ class LocalRunner:
         if work.num_rows:
             yield from body(work.to_batches())
 
-    def sort_and_collect(self, encode: Body, body: Body, rows: Rows) -> list[pa.RecordBatch]:
+    def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
         """Runs `body` over the sorted output of `encode`, spilling to disk what is large."""
         with scratch_folder(disk_root()) as scratch:
-            return list(body(sort_records(encode(_batches(rows)), scratch)))
+            return list(body(sort_records(encode(_batches(source)), scratch)))
 
 
-def _batches(rows: Rows) -> Iterable[pa.RecordBatch]:
-    yield from rows.to_batches() if isinstance(rows, pa.Table) else rows
+def _batches(source: Source) -> Iterable[pa.RecordBatch]:
+    yield from source.to_batches() if isinstance(source, pa.Table) else source
 
 
 def sort_records(

@@ -12,7 +12,7 @@ from sparklake.engine.base import Body
 from sparklake.engine.choice import Runners
 from sparklake.engine.execution import TASK_RECORDS
 from sparklake.graveler.keys import Interval
-from sparklake.graveler.packing import pack
+from sparklake.graveler.packing import divided, pack
 from sparklake.graveler.planning import Plan
 from sparklake.udfs.tasks import encode_tasks
 
@@ -63,4 +63,4 @@ class Rows(Generic[Row]):
         return tasks.mapInArrow(self._body, self.shape.ddl)
 
     def _work(self) -> pa.Table:
-        return encode_tasks(pack(self.plan, TASK_RECORDS))
+        return encode_tasks(pack(divided(self.plan, TASK_RECORDS), TASK_RECORDS))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sparklake import errors
-from sparklake.engine.base import Body, Rows
+from sparklake.engine.base import Body, Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,13 +48,13 @@ class SparkRunner:
             for row in batches.toLocalIterator(prefetchPartitions=True):
                 yield from _unpack(row.batch)
 
-    def sort_and_collect(self, encode: Body, body: Body, rows: Rows) -> list[pa.RecordBatch]:
+    def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
         """Runs `body` over the output of `encode`, partitioned and sorted by key."""
-        source = rows if hasattr(rows, "mapInArrow") else self._held(rows)
-        if source is None:
+        rows = source if hasattr(source, "mapInArrow") else self._held(source)
+        if rows is None:
             return []
         # Kept, since finding the intervals of keys reads all of it once: `encode` may hash files.
-        with _kept(source.mapInArrow(partial(_reported, encode), _RECORDS)) as records:
+        with _kept(rows.mapInArrow(partial(_reported, encode), _RECORDS)) as records:
             ordered = records.repartitionByRange("key").sortWithinPartitions("key")
             return self._packed(ordered, body)
 
@@ -67,7 +67,9 @@ class SparkRunner:
             # Of an empty table Connect would not know the columns.
             return self._spark.createDataFrame([], _TASKS)
         frame, count = self.frame(work), min(work.num_rows, MAX_PARTITIONS)
-        return frame.repartitionByRange(count, "position") if count > 1 else frame.coalesce(1)
+        if count == 1:
+            return frame.coalesce(1)
+        return frame.repartitionByRange(count, "position").sortWithinPartitions("position")
 
     def frame(self, rows: pa.Table) -> DataFrame:
         """Returns Arrow rows as a DataFrame."""
@@ -75,8 +77,8 @@ class SparkRunner:
             return self._spark.createDataFrame(rows)
         return self._spark.createDataFrame(rows.to_pandas())
 
-    def _held(self, rows: Rows) -> DataFrame | None:
-        batches = rows.to_batches() if isinstance(rows, pa.Table) else list(rows)
+    def _held(self, source: Source) -> DataFrame | None:
+        batches = source.to_batches() if isinstance(source, pa.Table) else list(source)
         table = pa.Table.from_batches(batches) if batches else pa.table({})
         return self.frame(table) if table.num_rows else None
 

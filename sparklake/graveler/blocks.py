@@ -12,7 +12,7 @@ from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.records import Record
 
 Block = list[Record]
-"""Is records in ascending key order, at least one where a stream yields it."""
+"""Is records in ascending key order; an empty one says nothing."""
 
 Blocks = Iterable[Block]
 """Is a stream of records in ascending key order."""
@@ -23,7 +23,7 @@ def aligned(*streams: Blocks) -> Iterator[tuple[Block, ...]]:
 
     Holds one block a stream. A side without a record in the interval has an empty block.
     """
-    sources = [iter(stream) for stream in streams]
+    sources = [filter(None, stream) for stream in streams]
     held: list[Block] = [next(source, []) for source in sources]
     while any(held):
         end = min(block[-1][0] for block in held if block)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sparklake.graveler.keys import Interval
-from sparklake.graveler.planning import Copied, Opened, Plan, Side
+from sparklake.graveler.keys import Interval, successor
+from sparklake.graveler.planning import Copied, Opened, Plan, Side, part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,33 @@ def coalesced(plan: Plan, task_records: int) -> Plan:
     if held:
         pieces.append(_joined(held))
     return replace(plan, pieces=tuple(pieces))
+
+
+def divided(plan: Plan, task_records: int) -> Plan:
+    """Returns a plan whose opened pieces are about `task_records` long at most.
+
+    They are cut where a range of some side ends. That need not be a range end of the result: what
+    comes out is stitched, as it is between any two pieces.
+    """
+    pieces: list[Copied | Opened] = []
+    for piece in plan.pieces:
+        if isinstance(piece, Opened) and piece.records > task_records:
+            pieces.extend(_parts(piece, task_records))
+        else:
+            pieces.append(piece)
+    return replace(plan, pieces=tuple(pieces))
+
+
+def _parts(piece: Opened, task_records: int) -> Iterator[Opened]:
+    interval, records, left = piece.interval, 0, piece.records
+    ends = sorted((each.max_key, each.count) for side in piece.sides for each in side.ranges)
+    for max_key, count in ends:
+        records, left = records + count, left - count
+        cut = successor(max_key)
+        if records >= task_records and left and cut > interval.start and cut in interval:
+            yield part_of(piece, Interval(interval.start, cut))
+            interval, records = Interval(cut, interval.stop), 0
+    yield part_of(piece, interval)
 
 
 def _joined(pieces: Sequence[Opened]) -> Opened:

@@ -228,6 +228,11 @@ def _restricted_copy(each: RangeInfo, interval: Interval) -> Copied | Opened:
     return Opened(interval, (Side((each,)),))
 
 
+def part_of(piece: Opened, interval: Interval) -> Opened:
+    """Returns the part of a piece that lies in an interval."""
+    return Opened(interval, tuple(_side_in(side, interval) for side in piece.sides))
+
+
 def _restricted(piece: Opened, within: Interval) -> Opened:
     """Returns a piece whose interval does not leave another."""
     start = max(piece.interval.start, within.start)

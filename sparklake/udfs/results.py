@@ -1,4 +1,4 @@
-"""What tasks say to the driver: one small message for a range, a count or a conflict."""
+"""What tasks say to the driver: a small message for each piece of the plan, and for conflicts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,11 @@ from sparklake.graveler.tables import WrittenRange
 RESULT_SCHEMA = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 
 
-class RangeResult(msgspec.Struct, frozen=True, tag="range"):
-    """Says that a piece of the plan made a range."""
+class PieceResult(msgspec.Struct, frozen=True, tag="piece"):
+    """Says which ranges a piece of the plan made, in key order, and what it changed."""
 
     position: int
-    written: WrittenRange
-
-
-class CountsResult(msgspec.Struct, frozen=True, tag="counts"):
-    """Says what a piece of the plan changed."""
-
-    position: int
+    written: tuple[WrittenRange, ...]
     counts: ChangeCounts
 
 
@@ -39,7 +33,7 @@ class ConflictResult(msgspec.Struct, frozen=True, tag="conflict"):
     conflict: Conflict
 
 
-Result = RangeResult | CountsResult | ConflictCountResult | ConflictResult
+Result = PieceResult | ConflictCountResult | ConflictResult
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Result).decode

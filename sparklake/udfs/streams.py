@@ -20,8 +20,8 @@ class SideStream:
     """
 
     def __init__(self, blocks: Iterator[Block]) -> None:
-        self._blocks = blocks
-        self._held: Block = next(blocks, [])
+        self._blocks = filter(None, blocks)
+        self._held: Block = next(self._blocks, [])
 
     def within(self, interval: Interval) -> Iterator[Block]:
         """Yields the records of an interval; intervals must be asked for in ascending order."""

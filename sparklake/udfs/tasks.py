@@ -6,7 +6,6 @@ writes immutable files named by content, and may run twice.
 
 from __future__ import annotations
 
-import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,15 +15,14 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from sparklake.config import fast_root
 from sparklake.graveler.blocks import Block, Blocks
 from sparklake.graveler.packing import Task
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable import write_table
-from sparklake.graveler.tables import describe_range, table_key, write_ranges
+from sparklake.graveler.tables import WrittenRange, describe_range, table_key, write_ranges
+from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import open_store
-from sparklake.udfs.results import RangeResult, Result
 
 TASK_SCHEMA = pa.schema(
     [
@@ -32,6 +30,8 @@ TASK_SCHEMA = pa.schema(
         pa.field("task", pa.binary(), nullable=False),
     ]
 )
+
+_BYTES_PUT_AT_ONCE = 64 * 1024 * 1024
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Task).decode
@@ -58,48 +58,53 @@ def decode_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[Task]:
             yield _decode(encoded.as_py())
 
 
-@contextmanager
-def scratch_folder(root: Path | None = None) -> Iterator[Path]:
-    """Makes a folder for temporary files, gone at the end; in memory where there is plenty.
-
-    It is for what a task reads and writes: some tens of megabytes of tables, whose every file
-    RocksDB syncs, which costs milliseconds on a disk. Give `disk_root()` for what may be larger.
-    """
-    with tempfile.TemporaryDirectory(prefix="sparklake-", dir=root or fast_root()) as folder:
-        yield Path(folder)
-
-
 @dataclass(slots=True)
 class RangeSink:
-    """Collects the ranges that a task writes, and puts them into the store in one batch."""
+    """Puts the ranges that a task writes into the store, many at a time.
+
+    With `withheld`, nothing is put before `put` is called.
+    """
 
     store: ObjectStore
     range_records: int
     scratch: Path
-    results: list[Result] = field(default_factory=list)
+    withheld: bool = False
     _files: dict[str, Path] = field(default_factory=dict)
+    _bytes: int = 0
 
-    def write(self, position: int, blocks: Blocks) -> None:
-        """Cuts records in key order into ranges, as files in the scratch folder."""
+    def write(self, blocks: Blocks) -> tuple[WrittenRange, ...]:
+        """Cuts records in key order into ranges; returns them."""
+        made = []
         for written, path in write_ranges(blocks, self.range_records, self.scratch):
-            self.results.append(RangeResult(position, written))
-            self._files[table_key(written.info.id)] = path
+            made.append(written)
+            self._add(written.info, path)
+        return tuple(made)
 
     def write_one(self, records: Block) -> RangeInfo:
         """Writes the records of one range, already cut."""
         info = describe_range(records)
         path = self.scratch / f"{info.id}-{uuid.uuid4().hex}"
         write_table(path, records)
-        self._files[table_key(info.id)] = path
+        self._add(info, path)
         return info
 
     def put(self) -> None:
-        """Makes the ranges durable in the store."""
+        """Makes the ranges durable in the store, and lets go of them here."""
         self.store.put_files_if_absent(self._files)
+        for path in self._files.values():
+            path.unlink(missing_ok=True)
+        self._files, self._bytes = {}, 0
+
+    def _add(self, info: RangeInfo, path: Path) -> None:
+        self._files[table_key(info.id)] = path
+        self._bytes += info.size
+        if self._bytes >= _BYTES_PUT_AT_ONCE and not self.withheld:
+            self.put()
 
 
 @contextmanager
-def open_sink(workspace: Workspace) -> Iterator[RangeSink]:
+def open_sink(workspace: Workspace, *, withheld: bool = False) -> Iterator[RangeSink]:
     """Opens the store of a workspace for one task."""
     with scratch_folder() as scratch:
-        yield RangeSink(open_store(workspace.storage_namespace), workspace.range_records, scratch)
+        store = open_store(workspace.storage_namespace)
+        yield RangeSink(store, workspace.range_records, scratch, withheld)

@@ -22,7 +22,8 @@ from sparklake.graveler.classification import Strategy
 from sparklake.udfs.results import (
     ConflictCountResult,
     ConflictResult,
-    CountsResult,
+    PieceResult,
+    Result,
     encode_results,
 )
 from sparklake.udfs.streams import open_sides
@@ -41,15 +42,16 @@ RECORD_SCHEMA = pa.schema(
 def apply_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Writes staged layers over a base: sides are base, then layers, the newest first."""
     for task in decode_tasks(batches):
+        results: list[Result] = []
         with open_sink(workspace) as sink:
             base, *layers = open_sides(sink.store, task.pieces, sink.scratch)
             for each in task.pieces:
                 interval, counts = each.piece.interval, ChangeCounts()
                 staged = [layer.within(interval) for layer in layers]
-                sink.write(each.position, apply(staged, base.within(interval), counts))
-                sink.results.append(CountsResult(each.position, counts))
+                written = sink.write(apply(staged, base.within(interval), counts))
+                results.append(PieceResult(each.position, written, counts))
             sink.put()
-            yield encode_results(sink.results)
+        yield encode_results(results)
 
 
 def merge_body(
@@ -60,25 +62,26 @@ def merge_body(
     Without a strategy, a task that meets a conflict writes nothing and reports the first ones.
     """
     for task in decode_tasks(batches):
-        with open_sink(workspace) as sink:
+        judge, results = _Judge(strategy), list[Result]()
+        with open_sink(workspace, withheld=strategy is None) as sink:
             sides = open_sides(sink.store, task.pieces, sink.scratch)
-            judge = _Judge(strategy)
             for each in task.pieces:
                 base, source, dest = (side.within(each.piece.interval) for side in sides)
-                sink.write(each.position, merge(base, source, dest, judge.decide))
-            sink.results.append(ConflictCountResult(judge.conflicts))
-            sink.results.extend(map(ConflictResult, judge.reported))
+                written = sink.write(merge(base, source, dest, judge.decide))
+                results.append(PieceResult(each.position, written, ChangeCounts()))
+            results.append(ConflictCountResult(judge.conflicts))
+            results.extend(map(ConflictResult, judge.reported))
             if strategy is not None or not judge.conflicts:
                 sink.put()
-            yield encode_results(sink.results)
+        yield encode_results(results)
 
 
 def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Writes the ranges of a run from rows of RECORD_SCHEMA in key order."""
     with open_sink(workspace) as sink:
-        sink.write(0, _distinct(map(_block, batches)))
+        written = sink.write(_distinct(map(_block, batches)))
         sink.put()
-        yield encode_results(sink.results)
+    yield encode_results([PieceResult(0, written, ChangeCounts())])
 
 
 @dataclass(slots=True)

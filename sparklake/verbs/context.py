@@ -14,7 +14,8 @@ from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import ObjectStore, RepositoryInfo, RepositoryRefs
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.tables import read_meta_range
-from sparklake.udfs.tasks import Workspace, scratch_folder
+from sparklake.scratch import scratch_folder
+from sparklake.udfs.tasks import Workspace
 
 _TREES_KEPT = 32
 _FIRST_STRETCH = 64

@@ -23,6 +23,7 @@ from sparklake.graveler.ports import Layer, LayerKind
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.records import Record, is_tombstone
 from sparklake.graveler.tables import read_ranges
+from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import open_object
 from sparklake.udfs.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_info, object_rows
 from sparklake.udfs.reading import (
@@ -35,7 +36,7 @@ from sparklake.udfs.reading import (
     staged_diff_body,
     three_way_diff_body,
 )
-from sparklake.udfs.tasks import Workspace, scratch_folder
+from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.context import Context
 from sparklake.verbs.merge import merge_base
 from sparklake.verbs.resolve import Resolved, get_branch, resolve, steadily

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sparklake.config import disk_root
-from sparklake.engine.base import Rows, Runner
+from sparklake.engine.base import Runner, Source
 from sparklake.errors import InvalidInputError, InvalidRecordError
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, tombstone
+from sparklake.scratch import scratch_folder
 from sparklake.stores.objects.files import store_errors
 from sparklake.udfs.objects import STAGE_SCHEMA, ObjectInfo, object_record, stage_body
-from sparklake.udfs.tasks import scratch_folder
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.read import list_objects
@@ -116,7 +116,7 @@ def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> Non
     stage_batches(context, branch, runner, rows)
 
 
-def stage_batches(context: Context, branch: str, runner: Runner, batches: Rows) -> None:
+def stage_batches(context: Context, branch: str, runner: Runner, batches: Source) -> None:
     """Stages batches of STAGE_SCHEMA as one run, or nothing when they are empty."""
     check_namespace(context.store)
     encode = partial(stage_body, context.workspace, time.time_ns())

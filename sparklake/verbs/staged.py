@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from sparklake.engine.base import Body, Rows, Runner
+from sparklake.engine.base import Body, Runner, Source
 from sparklake.engine.execution import finish, write_run
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning import Side
@@ -14,8 +14,8 @@ from sparklake.graveler.ports import Layer, LayerKind
 from sparklake.graveler.ranges import MetaRange, RangeInfo, overlapping
 from sparklake.graveler.records import Record
 from sparklake.graveler.tables import read_ranges
+from sparklake.scratch import scratch_folder
 from sparklake.udfs.objects import record_batch
-from sparklake.udfs.tasks import scratch_folder
 from sparklake.verbs.context import Context
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _side(context: Context, layer: Layer, prefix: bytes) -> Side:
     return Side(write_meta_run(context, context.runners.choose(0), iter, batches).ranges)
 
 
-def write_meta_run(context: Context, runner: Runner, encode: Body, rows: Rows) -> MetaRange:
+def write_meta_run(context: Context, runner: Runner, encode: Body, rows: Source) -> MetaRange:
     """Writes rows as a run: ranges of staged records under a metarange."""
     pieces = write_run(runner, context.workspace, encode, rows)
     return finish(context.store, context.workspace, pieces)

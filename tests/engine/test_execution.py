@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from sparklake.engine.execution import run_plan, write_run
 from sparklake.engine.local import LocalRunner
-from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileError
+from sparklake.errors import (
+    CorruptFileError,
+    InvalidRecordError,
+    LostResultError,
+    MissingFileError,
+)
 from sparklake.graveler.algebra import ChangeCounts
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.planning import Side, plan_apply, plan_diff
@@ -259,3 +264,17 @@ def test_no_row_is_no_run(trees: Trees) -> None:
     pieces = write_run(LocalRunner(), trees.workspace, iter, [])
     assert pieces == []
     assert trees.finish(pieces) == NO_TREE
+
+
+def test_a_lost_result_is_an_error_and_not_a_loss(trees: Trees) -> None:
+    """An engine that forgets a task must not make its records disappear."""
+
+    class Forgetful(LocalRunner):
+        def collect(self, body: Any, work: Any) -> list[Any]:
+            return super().collect(body, work)[1:]
+
+    tree = trees.write({b"k%02d" % at: b"A" for at in range(40)})
+    layer = trees.rows({b"k05": b"B", b"k35": b"B"})
+    plan = plan_apply(tree.ranges, [Side(rows=layer.records)], [Interval()])
+    with pytest.raises(LostResultError):
+        run_plan(Forgetful(), partial(apply_body, trees.workspace), plan, task_records=10)

@@ -23,7 +23,7 @@ from sparklake.graveler.records import Record, decode_record, encode_record, tom
 from sparklake.graveler.tables import WrittenRange, read_meta_range, read_ranges
 from sparklake.stores.objects import open_store
 from sparklake.udfs.objects import record_batch
-from sparklake.udfs.results import RangeResult, decode_results
+from sparklake.udfs.results import PieceResult, decode_results
 from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import apply_body, merge_body, run_body
 from tests.support.blocks import flat
@@ -97,7 +97,9 @@ class Trees:
                 run_body(self.workspace, [record_batch(records[start:stop])])
             )
         )
-        return [result.written for result in results if isinstance(result, RangeResult)]
+        return [
+            each for result in results if isinstance(result, PieceResult) for each in result.written
+        ]
 
     def finish(self, pieces: Sequence[WrittenRange]) -> MetaRange:
         """Stitches pieces and writes their metarange."""

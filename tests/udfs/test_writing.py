@@ -22,8 +22,7 @@ from sparklake.udfs.objects import record_batch
 from sparklake.udfs.results import (
     ConflictCountResult,
     ConflictResult,
-    CountsResult,
-    RangeResult,
+    PieceResult,
     Result,
     decode_results,
     encode_results,
@@ -90,12 +89,13 @@ def test_a_run_is_written_twice_to_the_same_end(trees: Trees) -> None:
     first = list(decode_results(run_body(trees.workspace, batches)))
     names = trees.names()
     assert list(decode_results(run_body(trees.workspace, batches))) == first
-    assert trees.names() == names == {each.written.info.id for each in first}
+    assert trees.names() == names == {each.info.id for one in first for each in one.written}
 
 
 def test_a_run_of_nothing_writes_nothing(trees: Trees) -> None:
-    assert list(decode_results(run_body(trees.workspace, []))) == []
-    assert list(decode_results(run_body(trees.workspace, [record_batch([])]))) == []
+    for batches in ([], [record_batch([])]):
+        (result,) = decode_results(run_body(trees.workspace, batches))
+        assert result == PieceResult(0, (), ChangeCounts())
     assert trees.names() == set()
 
 
@@ -132,9 +132,8 @@ def test_tasks_travel() -> None:
 
 def test_results_travel() -> None:
     results: list[Result] = [
-        RangeResult(3, WrittenRange(ONE, closed=True)),
-        RangeResult(4, WrittenRange(OTHER, closed=False)),
-        CountsResult(3, ChangeCounts(1, 2, 3)),
+        PieceResult(3, (WrittenRange(ONE, closed=True),), ChangeCounts(1, 2, 3)),
+        PieceResult(4, (WrittenRange(OTHER, closed=False),), ChangeCounts()),
         ConflictCountResult(1 << 40),
         ConflictResult(Conflict(b"k", None, b"\xff", b"")),
     ]

@@ -1,0 +1,78 @@
+"""Temporary folders that do not outlive their process for long, even when it is killed.
+
+A process keeps its folders below one of its own, which it holds locked. The lock dies with it, and
+the next process removes what nobody holds.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import IO
+
+from sparklake.config import fast_root
+
+_LOCK = "lock"
+_YOUNG_SECONDS = 600
+
+# Open as long as the process lives.
+_held: list[IO[bytes]] = []
+
+
+@contextmanager
+def scratch_folder(root: Path | None = None) -> Iterator[Path]:
+    """Makes a folder for temporary files, gone at the end; in memory where there is plenty.
+
+    It is for what a task reads and writes: some tens of megabytes of tables, whose every file
+    RocksDB syncs, which costs milliseconds on a disk. Give `disk_root()` for what may be larger.
+    """
+    home = _home(root or fast_root(), os.getpid())
+    with tempfile.TemporaryDirectory(dir=home) as folder:
+        yield Path(folder)
+
+
+@lru_cache
+def _home(root: Path, process: int) -> Path:
+    """Returns the folder of this process, made at its first call; a forked child has its own."""
+    remove_abandoned(root)
+    home = Path(tempfile.mkdtemp(prefix=_prefix(), dir=root))
+    lock = (home / _LOCK).open("wb")
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    _held.append(lock)
+    atexit.register(_leave, home, process)
+    return home
+
+
+def _leave(home: Path, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def remove_abandoned(root: Path) -> None:
+    """Removes the folders of this user's processes that are no more."""
+    for home in root.glob(f"{_prefix()}*"):
+        if _is_abandoned(home):
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _is_abandoned(home: Path) -> bool:
+    try:
+        if time.time() - home.stat().st_mtime < _YOUNG_SECONDS and not (home / _LOCK).exists():
+            return False  # It is being made.
+        with (home / _LOCK).open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _prefix() -> str:
+    return f"sparklake-{os.getuid()}-"

@@ -1,0 +1,61 @@
+"""Temporary folders, and what killed processes leave of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from sparklake.scratch import remove_abandoned, scratch_folder
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from sparklake.scratch import scratch_folder
+with scratch_folder(Path(sys.argv[1])) as folder:
+    (folder / "big").write_bytes(b"x" * 1000)
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def holder(root: Path) -> subprocess.Popen[str]:
+    """Starts a process that has a scratch folder."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(root)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_a_folder_is_private_and_gone_at_the_end(tmp_path: Path) -> None:
+    with scratch_folder(tmp_path) as folder:
+        (folder / "file").write_text("content")
+        (home,) = tmp_path.iterdir()
+        assert home.stat().st_mode & 0o777 == 0o700
+        assert folder.parent == home
+    assert not folder.exists()
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    with holder(tmp_path) as process:
+        (home,) = tmp_path.iterdir()
+        remove_abandoned(tmp_path)
+        assert home.exists(), "its process lives"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        remove_abandoned(tmp_path)
+        assert not home.exists()
+
+
+def test_what_is_of_others_stays(tmp_path: Path) -> None:
+    foreign = tmp_path / f"sparklake-{os.getuid() + 1}-x"
+    being_made = tmp_path / f"sparklake-{os.getuid()}-y"
+    for each in (foreign, being_made):
+        each.mkdir()
+    remove_abandoned(tmp_path)
+    assert foreign.exists()
+    assert being_made.exists()
