@@ -88,6 +88,7 @@ def diff_document(row: DiffRow) -> Document:
         "size": row.size,
         "left_checksum": row.left_checksum,
         "right_checksum": row.right_checksum,
+        "base_checksum": row.base_checksum,
     }
 
 

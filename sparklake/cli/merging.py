@@ -69,11 +69,17 @@ def print_conflicts(out: Output, conflicts: Sequence[Any], count: int) -> None:
     rows: Sequence[DiffRow] = conflicts[:_SHOWN_CONFLICTS]
     out.table(
         [
-            {"path": row.path, "source": row.right_checksum, "dest": row.left_checksum}
+            {
+                "path": row.path,
+                "base": row.base_checksum,
+                "source": row.right_checksum,
+                "dest": row.left_checksum,
+            }
             for row in rows
         ],
         {
             "conflict": lambda each: shown(each["path"]),
+            "base": lambda each: each["base"] or "-",
             "source": lambda each: each["source"] or "removed",
             "dest": lambda each: each["dest"] or "removed",
         },

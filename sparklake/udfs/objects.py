@@ -56,7 +56,10 @@ _MICROSECOND = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """Is an object at a ref. `size` in bytes, `mtime` in unix nanoseconds, `address` a full URI."""
+    """Is an object at a ref.
+
+    `size` in bytes, `mtime` in unix nanoseconds, of whole microseconds, `address` a full URI.
+    """
 
     path: str
     size: int
@@ -74,7 +77,7 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
         path=key_path(record[0]),
         size=entry.size,
         checksum=entry.checksum,
-        mtime=entry.mtime,
+        mtime=entry.mtime // _MICROSECOND * _MICROSECOND,
         address=f"{storage_namespace}/{entry.address}" if entry.is_relative else entry.address,
         metadata=dict(entry.metadata),
         content_type=entry.content_type,

@@ -23,10 +23,11 @@ from sparklake.graveler.blocks import Blocks
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.records import Record
+from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import open_store
 from sparklake.udfs.objects import object_batch, object_info
 from sparklake.udfs.streams import open_sides
-from sparklake.udfs.tasks import Workspace, decode_tasks, scratch_folder
+from sparklake.udfs.tasks import Workspace, decode_tasks
 
 BATCH_ROWS = 8192
 
@@ -37,11 +38,15 @@ DIFF_SCHEMA = pa.schema(
         pa.field("size", pa.int64(), nullable=False),
         pa.field("left_checksum", pa.string()),
         pa.field("right_checksum", pa.string()),
+        pa.field("base_checksum", pa.string()),
     ]
 )
 """`type` is a ChangeType; `size` in bytes, of the right side unless the object is not there."""
 
-DIFF_DDL = "type string, path string, size bigint, left_checksum string, right_checksum string"
+DIFF_DDL = (
+    "type string, path string, size bigint, "
+    "left_checksum string, right_checksum string, base_checksum string"
+)
 
 Streams = Sequence[Blocks]
 """The streams of a piece's sides, restricted to its interval."""
@@ -51,13 +56,17 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """Is one object that differs; checksums are None where the object is not there."""
+    """Is one object that differs; checksums are None where the object is not there.
+
+    Of a conflict, left is dest, right is source, and base is what both had; else base is None.
+    """
 
     type: ChangeType
     path: str
     size: int
     left_checksum: str | None = None
     right_checksum: str | None = None
+    base_checksum: str | None = None
 
 
 def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -118,21 +127,20 @@ def _read(
 def diff_row(change: Change | Conflict) -> DiffRow:
     """Returns the row of a change; of a conflict, left is dest and right is source."""
     if isinstance(change, Conflict):
-        return _row(ChangeType.CONFLICT, change.key, change.dest, change.source)
-    return _row(change.type, change.key, change.left, change.right)
-
-
-def _row(kind: ChangeType, key: bytes, left: bytes | None, right: bytes | None) -> DiffRow:
-    before, after = (
-        None if stored is None else record_entry((key, stored)) for stored in (left, right)
+        kind, values = ChangeType.CONFLICT, (change.dest, change.source, change.base)
+    else:
+        kind, values = change.type, (change.left, change.right, None)
+    left, right, base = (
+        None if stored is None else record_entry((change.key, stored)) for stored in values
     )
-    shown = after or before
+    shown = right or left
     return DiffRow(
         type=kind,
-        path=key_path(key),
+        path=key_path(change.key),
         size=shown.size if shown else 0,
-        left_checksum=before.checksum if before else None,
-        right_checksum=after.checksum if after else None,
+        left_checksum=left.checksum if left else None,
+        right_checksum=right.checksum if right else None,
+        base_checksum=base.checksum if base else None,
     )
 
 
@@ -144,6 +152,7 @@ def diff_batch(rows: Sequence[DiffRow]) -> pa.RecordBatch:
         [row.size for row in rows],
         [row.left_checksum for row in rows],
         [row.right_checksum for row in rows],
+        [row.base_checksum for row in rows],
     )
     arrays = [
         pa.array(values, field.type) for values, field in zip(columns, DIFF_SCHEMA, strict=True)

@@ -285,8 +285,9 @@ def test_a_merge_with_conflicts_lists_them_and_writes_nothing(scene: Scene) -> N
     assert text.code == 3
     assert text.err.startswith("error: ")
     header, row = (line.split() for line in text.text.splitlines())
-    assert header == ["conflict", "source", "dest"]
-    assert row == ["both", conflict["right_checksum"], conflict["left_checksum"]]
+    assert header == ["conflict", "base", "source", "dest"]
+    sides = ("base_checksum", "right_checksum", "left_checksum")
+    assert row == ["both", *(conflict[side] or "-" for side in sides)]
     assert said("log", main) == before
 
 

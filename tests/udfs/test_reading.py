@@ -93,7 +93,11 @@ def diffs(trees: Trees, body: Callable, plan: Plan, task_records: int) -> list[D
 
 
 def row_of(
-    path: str, left: int | None, right: int | None, kind: ChangeType | None = None
+    path: str,
+    left: int | None,
+    right: int | None,
+    kind: ChangeType | None = None,
+    base: int | None = None,
 ) -> DiffRow:
     sides = [None if size is None else str(size).encode() for size in (left, right)]
     return DiffRow(
@@ -102,6 +106,7 @@ def row_of(
         size=left if right is None else right,
         left_checksum=None if left is None else f"sum-{left}",
         right_checksum=None if right is None else f"sum-{right}",
+        base_checksum=None if base is None else f"sum-{base}",
     )
 
 
@@ -138,7 +143,7 @@ def test_a_three_way_diff(trees: Trees, task_records: int, seed: int) -> None:
         ancestor, theirs, ours = base.get(path), source.get(path), dest.get(path)
         if theirs not in (ancestor, ours):
             kind = None if ours == ancestor else ChangeType.CONFLICT
-            expected.append(row_of(path, ours, theirs, kind))
+            expected.append(row_of(path, ours, theirs, kind, ancestor if kind else None))
     assert diffs(trees, three_way_diff_body, plan, task_records) == expected
 
 

@@ -19,6 +19,7 @@ from sparklake.engine.spark import SparkRunner
 from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileError
 from sparklake.graveler.packing import pack
 from sparklake.udfs.objects import OBJECT_DDL, STAGE_SCHEMA
+from sparklake.udfs.reading import DIFF_DDL
 from sparklake.udfs.tasks import Workspace, encode_tasks
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs import commit as commits
@@ -343,12 +344,11 @@ def test_rows_are_the_same_in_a_data_frame(
 
     differences = repo.diff(first.id, second.id)
     expected = [
-        ("changed", "bulk/007.csv", 7, checksum_of("bulk 7"), checksum_of("changed")),
-        ("removed", "bulk/170.csv", 8, checksum_of("bulk 170"), None),
-        ("added", "zzz", 5, None, checksum_of("added")),
+        ("changed", "bulk/007.csv", 7, checksum_of("bulk 7"), checksum_of("changed"), None),
+        ("removed", "bulk/170.csv", 8, checksum_of("bulk 170"), None, None),
+        ("added", "zzz", 5, None, checksum_of("added"), None),
     ]
-    schema = "type string, path string, size long, left_checksum string, right_checksum string"
-    assert_df_equality(differences.to_df(), spark.createDataFrame(expected, schema))
+    assert_df_equality(differences.to_df(), spark.createDataFrame(expected, DIFF_DDL))
     assert [(row.type.value, row.path) for row in differences] == [row[:2] for row in expected]
     assert all(isinstance(row, DiffRow) for row in differences)
 
