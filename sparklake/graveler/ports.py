@@ -248,8 +248,14 @@ class Staging(Protocol):
         A fresh rows layer is opened when the top one is sealed or is a run.
         """
 
-    def add_run(self, branch: str, meta_range_id: MetaRangeId) -> Layer:
-        """Seals what is below and puts a run on top of it."""
+    def add_run(
+        self, branch: str, meta_range_id: MetaRangeId, seen: BranchState | None = None
+    ) -> Layer:
+        """Seals what is below and puts a run on top of it.
+
+        With the branch as `seal` returned it, raises RaceLostError when its head or its layers are
+        others by now.
+        """
 
     def seal(self, branch: str) -> BranchState:
         """Seals all layers, so that later writes go into a fresh one; returns the branch.

@@ -288,9 +288,13 @@ class MemoryStaging:
                 state.rows[top.id] = {}
             state.rows[top.id].update(records)
 
-    def add_run(self, branch: str, meta_range_id: MetaRangeId) -> Layer:
+    def add_run(
+        self, branch: str, meta_range_id: MetaRangeId, seen: BranchState | None = None
+    ) -> Layer:
         """Seals what is below and puts a run on top of it."""
         with self._state.lock:
+            if seen is not None and self._state.branch(branch) != seen:
+                raise RaceLostError(f"branch {branch!r} has changed: look at it again")
             self.seal(branch)
             number = next(self._state.next_layer)
             run = Layer(number, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)

@@ -20,6 +20,7 @@ from sparklake.engine.base import Runner, Source
 from sparklake.errors import InvalidInputError, InvalidRecordError
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import object_key
+from sparklake.graveler.ports import BranchState
 from sparklake.graveler.records import Record, tombstone
 from sparklake.scratch import scratch_folder
 from sparklake.stores.objects.files import store_errors
@@ -116,13 +117,22 @@ def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> Non
     stage_batches(context, branch, runner, rows)
 
 
-def stage_batches(context: Context, branch: str, runner: Runner, batches: Source) -> None:
-    """Stages batches of STAGE_SCHEMA as one run, or nothing when they are empty."""
+def stage_batches(
+    context: Context,
+    branch: str,
+    runner: Runner,
+    batches: Source,
+    seen: BranchState | None = None,
+) -> None:
+    """Stages batches of STAGE_SCHEMA as one run, or nothing when they are empty.
+
+    With the branch as it was sealed, raises RaceLostError when it has changed since.
+    """
     check_namespace(context.store)
     encode = partial(stage_body, context.workspace, time.time_ns())
     run = write_meta_run(context, runner, encode, batches)
     if run.ranges:
-        context.refs.staging.add_run(branch, run.id)
+        context.refs.staging.add_run(branch, run.id, seen)
 
 
 def deletions(paths: Sequence[str]) -> pa.RecordBatch:

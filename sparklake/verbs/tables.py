@@ -20,6 +20,7 @@ from sparklake.graveler.ports import StoredObject
 from sparklake.udfs.objects import STAGE_SCHEMA
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
+from sparklake.verbs.publish import until_it_lands
 from sparklake.verbs.read import list_objects
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.stage import DATA_FOLDER, deletions, stage_batches
@@ -66,10 +67,8 @@ def write_table(
     """
     folder, chosen = _folder(path), _mode(mode)
     get_branch(context, branch)
-    if chosen is WriteMode.ERROR_IF_EXISTS and _has_objects(context, branch, folder):
-        raise AlreadyExistsError(
-            f"{path!r} has objects on {branch!r}: choose mode append or overwrite, or another path"
-        )
+    if chosen is WriteMode.ERROR_IF_EXISTS:
+        _check_absent(context, branch, folder)
     check_namespace(context.store)
     place = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
     writer = rows.write.format(table_format).options(**options)
@@ -78,8 +77,7 @@ def write_table(
     writer.save(_spark_uri(f"{context.info.storage_namespace}/{place}"))
     files = [each for each in context.store.list(f"{place}/") if not _is_hidden_file(each.key)]
     size = sum(each.size for each in files)
-    batches = _staged(context, branch, folder, place, files, chosen)
-    stage_batches(context, branch, _runner(context, size), batches)
+    until_it_lands(lambda: _stage(context, branch, folder, place, files, chosen))
     return TableWrite(path, len(files), size)
 
 
@@ -120,8 +118,29 @@ def _mode(mode: str) -> WriteMode:
         raise InvalidInputError(f"{mode!r} is no write mode: choose one of {known}") from error
 
 
-def _has_objects(context: Context, branch: str, folder: str) -> bool:
-    return next(iter(list_objects(context, branch, folder)), None) is not None
+def _check_absent(context: Context, branch: str, folder: str) -> None:
+    if next(iter(list_objects(context, branch, folder)), None) is not None:
+        raise AlreadyExistsError(
+            f"{folder!r} has objects on {branch!r}: choose mode append or overwrite, or another "
+            "path"
+        )
+
+
+def _stage(
+    context: Context,
+    branch: str,
+    folder: str,
+    place: str,
+    files: Sequence[StoredObject],
+    mode: WriteMode,
+) -> None:
+    """Stages the files of a write; what it means for the older ones holds for what it has seen."""
+    seen = None if mode is WriteMode.APPEND else context.refs.staging.seal(branch)
+    if mode is WriteMode.ERROR_IF_EXISTS:
+        _check_absent(context, branch, folder)
+    runner = _runner(context, sum(each.size for each in files))
+    batches = _staged(context, branch, folder, place, files, mode)
+    stage_batches(context, branch, runner, batches, seen)
 
 
 def _staged(

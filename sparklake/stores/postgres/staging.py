@@ -53,10 +53,16 @@ class PostgresStaging:
                 layer_id = hold_open_layer(connection, self._uid, branch)
                 _upsert(connection, layer_id or insert_layer(connection, self._uid, branch), rows)
 
-    def add_run(self, branch: str, meta_range_id: MetaRangeId) -> Layer:
+    def add_run(
+        self, branch: str, meta_range_id: MetaRangeId, seen: BranchState | None = None
+    ) -> Layer:
         """Seals what is below and puts a run on top of it."""
         with self._connections.transaction() as connection:
-            lock_branch(connection, self._uid, branch)
+            head = lock_branch(connection, self._uid, branch)
+            if seen is not None:
+                now = BranchState(branch, head, layers_of(connection, self._uid, branch))
+                if now != seen:
+                    raise RaceLostError(f"branch {branch!r} has changed: look at it again")
             seal_layers(connection, self._uid, branch)
             layer_id = insert_layer(connection, self._uid, branch, meta_range_id)
         return Layer(layer_id, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)

@@ -306,6 +306,23 @@ class RefStoreContract:
             refs.branches.move(BranchMove("main", FIRST.id, NOWHERE, "reset", "ann"))
         assert len(refs.operations.list()) == 1
 
+    def test_a_run_lands_only_on_the_branch_that_was_seen(self, refs: RepositoryRefs) -> None:
+        refs.staging.put("main", [a_record(b"1")])
+        seen = refs.staging.seal("main")
+        assert refs.staging.add_run("main", RUN, seen).meta_range_id == RUN
+        with pytest.raises(RaceLostError):
+            refs.staging.add_run("main", RUN, seen)
+        seen = refs.staging.seal("main")
+        refs.staging.put("main", [a_record(b"2")])
+        with pytest.raises(RaceLostError):
+            refs.staging.add_run("main", RUN, seen)
+        seen = refs.staging.seal("main")
+        applied = [layer.id for layer in seen.layers]
+        refs.branches.move(a_move(FIRST, a_commit(), layers=applied))
+        with pytest.raises(RaceLostError):
+            refs.staging.add_run("main", RUN, seen)
+        assert refs.branches.find("main").layers == ()
+
     def test_a_move_removes_exactly_the_applied_layers(self, refs: RepositoryRefs) -> None:
         refs.staging.put("main", [a_record(b"1")])
         refs.staging.add_run("main", RUN)
