@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparklake.branch import Branch
 from sparklake.engine.rows import Rows
-from sparklake.errors import ProtectedError
+from sparklake.errors import AlreadyExistsError, ProtectedError
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
@@ -50,6 +50,7 @@ class Repository:
     def create_branch(self, name: str, source: str) -> Branch:
         """Creates a branch at any ref, in constant time; raises AlreadyExistsError."""
         validate_branch_name(name)
+        self._check_free(name, self._context.refs.tags.find(name), "tag")
         start = resolve(self._context, source).commit
         self._context.refs.branches.create(name, start.id, self._context.committer)
         return Branch(self._context, name)
@@ -78,8 +79,14 @@ class Repository:
     def create_tag(self, name: str, ref: str) -> TagInfo:
         """Names the commit of a ref for good; raises AlreadyExistsError."""
         validate_tag_name(name)
+        self._check_free(name, self._context.refs.branches.find(name), "branch")
         commit = resolve(self._context, ref).commit
         return self._context.refs.tags.create(name, commit.id, self._context.committer)
+
+    def _check_free(self, name: str, other: object, noun: str) -> None:
+        """Raises AlreadyExistsError for a name under which a ref would mean two things."""
+        if other is not None:
+            raise AlreadyExistsError(f"{self.name} has a {noun} {name!r}: choose another name")
 
     def tags(self) -> list[TagInfo]:
         """Returns all tags in the byte order of their names."""
@@ -170,9 +177,9 @@ class Repository:
     ) -> Commit:
         """Merges a ref into a branch as a commit with parents [dest, source].
 
-        Without a strategy, keys that both sides changed raise MergeConflictError with all of them
-        in `.conflicts`, and nothing moves. Raises DirtyBranchError for a dest with staged changes,
-        NoChangesError when it has all of source already.
+        Without a strategy, keys that both sides changed raise MergeConflictError, and nothing
+        moves: `.count` says how many, `.conflicts` has the first 10,000. Raises
+        DirtyBranchError for a dest with staged changes, NoChangesError when it has all of source.
         """
         chosen = merges.parse_strategy(strategy)
         text = message or f"Merge {source!r} into {dest!r}"

@@ -110,7 +110,7 @@ def _missing_files() -> Iterator[None]:
             raise
         raise MissingFileError(
             f"a data file is gone: {error}. It was moved or deleted outside of the lake; restore "
-            "it there, or commit its removal"
+            "it there"
         ) from error
 
 

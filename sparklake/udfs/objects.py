@@ -197,6 +197,8 @@ def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
     """Returns the record of an object; an address in the namespace is kept relative to it."""
     inside = each.address.removeprefix(f"{storage_namespace}/")
     relative = "://" not in inside
+    if relative:
+        check_key(inside)
     entry = Entry(
         address=inside,
         size=each.size,

@@ -88,12 +88,12 @@ def read_object(context: Context, ref: str, path: str) -> bytes:
     except MissingFileError as error:
         raise MissingFileError(
             f"{path!r} at {ref!r} is gone from {found.address}: it was moved or deleted outside "
-            "of the lake; restore it there, or commit its removal"
+            "of the lake; restore it there"
         ) from error
     if len(body) != found.size:
         raise CorruptFileError(
             f"{path!r} at {ref!r} has {len(body)} bytes at {found.address}, not {found.size}: "
-            "it was overwritten outside of the lake; restore it, or import it again"
+            "it was overwritten outside of the lake; restore what was there"
         )
     return body
 
