@@ -1,0 +1,94 @@
+"""Is a process that works on a branch beside others, from a common start, and says what it did.
+
+It is called with a JSON order, opens the lake, writes a line when it is ready, waits for a line on
+its standard input, and ends with one line of JSON: what it was promised.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from sparklake import Repository, SparklakeError
+from tests.support.lakes import postgres_lake, stage_table
+
+
+def commit_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
+    """Puts an object and commits, time after time."""
+    branch, done = repository.branch(order["branch"]), []
+    for turn in range(order["turns"]):
+        path = f"{order['name']}/{turn}"
+        branch.put(path, path.encode())
+        done.append([path, outcome(lambda path=path: branch.commit(path).id)])
+    return {"commits": done}
+
+
+def put_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
+    """Puts, stages in bulk, and deletes what was there before; every call is a promise."""
+    branch = repository.branch(order["branch"])
+    address = repository.stat(order["branch"], "base").address
+    promised: dict[str, bool] = {}
+    for turn in range(order["turns"]):
+        path = f"{order['name']}/{turn}"
+        if turn % 5 == 4:
+            row = {"path": path, "size": 4, "address": address, "checksum": "c"}
+            branch.stage(stage_table([row]))
+        else:
+            branch.put(path, b"body")
+        promised[path] = True
+        if turn % 3 == 2:
+            gone = f"{order['name']}/{turn - 1}"
+            branch.delete(gone)
+            promised[gone] = False
+    return {"promised": promised}
+
+
+def commit_all(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
+    """Commits what others have put, time after time."""
+    branch = repository.branch(order["branch"])
+
+    def commit(turn: int) -> dict[str, str]:
+        return outcome(lambda: branch.commit(f"turn {turn}").id)
+
+    return {"commits": [commit(turn) for turn in range(order["turns"])]}
+
+
+def merge_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
+    """Commits on a branch of its own and merges that, time after time."""
+    own, merged = repository.create_branch(order["name"], order["branch"]), []
+    for turn in range(order["turns"]):
+        path = f"{order['name']}/{turn}"
+        own.put(path, path.encode())
+        own.commit(path)
+        # Others stage on dest: a merge waits until it is clean.
+        for _ in range(200):
+            result = outcome(lambda: repository.merge(order["name"], order["branch"]).id)
+            if result["kind"] != "dirty_branch":
+                break
+        merged.append([path, result])
+    return {"merges": merged}
+
+
+def outcome(verb: Callable[[], str]) -> dict[str, str]:
+    try:
+        return {"kind": "ok", "id": verb()}
+    except SparklakeError as error:
+        return {"kind": error.kind, "id": str(error)}
+
+
+WORK = {each.__name__: each for each in (commit_each, put_each, commit_all, merge_each)}
+
+
+def main() -> None:
+    order = json.loads(sys.argv[1])
+    with postgres_lake(order["dsn"]) as lake:
+        repository = lake.repository(order["repository"])
+        print("ready", flush=True)  # noqa: T201
+        sys.stdin.readline()
+        print(json.dumps(WORK[order["work"]](repository, order)), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
