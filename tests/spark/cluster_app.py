@@ -39,10 +39,9 @@ def process_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def dying_once(
     marks: str, workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Writes its ranges, then dies at the first attempt: Spark runs the task again."""
-    given = list(batches)
-    results = list(apply_body(workspace, given))
-    mark = Path(marks, str(given[0].column("position")[0]))
+    """Writes its ranges; one such task dies then, and Spark runs it again."""
+    results = list(apply_body(workspace, batches))
+    mark = Path(marks, "died")
     if not mark.exists():
         mark.touch()
         os._exit(1)
@@ -86,7 +85,7 @@ def main(folder: Path) -> dict[str, Any]:
     return {
         "master": spark.conf.get("spark.master"),
         "trees": trees,
-        "died": len(list(marks.iterdir())),
+        "a task died": any(marks.iterdir()),
         "executors": len(set(seen.column("executor").to_pylist())),
         "near the ref store": any(seen.column("loaded").to_pylist()),
     }

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 REMOTE = "SPARKLAKE_TEST_REMOTE"
 """Names the variable that holds the address of Spark Connect, and is not set for classic Spark."""
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Is for a JVM whose few jobs do not repay a second compiler and parallel collection."""
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -64,5 +67,5 @@ def _settings(warehouse: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": warehouse.as_uri(),
-        "spark.driver.extraJavaOptions": session.LOGGING_OPTION,
+        "spark.driver.extraJavaOptions": f"{session.LOGGING_OPTION} {SHORT_LIVED}",
     }

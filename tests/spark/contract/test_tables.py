@@ -32,7 +32,11 @@ TABLE = "tables/x"
 
 def same_rows(left: DataFrame, right: DataFrame) -> None:
     """Compares schemas and rows; whether columns may be null is lost in files."""
-    assert_df_equality(left, right, ignore_row_order=True, ignore_nullable=True)
+    assert_df_equality(left, right, transforms=[in_order], ignore_nullable=True)
+
+
+def in_order(frame: DataFrame) -> DataFrame:
+    return frame.coalesce(1).sortWithinPartitions(*(f"`{name}`" for name in frame.columns))
 
 
 def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
