@@ -56,7 +56,7 @@ def _commit_sealed(
             BranchMove(state.name, head.id, head.id, "commit", who, applied_layers=applied)
         )
         raise NoChangesError(f"nothing is staged on {state.name!r} that would change it")
-    return publish(context, state, "commit", [head], tree, signature, applied)
+    return publish(context, state, "commit", [head], tree.id, signature, applied)
 
 
 def apply_layers(context: Context, base: MetaRange, state: BranchState) -> MetaRange:

@@ -85,4 +85,4 @@ def _import_once(
     tree = finish(context.store, context.workspace, outcome.pieces)
     if tree.id == head.meta_range_id:
         raise NoChangesError(f"{branch!r} holds all of this already under {folder or '/'!r}")
-    return publish(context, state, "import", [head], tree, signature)
+    return publish(context, state, "import", [head], tree.id, signature)

@@ -14,10 +14,10 @@ from sparklake.errors import (
 )
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.merge_base import merge_bases
 from sparklake.graveler.planning import plan_merge
 from sparklake.graveler.ports import BranchState
-from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.reading import DiffRow, diff_row
 from sparklake.udfs.writing import merge_body
 from sparklake.verbs.context import Context
@@ -82,23 +82,23 @@ def _merge_once(
         raise NoChangesError(
             f"nothing to merge: {state.name!r} has all that commit {source.id[:12]} changed"
         )
-    tree = _merged_tree(context, base, source, dest, strategy)
+    tree_id = _merged_tree(context, base, source, dest, strategy)
     label = strategy.value if strategy else DEFAULT_STRATEGY
     labelled = replace(signature, metadata={**signature.metadata, STRATEGY_METADATA_KEY: label})
-    return publish(context, state, "merge", [dest, source], tree, labelled)
+    return publish(context, state, "merge", [dest, source], tree_id, labelled)
 
 
 def _merged_tree(
     context: Context, base: Commit, source: Commit, dest: Commit, strategy: Strategy | None
-) -> MetaRange:
+) -> MetaRangeId:
     if dest.meta_range_id == base.meta_range_id:
-        return context.tree(source)
+        return source.meta_range_id
     plan = plan_merge(*(context.tree(each).ranges for each in (base, source, dest)))
     runner = context.runners.choose(plan.records)
     outcome = run_plan(runner, partial(merge_body, context.workspace, strategy), plan)
     if outcome.conflict_count and strategy is None:
         raise _conflict_error(outcome)
-    return finish(context.store, context.workspace, outcome.pieces)
+    return finish(context.store, context.workspace, outcome.pieces).id
 
 
 def _conflict_error(outcome: Outcome) -> MergeConflictError:

@@ -9,8 +9,8 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from sparklake.errors import RaceLostError
 from sparklake.graveler.commits import Commit, new_commit
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchMove, BranchState
-from sparklake.graveler.ranges import MetaRange
 from sparklake.verbs.context import Context, now
 from sparklake.verbs.signing import Signature
 
@@ -37,7 +37,7 @@ def publish(
     state: BranchState,
     verb: str,
     parents: Sequence[Commit],
-    tree: MetaRange,
+    meta_range_id: MetaRangeId,
     signature: Signature,
     applied_layers: Sequence[int] = (),
 ) -> Commit:
@@ -50,7 +50,7 @@ def publish(
         committer=signature.committer,
         message=signature.message,
         creation_date=now(),
-        meta_range_id=tree.id,
+        meta_range_id=meta_range_id,
         metadata=signature.metadata,
     )
     move = BranchMove(
