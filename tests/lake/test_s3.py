@@ -1,0 +1,395 @@
+"""The main flow in a bucket, over HTTP, and buckets that are away, closed or not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from sparklake import Lake, Repository, SparklakeError
+from sparklake.errors import (
+    CorruptFileError,
+    InvalidInputError,
+    InvalidUriError,
+    MergeConflictError,
+    MissingFileError,
+    NamespaceInUseError,
+    NoChangesError,
+    StorePermissionError,
+    StoreUnreachableError,
+)
+from tests.support.lakes import commit_all, contents, memory_lake, paths, refs_of
+from tests.support.s3 import (
+    access_control,
+    aws_client,
+    make_bucket,
+    s3_environment,
+    s3_server,
+)
+
+RAW = {"raw/a.csv": b"a", "raw/deep/b c.csv": b"bb", "raw/deep/é": b"ccc", "raw/x=1/p": b"dddd"}
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def environment(
+    endpoint: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Mapping[str, str]:
+    settings = s3_environment(endpoint, tmp_path_factory.getbasetemp())
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    return settings
+
+
+class Bucket:
+    """Is a bucket as a plain client sees it."""
+
+    def __init__(self, client: Any, name: str) -> None:
+        self._client = client
+        self.name = name
+
+    def put(self, objects: Mapping[str, bytes]) -> None:
+        for key, body in objects.items():
+            self._client.put_object(Bucket=self.name, Key=key, Body=body)
+
+    def get(self, key: str) -> bytes:
+        body: bytes = self._client.get_object(Bucket=self.name, Key=key)["Body"].read()
+        return body
+
+    def delete(self, key: str) -> None:
+        self._client.delete_object(Bucket=self.name, Key=key)
+
+    def objects(self, prefix: str = "") -> dict[str, str]:
+        """Returns the ETags of all objects."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self.name, Prefix=prefix
+        )
+        return {each["Key"]: each["ETag"] for page in pages for each in page.get("Contents", ())}
+
+
+@pytest.fixture
+def bucket(environment: Mapping[str, str]) -> Bucket:
+    name = f"bucket-{uuid4().hex}"
+    make_bucket(environment, name)
+    made = Bucket(aws_client("s3", environment), name)
+    made.put(RAW)
+    return made
+
+
+@pytest.fixture
+def repo(small_lake: Lake, bucket: Bucket, scratch: Path) -> Repository:
+    return small_lake.create_repository("lake", f"s3://{bucket.name}/lakes/one", range_records=2)
+
+
+def rows(diff: object) -> list[tuple[str, str]]:
+    return [(each.type.value, each.path) for each in diff]  # type: ignore[attr-defined]
+
+
+def test_the_main_flow(repo: Repository, bucket: Bucket) -> None:
+    main = repo.branch("main")
+    assert list(bucket.objects("lakes/")) == ["lakes/one/_lakefs/dummy"]
+
+    main.import_objects(f"s3://{bucket.name}/raw", "raw")
+    assert contents(repo, "main") == RAW
+    etags = bucket.objects("raw/")
+    for each in repo.objects("main"):
+        assert each.address == f"s3://{bucket.name}/{each.path}"
+        assert each.checksum == etags[each.path].strip('"')
+    assert not bucket.objects("lakes/one/data/")
+    assert etags == bucket.objects("raw/")
+
+    repo.create_tag("v1", "main")
+    dev = repo.create_branch("dev", "main")
+    theirs = commit_all(dev, {"raw/a.csv": b"theirs", "raw/x=1/p": None, "new": b"new"}, "theirs")
+    assert len(bucket.objects("lakes/one/data/")) == 2
+    ours = commit_all(main, {"raw/a.csv": b"ours", "raw/deep/é": b"ours"}, "ours")
+    assert rows(repo.diff("v1", "dev")) == [
+        ("added", "new"),
+        ("changed", "raw/a.csv"),
+        ("removed", "raw/x=1/p"),
+    ]
+
+    before = bucket.objects()
+    with pytest.raises(MergeConflictError) as raised:
+        repo.merge("dev", "main")
+    assert rows(raised.value.conflicts) == [("conflict", "raw/a.csv")]
+    assert repo.resolve("main") == ours
+    assert bucket.objects() == before
+
+    merged = repo.merge("dev", "main", "source-wins")
+    assert merged.parents == (ours.id, theirs.id)
+    after = {**RAW, "raw/a.csv": b"theirs", "raw/deep/é": b"ours", "new": b"new"}
+    del after["raw/x=1/p"]
+    assert contents(repo, "main") == after
+    other = repo.create_branch("other", ours.id)
+    repo.merge("dev", "other", "dest-wins")
+    assert contents(repo, "other") == {**after, "raw/a.csv": b"ours"}
+    assert contents(repo, "v1") == RAW
+    assert contents(repo, "main~1") == {**RAW, "raw/a.csv": b"ours", "raw/deep/é": b"ours"}
+    assert contents(repo, "main^2") == contents(repo, "dev")
+    assert repo.read_bytes("main~2", "raw/a.csv") == b"a"
+    assert next(each.id for each in repo.log("main")) == merged.id
+    assert not other.is_dirty
+
+
+def test_an_import_again(repo: Repository, bucket: Bucket) -> None:
+    main = repo.branch("main")
+    main.import_objects(f"s3a://{bucket.name}/raw/", "raw")
+    before = bucket.objects()
+    with pytest.raises(NoChangesError):
+        main.import_objects(f"s3://{bucket.name}/raw", "raw")
+    assert bucket.objects() == before
+    bucket.put({"raw/a.csv": b"changed", "raw/z": b"z"})
+    bucket.delete("raw/x=1/p")
+    main.import_objects(f"s3://{bucket.name}/raw", "raw")
+    assert rows(repo.diff("main~1", "main")) == [
+        ("changed", "raw/a.csv"),
+        ("removed", "raw/x=1/p"),
+        ("added", "raw/z"),
+    ]
+
+
+def test_the_same_tree_in_a_bucket_and_a_directory(
+    repo: Repository, small_lake: Lake, folder: Path
+) -> None:
+    objects: dict[str, bytes | None] = {f"k/{number}": b"%d" % number for number in range(20)}
+    local = small_lake.create_repository("local", str(folder / "local"), range_records=2)
+    made = [commit_all(each.branch("main"), objects, "m").meta_range_id for each in (repo, local)]
+    assert made[0] == made[1]
+
+
+def refused(lake: Lake, bucket: Bucket, error: type[SparklakeError], words: str, verb: Any) -> None:
+    """Expects an error of exactly this class, and that neither refs nor bucket have changed."""
+    before = [refs_of(each) for each in lake.repositories()], bucket.objects()
+    with pytest.raises(error, match=words) as raised:
+        verb()
+    assert type(raised.value) is error
+    assert ([refs_of(each) for each in lake.repositories()], bucket.objects()) == before
+
+
+@pytest.mark.parametrize(
+    "place", ["lakes/one", "lakes/one/", "lakes/one/data/x", "lakes", "", "lakes/one/_lakefs"]
+)
+def test_a_namespace_in_use(small_lake: Lake, repo: Repository, bucket: Bucket, place: str) -> None:
+    refused(
+        small_lake,
+        bucket,
+        NamespaceInUseError,
+        "choose an",
+        lambda: small_lake.create_repository("other", f"s3://{bucket.name}/{place}"),
+    )
+    other = memory_lake()
+    if place.rstrip("/") == "lakes/one":
+        refused(
+            other,
+            bucket,
+            NamespaceInUseError,
+            "choose an unused one",
+            lambda: other.create_repository("lake", f"s3a://{bucket.name}/{place}"),
+        )
+
+
+def test_bad_uris(small_lake: Lake, repo: Repository, bucket: Bucket) -> None:
+    for uri, words in (
+        ("s3://", "does not name a bucket"),
+        ("s3://a/b", "does not name a bucket"),
+        (f"s3:/{bucket.name}/x", "does not name a bucket"),
+        (f"s3://{bucket.name}/a//b", "two slashes"),
+        (f"s3://{bucket.name}/a/../b", r"'\.\.'"),
+        (f"s3://key:secret@{bucket.name}/x", "credentials"),
+    ):
+        refused(
+            small_lake,
+            bucket,
+            InvalidUriError,
+            words,
+            lambda uri=uri: small_lake.create_repository("other", uri),
+        )
+        refused(
+            small_lake,
+            bucket,
+            InvalidUriError,
+            words,
+            lambda uri=uri: repo.branch("main").import_objects(uri),
+        )
+
+
+@pytest.mark.parametrize("source", ["lakes/one", "lakes", "", "lakes/one/data"])
+def test_an_import_of_its_own_namespace(
+    small_lake: Lake, repo: Repository, bucket: Bucket, source: str
+) -> None:
+    refused(
+        small_lake,
+        bucket,
+        InvalidInputError,
+        "overlaps the storage namespace",
+        lambda: repo.branch("main").import_objects(f"s3a://{bucket.name}/{source}"),
+    )
+
+
+def test_an_import_of_a_neighbour(repo: Repository, bucket: Bucket) -> None:
+    """A prefix that only begins alike is another place, for the namespace and for the source."""
+    bucket.put({"lakes/one-more/k": b"k", "lakes/one-more-yet/k": b"not this one"})
+    repo.branch("main").import_objects(f"s3://{bucket.name}/lakes/one-more")
+    assert contents(repo, "main") == {"k": b"k"}
+
+
+def test_an_import_of_nothing(small_lake: Lake, repo: Repository, bucket: Bucket) -> None:
+    refused(
+        small_lake,
+        bucket,
+        InvalidInputError,
+        "nothing/here holds no object",
+        lambda: repo.branch("main").import_objects(f"s3://{bucket.name}/nothing/here"),
+    )
+
+
+def test_objects_that_are_gone_or_overwritten(
+    small_lake: Lake, repo: Repository, bucket: Bucket
+) -> None:
+    repo.branch("main").import_objects(f"s3://{bucket.name}/raw", "raw")
+    bucket.delete("raw/a.csv")
+    bucket.put({"raw/x=1/p": b"overwritten"})
+    for path, error, words in (
+        ("raw/a.csv", MissingFileError, "'raw/a.csv' at 'main' is gone from s3://.*raw/a.csv"),
+        ("raw/x=1/p", CorruptFileError, "11 bytes at s3://.*raw/x=1/p, not 4"),
+    ):
+        refused(
+            small_lake,
+            bucket,
+            error,
+            words,
+            lambda path=path: repo.read_bytes("main", path),
+        )
+    assert repo.stat("main", "raw/a.csv").size == 1
+
+
+def test_tables_that_are_gone_or_corrupt(
+    small_lake: Lake, repo: Repository, bucket: Bucket
+) -> None:
+    commit_all(repo.branch("main"), {f"k/{number}": b"" for number in range(9)}, "m")
+    tree = repo._context.tree(repo.resolve("main"))
+    damaged, missing = tree.ranges[0], tree.ranges[-1]
+    body = bytearray(bucket.get(f"lakes/one/_lakefs/{damaged.id}"))
+    body[len(body) // 3] ^= 0xFF
+    bucket.put({f"lakes/one/_lakefs/{damaged.id}": bytes(body)})
+    bucket.delete(f"lakes/one/_lakefs/{missing.id}")
+    first, last = damaged.min_key.decode(), missing.max_key.decode()
+    refused(small_lake, bucket, CorruptFileError, damaged.id, lambda: repo.stat("main", first))
+    refused(small_lake, bucket, MissingFileError, missing.id, lambda: repo.stat("main", last))
+    bucket.delete(f"lakes/one/_lakefs/{tree.id}")
+    opened = small_lake.repository("lake")
+    refused(small_lake, bucket, MissingFileError, tree.id, lambda: opened.objects("main"))
+
+
+# --- buckets that are away ------------------------------------------------------------------------
+
+
+def all_verbs(lake: Lake, bucket: Bucket) -> list[Any]:
+    """Returns verbs that need the bucket, by a handle that has read nothing yet."""
+    opened = lake.repository("lake")
+    main = opened.branch("main")
+    place = f"s3://{bucket.name}"
+    return [
+        lambda: lake.create_repository("other", f"{place}/lakes/two"),
+        lambda: list(opened.objects("main")),
+        lambda: opened.read_bytes("main", "k"),
+        lambda: list(opened.diff("main~1", "main")),
+        lambda: main.put("k", b"v"),
+        lambda: main.import_objects(f"{place}/raw"),
+        lambda: opened.merge("dev", "main"),
+        lambda: opened.branch("staged").commit("m"),
+    ]
+
+
+@pytest.fixture
+def used(repo: Repository) -> Repository:
+    commit_all(repo.branch("main"), {"k": b"k"}, "base")
+    commit_all(repo.create_branch("dev", "main"), {"d": b"d"}, "dev")
+    commit_all(repo.branch("main"), {"m": b"m"}, "main")
+    repo.create_branch("staged", "main").put("s", b"s")
+    return repo
+
+
+def states(repo: Repository) -> list[tuple[str, str, bool]]:
+    return [(each.name, each.commit_id, bool(each.layers)) for each in repo.branch_states()]
+
+
+def test_an_endpoint_that_is_away(
+    small_lake: Lake, used: Repository, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = states(used), bucket.objects()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", NOWHERE)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    for verb in all_verbs(small_lake, bucket):
+        with pytest.raises(StoreUnreachableError, match=f"{NOWHERE} does not answer.*check"):
+            verb()
+    monkeypatch.undo()
+    assert (states(used), bucket.objects()) == before
+    assert [each.name for each in small_lake.repositories()] == ["lake"]
+
+
+def test_a_bucket_that_is_not_there(small_lake: Lake, repo: Repository, bucket: Bucket) -> None:
+    for verb in (
+        lambda: small_lake.create_repository("other", "s3://no-such-bucket/lake"),
+        lambda: repo.branch("main").import_objects("s3://no-such-bucket/raw"),
+    ):
+        refused(
+            small_lake,
+            bucket,
+            StoreUnreachableError,
+            "no bucket for s3://no-such-bucket/.*create it",
+            verb,
+        )
+
+
+def test_no_permission(
+    small_lake: Lake,
+    used: Repository,
+    bucket: Bucket,
+    environment: Mapping[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    iam = aws_client("iam", environment)
+    user = f"nobody-{uuid4().hex[:8]}"
+    iam.create_user(UserName=user)
+    key = iam.create_access_key(UserName=user)["AccessKey"]
+    before = states(used), bucket.objects()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key["AccessKeyId"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
+    with access_control(environment["AWS_ENDPOINT_URL"]):
+        for verb in all_verbs(small_lake, bucket):
+            with pytest.raises(StorePermissionError, match=r"refuses.*check the credentials"):
+                verb()
+    monkeypatch.undo()
+    assert (states(used), bucket.objects()) == before
+    assert [each.name for each in small_lake.repositories()] == ["lake"]
+
+
+def test_no_credentials(
+    small_lake: Lake, used: Repository, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = states(used), bucket.objects()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    for verb in all_verbs(small_lake, bucket):
+        with pytest.raises(StorePermissionError, match=r"no usable credentials.*set AWS_ACC"):
+            verb()
+    monkeypatch.undo()
+    assert (states(used), bucket.objects()) == before
+
+
+def test_paths_of_levels(used: Repository) -> None:
+    assert paths(used, "main", "k") == ["k"]
+    assert [each.path for each in used.folder("staged")] == ["k", "m", "s"]
