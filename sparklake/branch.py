@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from sparklake.engine.rows import Rows
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
+from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.verbs import commit as commits
-from sparklake.verbs import imports, read, stage, tables
+from sparklake.verbs import imports, read, removal, stage, tables
 from sparklake.verbs.context import Context
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.signing import sign
@@ -35,14 +36,19 @@ class Branch:
         return f"Branch(lakefs://{self._context.info.name}/{self.name})"
 
     @property
+    def state(self) -> BranchState:
+        """Returns the head and what is staged, as of one moment; raises RefNotFoundError."""
+        return get_branch(self._context, self.name)
+
+    @property
     def head(self) -> Commit:
         """Returns the latest commit; raises RefNotFoundError when the branch is gone."""
-        return self._context.graph.commit(get_branch(self._context, self.name).commit_id)
+        return self._context.graph.commit(self.state.commit_id)
 
     @property
     def is_dirty(self) -> bool:
         """Tells whether anything is staged."""
-        return bool(get_branch(self._context, self.name).layers)
+        return bool(self.state.layers)
 
     def put(
         self,
@@ -73,6 +79,14 @@ class Branch:
     def delete_prefix(self, prefix: str) -> int:
         """Stages the removal of every object under a prefix; returns how many there are."""
         return stage.delete_prefix(self._context, self.name, prefix)
+
+    def remove(self, path: str, recursive: bool = False) -> int:
+        """Stages the removal of an object, or recursively of it and all below it.
+
+        Returns how many there are; raises ObjectNotFoundError when there is none.
+        """
+        take = removal.remove_folder if recursive else removal.remove_object
+        return take(self._context, self.name, path)
 
     def stage(self, objects: pa.Table | DataFrame) -> None:
         """Stages many objects at once; all of them, or none when a row is bad.

@@ -93,6 +93,11 @@ def object_uri(text: str) -> KeyUri:
     return KeyUri(uri.repository, uri.ref, uri.key)
 
 
+def folder_uri(text: str) -> KeyUri:
+    """Returns the folder that a URI names, "" for all of a ref; raises InvalidUriError."""
+    return prefix_uri(text) if parse_uri(text).key == "" else object_uri(text)
+
+
 def prefix_uri(text: str) -> KeyUri:
     """Returns the prefix that a URI names, "" where it has no key; raises InvalidUriError."""
     uri = parse_uri(text)

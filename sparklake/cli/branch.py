@@ -32,9 +32,8 @@ def create(
     branch, start = ref_uri(uri), ref_uri(source)
     repository = session.repository(same_repository(branch, start))
     made = repository.create_branch(branch.ref, start.ref)
-    head = made.head.id
-    document = {"name": made.name, "commit_id": head, "dirty": False}
-    session.out.one(document, f"{branch} is at {short(head)}")
+    state = made.state
+    session.out.one(branch_document(state), f"{branch} is at {short(state.commit_id)}")
 
 
 @app.command("list")

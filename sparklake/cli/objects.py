@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sparklake.arguments import labels
+from sparklake.arguments import file_at, labels
 from sparklake.cli.parameters import MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, shown, size
 from sparklake.config import disk_root
-from sparklake.errors import ObjectNotFoundError
 from sparklake.report import Document, folder_document, object_document
-from sparklake.uri import KeyUri, object_uri, parse_uri, prefix_uri
-
-STDIN = "-"
+from sparklake.uri import folder_uri, object_uri, prefix_uri
 
 ObjectArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/KEY", show_default=False)]
 StagedArgument = Annotated[
@@ -42,7 +34,7 @@ def put(
     """Copy a file into the repository and stage it."""
     target, metadata = object_uri(uri), labels(meta)
     branch = session.repository(target.repository).branch(target.ref)
-    with _file_to_put(file) as path, session.out.working(f"copying {shown(file)}"):
+    with file_at(file, disk_root()) as path, session.out.working(f"copying {shown(file)}"):
         staged = branch.put_file(target.key, path, metadata, content_type or "")
     text = f"staged {shown(str(target))} ({size(staged.size)})"
     session.out.one(object_document(staged), text)
@@ -57,13 +49,10 @@ def rm(
     ] = False,
 ) -> None:
     """Stage the removal of an object, or with -r of a folder."""
-    if recursive:
-        target = prefix_uri(uri) if parse_uri(uri).key == "" else object_uri(uri)
-        removed = _remove_folder(session, target)
-    else:
-        target = object_uri(uri)
-        _remove_object(session, target)
-        removed = 1
+    target = (folder_uri if recursive else object_uri)(uri)
+    branch = session.repository(target.repository).branch(target.ref)
+    with session.out.working(f"removing {shown(str(target))}"):
+        removed = branch.remove(target.key, recursive)
     session.out.one(
         {"path": target.key, "removed": removed},
         f"staged the removal of {number(removed, 'object')} at {shown(str(target))}",
@@ -118,44 +107,3 @@ def cat(session: Session, uri: ObjectArgument) -> None:
     target = object_uri(uri)
     body = session.repository(target.repository).read_bytes(target.ref, target.key)
     session.out.write_bytes(body)
-
-
-@contextmanager
-def _file_to_put(file: str) -> Iterator[Path]:
-    """Yields a local file: the one named, or a copy of what comes from stdin."""
-    if file != STDIN:
-        yield Path(file)
-        return
-    with tempfile.NamedTemporaryFile(prefix="sparklake-", dir=disk_root()) as copy:
-        shutil.copyfileobj(sys.stdin.buffer, copy)
-        copy.flush()
-        yield Path(copy.name)
-
-
-def _remove_object(session: Session, target: KeyUri) -> None:
-    """Stages the removal of one object; raises ObjectNotFoundError."""
-    repository = session.repository(target.repository)
-    branch = repository.branch(target.ref)
-    repository.stat(target.ref, target.key)
-    branch.delete(target.key)
-
-
-def _remove_folder(session: Session, target: KeyUri) -> int:
-    """Stages the removal of what is below a key, and at it; raises ObjectNotFoundError."""
-    is_folder = not target.key or target.key.endswith("/")
-    below = target.key if is_folder else f"{target.key}/"
-    branch = session.repository(target.repository).branch(target.ref)
-    with session.out.working(f"listing {shown(str(target))}"):
-        removed = branch.delete_prefix(below)
-    try:
-        if not is_folder:
-            _remove_object(session, target)
-            removed += 1
-    except ObjectNotFoundError:
-        if not removed:
-            raise
-    if not removed:
-        raise ObjectNotFoundError(
-            f"{target.ref!r} has nothing below {target.key!r}; `sparklake ls` shows what it has"
-        )
-    return removed
