@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
+import typer
+
 from sparklake.cli.options import Format
 from sparklake.cli.text import rendered_table
 from sparklake.errors import SparklakeError
@@ -60,6 +62,12 @@ class Output:
         """Tells a person something that is no result."""
         if not self.is_json:
             print(text, file=sys.stderr)  # noqa: T201
+
+    def confirm(self, question: str) -> None:
+        """Asks a person at a terminal, and ends the command unless the answer is yes."""
+        if self.is_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return
+        typer.confirm(question, abort=True)
 
     def fail(self, error: SparklakeError) -> None:
         """Tells of a failure: to programs on the stream that they read."""

@@ -65,10 +65,19 @@ def list_repositories(session: Session) -> None:
 
 @app.command()
 @command
-def delete(session: Session, uri: RepositoryArgument) -> None:
+def delete(
+    session: Session,
+    uri: RepositoryArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
+) -> None:
     """Forget a repository and its history; its storage namespace stays as it is."""
     name = repository_uri(uri)
     namespace = session.repository(name).info.storage_namespace
+    if not yes:
+        session.out.confirm(
+            f"This forgets {SCHEME}{name} for good: its branches, tags and commits, and what is "
+            f"staged. What is in {shown(namespace)} stays. Delete it?"
+        )
     session.lake.delete_repository(name)
     session.out.one(
         {"name": name, "deleted": True, "storage_namespace": namespace},

@@ -1,0 +1,84 @@
+"""On a terminal a person is asked before a repository is forgotten; a program never is."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.running import Scene, failed, ok, run, said
+
+
+def answered(answer: bytes, *words: str) -> tuple[int, str]:
+    """Runs the command on a terminal where an answer is typed; returns its exit code and screen."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sparklake.cli", *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "dumb"},
+    )
+    os.close(theirs)
+    os.write(ours, answer)
+    seen = b""
+    while True:
+        try:
+            chunk = os.read(ours, 65536)
+        except OSError:  # how Linux says that the last writer has gone
+            break
+        if not chunk:
+            break
+        seen += chunk
+    os.close(ours)
+    return process.wait(), seen.decode()
+
+
+def names() -> list[str]:
+    return [each["name"] for each in said("repo", "list")]
+
+
+@pytest.mark.parametrize("answer", [b"n\n", b"\n", b"\x04"], ids=repr)
+def test_only_a_yes_deletes(scene: Scene, answer: bytes) -> None:
+    code, seen = answered(answer, "repo", "delete", scene.uri())
+    assert code != 0
+    assert "Traceback" not in seen
+    assert scene.name in names()
+
+
+def test_a_yes_deletes_and_the_question_names_what_is_lost(scene: Scene) -> None:
+    code, seen = answered(b"y\n", "repo", "delete", scene.uri())
+    assert code == 0
+    asked = " ".join(seen.split())
+    for word in (
+        scene.uri(),
+        "branches",
+        "tags",
+        "commits",
+        "staged",
+        str(scene.namespace),
+        "[y/N]",
+    ):
+        assert word in asked
+    assert scene.name not in names()
+
+
+@pytest.mark.parametrize("option", ["--yes", "-y", "--output=json"])
+def test_an_option_spares_the_question(scene: Scene, option: str) -> None:
+    code, seen = answered(b"", "repo", "delete", scene.uri(), option)
+    assert (code, "[y/N]" in seen) == (0, False)
+    assert scene.name not in names()
+
+
+def test_a_pipe_is_not_asked(scene: Scene) -> None:
+    assert "is forgotten" in ok("repo", "delete", scene.uri())
+    assert "no repository" in failed(1, "repo", "delete", scene.uri())
+    assert run("repo", "delete", scene.uri(), "--yes").code == 1
+
+
+def test_what_is_not_there_is_not_asked_about() -> None:
+    code, seen = answered(b"", "repo", "delete", "lakefs://nothing-here")
+    assert (code, "[y/N]" in seen) == (1, False)
