@@ -66,6 +66,11 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
     )
 
 
+def submitted_session(app_name: str = "sparklake") -> SparkSession | None:
+    """Returns the session of spark-submit or Spark Connect; None where neither is asked for."""
+    return spark_session(app_name) if _chooses_its_own_master() else None
+
+
 def _chooses_its_own_master() -> bool:
     """Tells whether the process runs under spark-submit or speaks to a Spark Connect server."""
     return any(os.environ.get(name) for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))

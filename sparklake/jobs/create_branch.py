@@ -6,17 +6,15 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from sparklake.jobs.job import job_parser, run
+from sparklake.jobs.job import job_parser, refs_at, run
 from sparklake.lake import Lake
-from sparklake.report import Document, commit_document
-from sparklake.uri import ref_uri, same_repository
+from sparklake.report import Document, branch_document
 
 
 def create_branch(lake: Lake, arguments: Namespace) -> Document:
-    """Creates a branch; returns the commit that it is at."""
-    branch, source = ref_uri(arguments.branch), ref_uri(arguments.source)
-    repository = lake.repository(same_repository(branch, source))
-    return commit_document(repository.create_branch(branch.ref, source.ref).head)
+    """Creates a branch."""
+    repository, branch, source = refs_at(lake, arguments.branch, arguments.source)
+    return branch_document(repository.create_branch(branch, source).state)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
+from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
 from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
 from sparklake.report import Document, repository_document
@@ -15,7 +16,9 @@ from sparklake.uri import repository_uri
 def create_repository(lake: Lake, arguments: Namespace) -> Document:
     """Creates a repository."""
     name = repository_uri(arguments.repository)
-    made = lake.create_repository(name, arguments.storage_namespace, arguments.default_branch)
+    made = lake.create_repository(
+        name, arguments.storage_namespace, arguments.default_branch, arguments.range_records
+    )
     return repository_document(made.info)
 
 
@@ -23,8 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the job; returns its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
-    parser.add_argument("storage_namespace", metavar="s3://BUCKET/PREFIX")
+    parser.add_argument("storage_namespace", metavar="STORAGE_NAMESPACE")
     parser.add_argument("--default-branch", default="main")
+    parser.add_argument("--range-records", type=int, default=DEFAULT_RANGE_RECORDS)
     return run(parser, create_repository, argv)
 
 

@@ -7,22 +7,20 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from sparklake.errors import InvalidInputError
-from sparklake.jobs.job import job_parser, run
+from sparklake.jobs.job import job_parser, refs_at, run
 from sparklake.lake import Lake
 from sparklake.report import Document
-from sparklake.uri import ref_uri, same_repository
 
 
 def diff(lake: Lake, arguments: Namespace) -> Document:
     """Counts differences by type, as Spark computes them."""
-    left, right = (ref_uri(text) for text in (arguments.left, arguments.right or arguments.left))
-    repository = lake.repository(same_repository(left, right))
+    repository, left, right = refs_at(lake, arguments.left, arguments.right or arguments.left)
     if arguments.right is None:
         if arguments.three_way:
             raise InvalidInputError("--three-way compares two refs: name the second one, too")
-        rows = repository.diff_uncommitted(left.ref, arguments.prefix)
+        rows = repository.diff_uncommitted(left, arguments.prefix)
     else:
-        rows = repository.diff(left.ref, right.ref, arguments.prefix, arguments.three_way)
+        rows = repository.diff(left, right, arguments.prefix, arguments.three_way)
     changes = rows.to_df()
     if arguments.to:
         changes.write.parquet(arguments.to)

@@ -6,8 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from sparklake.arguments import labels
-from sparklake.jobs.job import commit_parser, run
+from sparklake.jobs.job import commit_parser, run, signing
 from sparklake.lake import Lake
 from sparklake.report import Document, commit_document
 from sparklake.uri import prefix_uri
@@ -17,13 +16,7 @@ def import_objects(lake: Lake, arguments: Namespace) -> Document:
     """Imports objects under a prefix of a branch."""
     target = prefix_uri(arguments.target)
     branch = lake.repository(target.repository).branch(target.ref)
-    made = branch.import_objects(
-        arguments.source,
-        target.key,
-        arguments.message,
-        arguments.committer,
-        labels(arguments.meta),
-    )
+    made = branch.import_objects(arguments.source, target.key, **signing(arguments))
     return commit_document(made)
 
 

@@ -1,57 +1,110 @@
-"""What is the same in every job: open the lake with Spark, print JSON, exit with the right code."""
+"""What is the same in every job: open the lake, print JSON, exit with the right code."""
 
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from sparklake.arguments import labels
+from sparklake.branch import Branch
 from sparklake.config import Engine
 from sparklake.errors import SparklakeError
 from sparklake.lake import Lake, connect
 from sparklake.report import Document, error_document, json_list, json_object
-from sparklake.session import spark_session
+from sparklake.repository import Repository
+from sparklake.session import submitted_session
+from sparklake.uri import ref_uri, same_repository
 
-Verb = Callable[[Lake, Namespace], Document | Iterable[Document]]
+Result = Document | Iterable[Document] | bytes
+Verb = Callable[[Lake, Namespace], Result]
 
 
 def job_parser(description: str | None) -> ArgumentParser:
     """Returns a parser of what every job takes."""
-    parser = ArgumentParser(description=description)
+    parser = ArgumentParser(description=description, allow_abbrev=False)
     parser.add_argument("--dsn", help="the Postgres of the refs; SPARKLAKE_DSN")
     parser.add_argument("--home", help="where an embedded one is, without a DSN; SPARKLAKE_HOME")
     parser.add_argument("--engine", choices=[each.value for each in Engine])
     return parser
 
 
-def commit_parser(description: str | None) -> ArgumentParser:
+def commit_parser(description: str | None, *, needs_message: bool = False) -> ArgumentParser:
     """Returns a parser of what every job takes that commits."""
     parser = job_parser(description)
-    parser.add_argument("-m", "--message")
+    parser.add_argument("-m", "--message", required=needs_message)
     parser.add_argument("--committer", help="SPARKLAKE_COMMITTER, or this user")
     parser.add_argument("--meta", action="append", metavar="K=V", help="a label; repeatable")
     return parser
 
 
+def signing(arguments: Namespace) -> dict[str, Any]:
+    """Returns what `commit_parser` has parsed, as the verbs take it that commit."""
+    return {
+        "message": arguments.message,
+        "committer": arguments.committer,
+        "metadata": labels(arguments.meta),
+    }
+
+
+def positive(text: str) -> int:
+    """Parses a number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
+
+
+def branch_at(lake: Lake, text: str) -> Branch:
+    """Opens the branch that a URI names."""
+    target = ref_uri(text)
+    return lake.repository(target.repository).branch(target.ref)
+
+
+def refs_at(lake: Lake, first: str, second: str) -> tuple[Repository, str, str]:
+    """Opens the repository of two refs that URIs name; returns it and the refs."""
+    one, other = ref_uri(first), ref_uri(second)
+    return lake.repository(same_repository(one, other)), one.ref, other.ref
+
+
 def run(parser: ArgumentParser, verb: Verb, argv: Sequence[str] | None = None) -> int:
-    """Runs one verb on a lake that uses this job's Spark; returns the exit code."""
-    arguments = parser.parse_args(argv)
+    """Runs one verb on a lake and prints its result; returns the exit code.
+
+    The lake uses the session that spark-submit is for. Without one, Spark is started by a verb that
+    cannot do without, and by no other.
+    """
+    arguments = parser.parse_intermixed_args(argv)
+    has_begun = False
     try:
         with connect(
             home=arguments.home,
             dsn=arguments.dsn,
-            spark=spark_session(f"sparklake {verb.__name__}"),
+            spark=submitted_session(f"sparklake {verb.__name__}"),
             engine=arguments.engine,
         ) as lake:
-            _write(verb(lake, arguments))
+            for part in _parts(verb(lake, arguments)):
+                has_begun = True
+                _write(part)
     except SparklakeError as error:
-        _write(error_document(error))
+        # A list that is cut short stays without its end, and so cannot be taken for whole.
+        stream = sys.stderr if has_begun else sys.stdout
+        stream.write(f"{json_object(error_document(error))}\n")
         return error.exit_code
     return 0
 
 
-def _write(result: Document | Iterable[Document]) -> None:
-    if isinstance(result, Mapping):
-        sys.stdout.write(f"{json_object(result)}\n")
+def _parts(result: Result) -> Iterator[str | bytes]:
+    if isinstance(result, bytes):
+        yield result
+    elif isinstance(result, Mapping):
+        yield f"{json_object(result)}\n"
     else:
-        sys.stdout.writelines(json_list(result))
+        yield from json_list(result)
+
+
+def _write(part: str | bytes) -> None:
+    if isinstance(part, bytes):
+        sys.stdout.flush()
+        sys.stdout.buffer.write(part)
+    else:
+        sys.stdout.write(part)

@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from sparklake.jobs.job import job_parser, run
+from sparklake.jobs.job import job_parser, positive, run
 from sparklake.lake import Lake
 from sparklake.report import Document, commit_document
 from sparklake.uri import ref_uri
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the job; returns its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("ref", metavar="lakefs://REPO/REF")
-    parser.add_argument("--amount", type=int, help="at most so many commits")
+    parser.add_argument("--amount", type=positive, help="at most so many commits")
     return run(parser, log, argv)
 
 

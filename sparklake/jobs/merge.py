@@ -6,26 +6,16 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from sparklake.arguments import labels
 from sparklake.graveler.classification import Strategy
-from sparklake.jobs.job import commit_parser, run
+from sparklake.jobs.job import commit_parser, refs_at, run, signing
 from sparklake.lake import Lake
 from sparklake.report import Document, commit_document
-from sparklake.uri import ref_uri, same_repository
 
 
 def merge(lake: Lake, arguments: Namespace) -> Document:
     """Merges source into dest."""
-    source, dest = ref_uri(arguments.source), ref_uri(arguments.dest)
-    made = lake.repository(same_repository(source, dest)).merge(
-        source.ref,
-        dest.ref,
-        arguments.strategy,
-        arguments.message,
-        arguments.committer,
-        labels(arguments.meta),
-    )
-    return commit_document(made)
+    repository, source, dest = refs_at(lake, arguments.source, arguments.dest)
+    return commit_document(repository.merge(source, dest, arguments.strategy, **signing(arguments)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,19 +6,17 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from sparklake.jobs.job import job_parser, run
+from sparklake.jobs.job import branch_at, job_parser, run
 from sparklake.lake import Lake
-from sparklake.report import Document
+from sparklake.report import Document, branch_document
 from sparklake.session import spark_session
-from sparklake.uri import ref_uri
 
 
 def stage(lake: Lake, arguments: Namespace) -> Document:
     """Stages the rows of a table that Spark can read."""
-    target = ref_uri(arguments.branch)
-    branch = lake.repository(target.repository).branch(target.ref)
+    branch = branch_at(lake, arguments.branch)
     branch.stage(spark_session().read.format(arguments.format).load(arguments.rows))
-    return {"name": branch.name, "commit_id": branch.head.id, "dirty": branch.is_dirty}
+    return branch_document(branch.state)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.cli.conftest import environment, home, scene
+from tests.cli.conftest import dsn, environment, home, scene
 
-__all__ = ["environment", "home", "scene"]
+__all__ = ["dsn", "environment", "home", "scene"]

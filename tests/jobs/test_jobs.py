@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import json
-from contextlib import redirect_stdout
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from sparklake.session import submitted_session
 from tests.cli.running import Scene, ok, said
+from tests.jobs.running import job
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,21 +17,14 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 
-def job(code: int, name: str, *arguments: str) -> Any:
-    """Runs a job; returns what it prints."""
-    out = io.StringIO()
-    with redirect_stdout(out):
-        assert import_module(f"sparklake.jobs.{name}").main(arguments) == code, out.getvalue()
-    return json.loads(out.getvalue())
-
-
 def test_a_repository_and_a_branch(tmp_path: Path) -> None:
     uri = f"lakefs://jobs-{tmp_path.name.replace('_', '-').lower()}"
     made = job(0, "create_repository", uri, str(tmp_path / "ns"), "--default-branch", "trunk")
     assert made["default_branch"] == "trunk"
     assert job(1, "create_repository", uri, str(tmp_path / "ns"))["kind"] == "already_exists"
+    assert made in said("repo", "list")
     at = job(0, "create_branch", f"{uri}/dev", "--source", f"{uri}/trunk")
-    assert at == said("log", f"{uri}/dev")[0]
+    assert at == said("branch", "list", uri)[0]
     assert job(1, "create_branch", f"{uri}/x", "--source", f"{uri}/no")["kind"] == "ref_not_found"
 
 
@@ -75,7 +66,7 @@ def test_rows_are_staged_committed_and_compared(
     (row,) = spark.read.parquet(target).collect()
     assert (row["type"], row["path"], row["size"]) == ("added", "new", 2)
     assert job(4, "commit", scene.uri("main"), "-m", "again")["kind"] == "no_changes"
-    assert job(2, "commit", scene.uri("main"))["kind"] == "invalid_input"
+    assert job(2, "commit", scene.uri("main"), "-m", " ")["kind"] == "invalid_input"
     assert job(0, "commit", scene.uri("main"), "-m", "e", "--allow-empty")["generation"] == 4
     assert job(2, "diff", scene.uri("main"), "--three-way")["kind"] == "invalid_input"
 
@@ -97,15 +88,11 @@ def test_a_merge_and_its_log(scene: Scene) -> None:
     assert ok("cat", scene.uri("main", "both")) == "dev!"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("create_repository", "create_branch", "import_objects", "stage"),
-        *("commit", "diff", "merge", "log"),
-    ],
-)
-def test_wrong_usage_is_2(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        import_module(f"sparklake.jobs.{name}").main([])
-    assert end.value.code == 2
-    assert "usage:" in capsys.readouterr().err
+def test_spark_is_begun_at_once_only_for_who_asked_for_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"):
+        monkeypatch.delenv(name, raising=False)
+    assert submitted_session() is None
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert submitted_session() is spark

@@ -1,0 +1,29 @@
+"""List the branches of a repository."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+
+from sparklake.jobs.job import job_parser, run
+from sparklake.lake import Lake
+from sparklake.report import Document, branch_document
+from sparklake.uri import repository_uri
+
+
+def list_branches(lake: Lake, arguments: Namespace) -> Iterable[Document]:
+    """Lists branches."""
+    repository = lake.repository(repository_uri(arguments.repository))
+    return map(branch_document, repository.branch_states())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the job; returns its exit code."""
+    parser = job_parser(__doc__)
+    parser.add_argument("repository", metavar="lakefs://REPO")
+    return run(parser, list_branches, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""List the repositories of the lake."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+
+from sparklake.jobs.job import job_parser, run
+from sparklake.lake import Lake
+from sparklake.report import Document, repository_document
+
+
+def list_repositories(lake: Lake, arguments: Namespace) -> Iterable[Document]:
+    """Lists repositories."""
+    return (repository_document(each.info) for each in lake.repositories())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the job; returns its exit code."""
+    parser = job_parser(__doc__)
+    return run(parser, list_repositories, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

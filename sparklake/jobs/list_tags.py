@@ -1,0 +1,28 @@
+"""List the tags of a repository."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+
+from sparklake.jobs.job import job_parser, run
+from sparklake.lake import Lake
+from sparklake.report import Document, tag_document
+from sparklake.uri import repository_uri
+
+
+def list_tags(lake: Lake, arguments: Namespace) -> Iterable[Document]:
+    """Lists tags."""
+    return map(tag_document, lake.repository(repository_uri(arguments.repository)).tags())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the job; returns its exit code."""
+    parser = job_parser(__doc__)
+    parser.add_argument("repository", metavar="lakefs://REPO")
+    return run(parser, list_tags, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

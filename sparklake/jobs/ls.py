@@ -1,0 +1,33 @@
+"""List objects, one level or all; staged changes of a branch count, `branch@` has none."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+
+from sparklake.jobs.job import job_parser, run
+from sparklake.lake import Lake
+from sparklake.report import Document, folder_document, object_document
+from sparklake.uri import prefix_uri
+
+
+def ls(lake: Lake, arguments: Namespace) -> Iterable[Document]:
+    """Lists objects as they come, however many there are."""
+    place = prefix_uri(arguments.prefix)
+    repository = lake.repository(place.repository)
+    if arguments.recursive:
+        return map(object_document, repository.objects(place.ref, place.key))
+    return map(folder_document, repository.folder(place.ref, place.key))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the job; returns its exit code."""
+    parser = job_parser(__doc__)
+    parser.add_argument("prefix", metavar="lakefs://REPO/REF/[PREFIX]")
+    parser.add_argument("-r", "--recursive", action="store_true", help="all levels")
+    return run(parser, ls, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""Show the best common ancestor of two refs."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from sparklake.jobs.job import job_parser, refs_at, run
+from sparklake.lake import Lake
+from sparklake.report import Document, commit_document
+
+
+def merge_base(lake: Lake, arguments: Namespace) -> Document:
+    """Finds a common ancestor."""
+    repository, left, right = refs_at(lake, arguments.left, arguments.right)
+    return commit_document(repository.merge_base(left, right))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the job; returns its exit code."""
+    parser = job_parser(__doc__)
+    parser.add_argument("left", metavar="lakefs://REPO/A")
+    parser.add_argument("right", metavar="lakefs://REPO/B")
+    return run(parser, merge_base, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""Copy a file into the repository and stage it."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from sparklake.arguments import file_at, labels
+from sparklake.config import disk_root
+from sparklake.jobs.job import job_parser, run
+from sparklake.lake import Lake
+from sparklake.report import Document, object_document
+from sparklake.uri import object_uri
+
+
+def put(lake: Lake, arguments: Namespace) -> Document:
+    """Stages a file as an object."""
+    target, metadata = object_uri(arguments.object), labels(arguments.meta)
+    branch = lake.repository(target.repository).branch(target.ref)
+    with file_at(arguments.file, disk_root()) as file:
+        staged = branch.put_file(target.key, file, metadata, arguments.content_type or "")
+    return object_document(staged)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the job; returns its exit code."""
+    parser = job_parser(__doc__)
+    parser.add_argument("file", metavar="FILE", help="a file of the driver, or - for stdin")
+    parser.add_argument("object", metavar="lakefs://REPO/BRANCH/KEY")
+    parser.add_argument("--content-type", help="its media type")
+    parser.add_argument("--meta", action="append", metavar="K=V", help="a label; repeatable")
+    return run(parser, put, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""Drop what is staged on a branch."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from sparklake.jobs.job import branch_at, job_parser, run
+from sparklake.lake import Lake
+from sparklake.report import Document
+
+
+def reset(lake: Lake, arguments: Namespace) -> Document:
+    """Resets a branch."""
+    branch = branch_at(lake, arguments.branch)
+    branch.reset()
+    return {"name": branch.name, "dirty": False}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the job; returns its exit code."""
+    parser = job_parser(__doc__)
+    parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")
+    return run(parser, reset, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

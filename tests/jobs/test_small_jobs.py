@@ -1,0 +1,160 @@
+"""Jobs that need no Spark, in this process: they print what the command prints as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sparklake
+from sparklake.errors import StoreUnreachableError
+from sparklake.repository import Repository
+from sparklake.udfs.objects import ObjectInfo
+from tests.cli.running import Scene, ok, said
+from tests.cli.running import run as command
+from tests.jobs.running import job, run
+
+JOBS = Path(sparklake.__file__).parent / "jobs"
+
+
+def test_repositories(tmp_path: Path, dsn: str) -> None:
+    lake = ("--dsn", dsn)
+    assert job(0, "list_repositories", *lake) == []
+    made = job(
+        *(0, "create_repository", *lake, "lakefs://one", str(tmp_path / "1")),
+        *("--range-records", "7"),
+    )
+    assert made["range_records"] == 7
+    two = job(0, "create_repository", *lake, "lakefs://two", str(tmp_path / "2"))
+    assert job(0, "list_repositories", *lake) == [made, two] == said(*lake, "repo", "list")
+    assert job(0, "delete_repository", *lake, "lakefs://one") == {
+        "name": "one",
+        "deleted": True,
+        "storage_namespace": f"file://{tmp_path / '1'}",
+    }
+    assert job(0, "delete_repository", "lakefs://two", "--yes", *lake)["deleted"] is True
+    assert job(1, "delete_repository", *lake, "lakefs://two")["kind"] == "repository_not_found"
+    assert job(2, "delete_repository", *lake, "lakefs://two/main")["kind"] == "invalid_uri"
+    assert job(0, "list_repositories", *lake) == []
+
+
+def test_branches(scene: Scene) -> None:
+    head = scene.commit("main", {"a": "1"})
+    dev = scene.uri("dev:joe-bugfix-1234")
+    made = job(0, "create_branch", dev, "--source", scene.uri("main"))
+    assert made == {"name": "dev:joe-bugfix-1234", "commit_id": head["id"], "dirty": False}
+    scene.put("main", {"b": "2"})
+    listing = job(0, "list_branches", scene.uri())
+    assert listing == said("branch", "list", scene.uri())
+    assert [each["dirty"] for each in listing] == [False, True]
+    assert job(0, "reset", scene.uri("main")) == {"name": "main", "dirty": False}
+    assert scene.paths("main") == ["a"]
+    assert job(1, "reset", scene.uri("v1"))["kind"] == "ref_not_found"
+    assert job(0, "delete_branch", dev) == {"name": "dev:joe-bugfix-1234", "deleted": True}
+    assert job(1, "delete_branch", dev)["kind"] == "ref_not_found"
+    assert job(1, "delete_branch", scene.uri("main"))["kind"] == "protected"
+    assert job(2, "list_branches", scene.uri("main"))["kind"] == "invalid_uri"
+
+
+def test_tags(scene: Scene) -> None:
+    head = scene.commit("main", {"a": "1"})
+    made = job(0, "create_tag", scene.uri("v2.3"), scene.uri("main"))
+    assert made == {"name": "v2.3", "commit_id": head["id"]}
+    assert job(1, "create_tag", scene.uri("v2.3"), scene.uri("main"))["kind"] == "already_exists"
+    assert job(0, "list_tags", scene.uri()) == [made] == said("tag", "list", scene.uri())
+    assert job(0, "delete_tag", scene.uri("v2.3")) == {"name": "v2.3", "deleted": True}
+    assert job(1, "delete_tag", scene.uri("v2.3"))["kind"] == "ref_not_found"
+    assert job(0, "list_tags", scene.uri()) == []
+    wrong = job(2, "create_tag", scene.uri("v3"), "lakefs://other/main")
+    assert wrong["kind"] == "invalid_uri"
+
+
+def test_an_object_is_put_looked_at_and_removed(scene: Scene, tmp_path: Path) -> None:
+    body = bytes(range(256))
+    file = tmp_path / "file.bin"
+    file.write_bytes(body)
+    uri = scene.uri("main", "a/b?c#d e%.bin")
+    staged = job(0, "put", str(file), "--content-type", "x/y", uri, "--meta", "k=v=w")
+    assert (staged["content_type"], staged["metadata"]) == ("x/y", {"k": "v=w"})
+    assert job(0, "stat", uri) == staged == said("stat", uri)
+    ran = run("cat", uri)
+    assert (ran.code, ran.out, ran.err) == (0, body, "")
+    assert job(0, "put", "-", scene.uri("main", "in"), stdin=b"\0in")["size"] == 3
+    assert run("cat", scene.uri("main", "in")).out == b"\0in"
+    assert job(2, "put", "no-such-file", uri)["kind"] == "invalid_input"
+    assert job(2, "put", str(file), uri, "--meta", "k")["kind"] == "invalid_input"
+    assert job(0, "rm", uri) == {"path": "a/b?c#d e%.bin", "removed": 1}
+    for name in ("stat", "cat", "rm"):
+        assert job(1, name, uri)["kind"] == "object_not_found"
+        assert job(2, name, scene.uri("main", ""))["kind"] == "invalid_uri"
+
+
+def test_rm_takes_a_folder_and_not_its_namesakes(scene: Scene) -> None:
+    scene.put("main", dict.fromkeys(["a", "a/1", "a/b/2", "a-b", "ab/3"], "x"))
+    assert job(0, "rm", "-r", scene.uri("main", "a")) == {"path": "a", "removed": 3}
+    assert scene.paths("main") == ["a-b", "ab/3"]
+    assert job(1, "rm", scene.uri("main", "a"), "--recursive")["kind"] == "object_not_found"
+    assert job(2, "rm", "-r", scene.uri("main"))["kind"] == "invalid_uri"
+    assert job(0, "rm", "-r", scene.uri("main", "")) == {"path": "", "removed": 2}
+    assert scene.paths("main") == []
+
+
+def test_ls_lists_one_level_or_all(scene: Scene) -> None:
+    scene.commit("main", dict.fromkeys(["a", "a/1", "a/b/2", "日本/é"], "x"))
+    scene.put("main", {"z": "staged"})
+    for words in (["a"], ["a/"], ["a", "-r"], ["", "--recursive"], [""]):
+        uri = scene.uri("main", words[0])
+        assert job(0, "ls", uri, *words[1:]) == said("ls", uri, *words[1:])
+    assert len(job(0, "ls", "-r", scene.uri("main@"))) == 4
+    assert job(0, "ls", scene.uri("main", "nothing/")) == []
+    assert job(1, "ls", scene.uri("nothing"))["kind"] == "ref_not_found"
+
+
+def test_a_list_that_is_cut_short_cannot_be_taken_for_whole(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.put("main", {"a": "1"})
+    listed = Repository.objects
+
+    def objects(self: Repository, ref: str, prefix: str = "") -> Iterator[ObjectInfo]:
+        yield from listed(self, ref, prefix)
+        raise StoreUnreachableError("gone")
+
+    monkeypatch.setattr(Repository, "objects", objects)
+    ran = run("ls", "-r", scene.uri("main"))
+    assert ran.code == 1
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(ran.text)
+    assert json.loads(ran.err) == {"error": "gone", "kind": "store_unreachable"}
+    assert ran == command("--output", "json", "ls", "-r", scene.uri("main"))
+
+
+def test_merge_base(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    assert job(0, "merge_base", dev, main) == said("merge-base", dev, main)
+    assert job(1, "merge_base", dev, scene.uri("nothing"))["kind"] == "ref_not_found"
+
+
+def test_no_spark_is_loaded_where_none_is_needed(scene: Scene) -> None:
+    """As scripts, and so with a `stat.py` and others in the first place where Python looks."""
+    ok("put", "-", scene.uri("main", "a"), stdin=b"1")
+    environment = {**os.environ, "JAVA_HOME": "/nowhere"}
+    for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"):
+        environment.pop(name, None)
+    for words in (("stat", scene.uri("main", "a")), ("commit", scene.uri("main"), "-m", "x")):
+        name, *arguments = words
+        ran = subprocess.run(
+            [sys.executable, "-X", "importtime", JOBS / f"{name}.py", *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert isinstance(json.loads(ran.stdout), dict)
+        assert "sparklake.lake" in ran.stderr
+        assert "pyspark" not in ran.stderr
