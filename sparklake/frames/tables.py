@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import dropwhile
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
@@ -20,10 +20,10 @@ from sparklake.errors import InvalidInputError, MissingFileError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-Key = TypeVar("Key", bound=Hashable)
-
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
+# What Spark says, less the state of SQL and a server's stack.
+_GONE = re.compile(r"\[PATH_NOT_FOUND\] (.*?)\.?(?: SQLSTATE|\n|$)")
 _GLOB = re.compile(r"([{}\[\]*?\\])")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -81,24 +81,36 @@ def read_files(
 
     with _missing_files():
         rows = load(files, None)
-        fields = rows.schema.fields
+        written = rows.schema
     types = _partition_types(files, infers=spark.conf.get(_INFERENCE) == "true")
     if not types:
         return rows
     # One schema for all: Spark would infer the type of a partition column root by root. Where a
     # file has such a column too, the folder is right.
-    schema = StructType([each for each in fields if each.name not in types])
+    schema = StructType([each for each in written.fields if each.name not in types])
     for name, kind in types.items():
         schema = schema.add(name, kind)
     parts = []
-    for root, below in _grouped(files, lambda each: each.root or ""):
+    for root, partition, some in _scans(files):
         if root:
-            parts.append(load(below, schema, basePath=root))
-            continue
-        for partition, some in _grouped(below, lambda each: each.partition):
+            parts.append(load(some, schema, basePath=root))
+        else:
             values = {name: _literal(value, types[name]) for name, value in partition}
-            parts.append(load(some, rows.schema).withColumns(values).select(schema.names))
+            parts.append(load(some, written).withColumns(values).select(schema.names))
     return _union(parts)
+
+
+def _scans(
+    files: Sequence[TableFile],
+) -> Iterator[tuple[str | None, tuple[tuple[str, str], ...], list[TableFile]]]:
+    """Yields files that one scan can read: those of a root, or, if these are fewer, a partition."""
+    roots, partitions = {each.root for each in files}, {each.partition for each in files}
+    by_root = len(roots) <= len(partitions)
+    groups: dict[Hashable, list[TableFile]] = {}
+    for each in files:
+        groups.setdefault((by_root and each.root) or each.partition, []).append(each)
+    for some in groups.values():
+        yield some[0].root if by_root else None, some[0].partition, some
 
 
 @contextmanager
@@ -106,11 +118,12 @@ def _missing_files() -> Iterator[None]:
     try:
         yield
     except AnalysisException as error:
-        if "PATH_NOT_FOUND" not in str(error):
+        gone = _GONE.match(str(error).lstrip())
+        if gone is None:
             raise
         raise MissingFileError(
-            f"a data file is gone: {error}. It was moved or deleted outside of the lake; restore "
-            "it there"
+            f"a data file of the table is gone: {gone[1]}. It was moved or deleted outside of the "
+            "lake; restore it there, or commit its removal"
         ) from error
 
 
@@ -189,12 +202,3 @@ def _is_iso(text: str) -> bool:
 
 def _literal(value: str, kind: str) -> Column:
     return lit(None if value == NULL_PARTITION else unquote(value)).cast(kind)
-
-
-def _grouped(
-    files: Iterable[TableFile], key: Callable[[TableFile], Key]
-) -> Iterator[tuple[Key, list[TableFile]]]:
-    groups: dict[Key, list[TableFile]] = {}
-    for each in files:
-        groups.setdefault(key(each), []).append(each)
-    yield from groups.items()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparklake.frames.tables import TableFile, partition_type
+from sparklake.frames.tables import TableFile, _scans, partition_type
+from sparklake.verbs.tables import _spark_uri
 
 
 @pytest.mark.parametrize(
@@ -86,3 +87,36 @@ def test_the_root_from_which_a_path_leads_to_a_file(
 )
 def test_what_spark_passes_over_is_hidden(relative: str, is_hidden: bool) -> None:
     assert TableFile(f"file:///{relative}", relative).is_hidden is is_hidden
+
+
+@pytest.mark.parametrize(
+    ("places", "scans"),
+    [
+        (["a:p=1", "a:p=2", "a:p=3"], 1),
+        (["a:p=1", "b:p=2"], 2),
+        (["a:p=1", "b:p=1", "c:p=1", "c:p=2"], 2),
+        ([":p=1", ":p=1", ":p=2"], 2),
+        (["a:p=1", "a:p=2", ":p=1", ":p=2"], 1 + 2),
+    ],
+)
+def test_a_table_of_many_writes_is_read_by_few_scans(places: list[str], scans: int) -> None:
+    files = []
+    for number, place in enumerate(places):
+        root, _, folder = place.partition(":")
+        relative = f"{folder}/{number}.parquet"
+        files.append(TableFile(f"file:///{root}/{relative}" if root else "file:///x", relative))
+    found = list(_scans(files))
+    assert len(found) == scans
+    assert sorted(each.relative for _, _, some in found for each in some) == sorted(
+        each.relative for each in files
+    )
+    for root, partition, some in found:
+        if root:
+            assert {each.root for each in some} == {root}
+        else:
+            assert {each.partition for each in some} == {partition}
+
+
+def test_spark_is_told_of_s3_by_the_name_of_hadoops_client() -> None:
+    assert _spark_uri("s3://bucket/s3://x") == "s3a://bucket/s3://x"
+    assert _spark_uri("file:///s3://x") == "file:///s3://x"

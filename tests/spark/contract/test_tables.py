@@ -298,7 +298,7 @@ def test_a_data_file_that_is_gone_is_named(
     main.write(frame.coalesce(1), TABLE)
     (file,) = [each for each in repo.objects("main", TABLE) if each.path.endswith(".parquet")]
     Path(file.address.removeprefix("file://")).unlink()
-    with pytest.raises(MissingFileError, match=Path(file.address).name):
+    with pytest.raises(MissingFileError, match=f"{Path(file.address).name}. It was moved or"):
         repo.read("main", TABLE)
 
 
