@@ -2,7 +2,8 @@
 
 It listens on a socket in a private folder, never on the network. Each user of the server holds a
 shared lock while it needs it. The last one to leave stops the server; one that was killed leaves
-no lock, and the server runs on until the next last one leaves.
+no lock, and the server runs on until the next last one leaves. So does a server in one container
+when the last to leave is in another.
 """
 
 from __future__ import annotations
@@ -46,21 +47,18 @@ class EmbeddedServer:
 
     def release(self) -> None:
         """Gives the share back; the last one stops the server and sees it end."""
-        if self._leave():
-            server.wait_until_stopped(self._layout)
+        self._leave(wait=True)
 
-    def _leave(self) -> bool:
-        """Gives the share back; returns whether it was the last and the server is stopping."""
+    def _leave(self, *, wait: bool = False) -> None:
+        """Gives the share back; the last one stops the server, and sees it end if asked to."""
         share, self._share = self._share, None
         atexit.unregister(self._leave)
         if share is None or self._pid != os.getpid():
-            return False
+            return
         try:
             with locked(start_lock(self._layout.folder), _LOCK_SECONDS):
-                last = share.try_take()
-                if last:
-                    server.stop(self._layout)
-                return last
+                if share.try_take() and server.stop(self._layout) and wait:
+                    server.wait_until_stopped(self._layout)
         finally:
             share.close()
 

@@ -51,6 +51,11 @@ class Layout:
         """Returns the file that each user of the server keeps a shared lock on."""
         return self.folder / "holders.lock"
 
+    @property
+    def alive(self) -> Path:
+        """Returns the file that the server keeps locked, down to the last of its processes."""
+        return self.folder / "server.lock"
+
 
 def home_folder(home: Path) -> Path:
     """Returns our folder in a home, both made private if need be.

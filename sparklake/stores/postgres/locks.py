@@ -38,8 +38,13 @@ class FileLock:
         """Takes the lock alone, or returns False when another holds it; a share is then lost."""
         return self._try(fcntl.LOCK_EX)
 
+    def fileno(self) -> int:
+        """Returns the descriptor, for a process to inherit: it then holds the lock too."""
+        assert self._descriptor is not None
+        return self._descriptor
+
     def close(self) -> None:
-        """Frees the lock."""
+        """Frees the lock, unless another process has inherited it."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -55,9 +60,8 @@ class FileLock:
             time.sleep(_POLL_SECONDS)
 
     def _try(self, kind: int) -> bool:
-        assert self._descriptor is not None
         try:
-            fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
+            fcntl.flock(self.fileno(), kind | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True

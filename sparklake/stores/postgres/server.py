@@ -5,11 +5,15 @@ Whoever starts or stops it holds the home's lock for that.
 
 from __future__ import annotations
 
+import os
 import platform
 import shlex
 import shutil
 import signal
+import socket
+import struct
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,13 +26,17 @@ from sparklake.errors import RefStoreUnavailableError
 from sparklake.stores.postgres.binaries import programs
 from sparklake.stores.postgres.folders import is_private
 from sparklake.stores.postgres.layout import SOCKET_PORT, Layout, socket_folder
+from sparklake.stores.postgres.locks import FileLock
 
 _START_SECONDS = 60
 _STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.005
+_ANSWER_SECONDS = 5.0
 _LOG_LINES = 15
 _LOG_BYTES = 16_384
 _SUPERUSER = "postgres"
+_SOCKET = f".s.PGSQL.{SOCKET_PORT}"
+_CREDENTIALS = struct.Struct("3i")  # process, user and group
 _SOCKET_LINE, _STATUS_LINE = 4, 7  # of postmaster.pid
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 # fsync stays on, as it is by default: refs are the one thing that cannot be made again.
@@ -61,23 +69,25 @@ def ensure_running(layout: Layout) -> str:
     )
 
 
-def stop(layout: Layout) -> None:
+def stop(layout: Layout) -> bool:
     """Tells the server to end all sessions and shut down; does not wait until it has.
 
     It waits for the server to say that it is stopping, a matter of milliseconds, so that the next
-    process does not believe it ready.
+    process does not believe it ready. Returns False when there is no server, or when it runs in
+    another container, which stops it.
     """
-    server = _postmaster(layout)
-    if server is None:
-        return
-    with suppress(psutil.NoSuchProcess):
-        server.send_signal(signal.SIGINT)
-    _wait_while(layout, lambda: _postmaster(layout) is not None and _seems_ready(layout))
+    pid = _postmaster(layout)
+    if not pid:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGINT)
+    _wait_while(layout, lambda: _is_alive(layout) and _seems_ready(layout))
+    return True
 
 
 def wait_until_stopped(layout: Layout) -> None:
-    """Waits until the server is gone."""
-    _wait_while(layout, lambda: _postmaster(layout) is not None)
+    """Waits until the server is gone; the start lock keeps others from starting a new one."""
+    _wait_while(layout, lambda: _is_alive(layout))
 
 
 def _wait_while(layout: Layout, condition: Callable[[], bool]) -> None:
@@ -86,76 +96,100 @@ def _wait_while(layout: Layout, condition: Callable[[], bool]) -> None:
         if time.monotonic() > deadline:
             raise RefStoreUnavailableError(
                 f"a Postgres in {layout.data}, or what is left of one after a crash, does not end "
-                f"within {_STOP_SECONDS:.0f} s; see {layout.log}"
+                f"within {_STOP_SECONDS:.0f} s, or runs in another container that does not share "
+                f"the folder of its socket; see {layout.log}"
             )
         time.sleep(_POLL_SECONDS)
 
 
-def _postmaster(layout: Layout) -> psutil.Process | None:
-    """Returns the running server of this data directory.
+def _is_alive(layout: Layout) -> bool:
+    """Tells whether a server, or a session process that has outlived it, uses the data directory.
 
-    The file with its process id may be left over, and the id taken by a stranger since.
+    All of them hold the lock that the first inherited. That is seen from other containers too,
+    and without a right to look into processes.
     """
+    lock = FileLock(layout.alive)
     try:
-        server = psutil.Process(int(_pid_file(layout).read_text().split()[0]))
-        alive = server.status() != psutil.STATUS_ZOMBIE
-        return server if alive and _belongs(server, layout) else None
-    except (FileNotFoundError, IndexError, ValueError, psutil.Error):
+        return not lock.try_take() or _postmaster(layout) is not None
+    finally:
+        lock.close()
+
+
+def _postmaster(layout: Layout) -> int | None:
+    """Returns the process id of the running server, 0 if it has none here but answers.
+
+    The file with its process id may be left over, and the id taken by a stranger since; or the id
+    is that of another container.
+    """
+    lines = _pid_lines(layout)
+    listener = _listener(layout, lines)
+    if listener:
+        return listener
+    try:
+        server = psutil.Process(int(lines[0]))
+        if server.name() == "postgres" and Path(server.cwd()) == layout.data:
+            return int(lines[0])
+    except (IndexError, ValueError, psutil.Error):
+        pass
+    return listener
+
+
+def _listener(layout: Layout, lines: list[str]) -> int | None:
+    """Returns the process id of who listens on the server's socket, 0 if the system hides it."""
+    if len(lines) <= _SOCKET_LINE or not lines[_SOCKET_LINE]:
         return None
-
-
-def _belongs(process: psutil.Process, layout: Layout) -> bool:
-    return process.name() == "postgres" and Path(process.cwd()) == layout.data
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(_ANSWER_SECONDS)
+        try:
+            client.connect(str(Path(lines[_SOCKET_LINE]) / _SOCKET))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return None
+        except OSError:  # A server too busy for us is no dead one.
+            return 0
+        if sys.platform != "linux":
+            return 0
+        answer = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        pid, uid, _ = _CREDENTIALS.unpack(answer)
+        return int(pid) if uid == layout.account.uid else None
 
 
 def _running_sockets(layout: Layout) -> Path | None:
     """Returns the folder of the running server's socket, if it is still there and private."""
-    if _postmaster(layout) is None:
+    if not _is_alive(layout):
         return None
-    sockets = _ready_sockets(layout)
-    if sockets and is_private(sockets, layout.account) and _socket_lock(sockets).exists():
-        return sockets
+    lines = _pid_lines(layout)
+    if _ready(lines) and _listener(layout, lines) is not None:
+        sockets = Path(lines[_SOCKET_LINE])
+        if is_private(sockets, layout.account):
+            return sockets
     stop(layout)  # It is on its way down already, or nobody can reach it.
     return None
 
 
-def _ready_sockets(layout: Layout) -> Path | None:
-    """Returns what the server itself has noted, once it accepts sessions."""
+def _pid_lines(layout: Layout) -> list[str]:
+    """Returns what the server has noted about itself, nothing if there is none."""
     try:
-        lines = _pid_file(layout).read_text().splitlines()
+        return _pid_file(layout).read_text().splitlines()
     except FileNotFoundError:
-        return None
-    ready = len(lines) > _STATUS_LINE and lines[_STATUS_LINE].startswith("ready")
-    return Path(lines[_SOCKET_LINE]) if ready else None
+        return []
+
+
+def _ready(lines: list[str]) -> bool:
+    return len(lines) > _STATUS_LINE and lines[_STATUS_LINE].startswith("ready")
 
 
 def _seems_ready(layout: Layout) -> bool:
-    return _ready_sockets(layout) is not None
+    return _ready(_pid_lines(layout))
 
 
 def _clear_away(layout: Layout, sockets: Path) -> None:
-    """Removes what a server that crashed has left lying.
+    """Removes what a server that crashed has left lying; it is known that none is alive.
 
     Postgres believes a left-over process id if any process has it now, be it only a dead one that
     nobody has waited for.
     """
-    left_over = [_pid_file(layout), _socket_lock(sockets)]
-    if not any(file.exists() for file in left_over):
-        return
-    _wait_while(layout, lambda: _orphans(layout))
-    for file in left_over:
+    for file in (_pid_file(layout), sockets / f"{_SOCKET}.lock"):
         file.unlink(missing_ok=True)
-
-
-def _orphans(layout: Layout) -> bool:
-    """Tells whether a session process has outlived its server."""
-    for process in psutil.process_iter():
-        try:
-            if _belongs(process, layout):
-                return True
-        except psutil.Error:
-            continue
-    return False
 
 
 def _initialise(layout: Layout) -> None:
@@ -181,11 +215,16 @@ def _start(layout: Layout, sockets: Path) -> None:
     options = f"-k {shlex.quote(str(sockets))}"
     command = ["pg_ctl", "start", "--wait", "--timeout", str(_START_SECONDS), "--silent"]
     command += ["--pgdata", str(layout.data), "--log", str(layout.log), "--options", options]
-    _run(layout, command)
+    lock = FileLock(layout.alive)
+    try:
+        lock.take(_STOP_SECONDS)
+        _run(layout, command, lock.fileno())
+    finally:
+        lock.close()
 
 
-def _run(layout: Layout, command: list[str]) -> None:
-    """Runs a program of Postgres; the server that it starts holds none of our files open."""
+def _run(layout: Layout, command: list[str], *inherited: int) -> None:
+    """Runs a program of Postgres, which holds open none of our files but those it is to inherit."""
     program = programs(layout.account) / command[0]
     with (
         subprocess.Popen(  # noqa: S603 - the program is ours and there is no shell
@@ -196,6 +235,7 @@ def _run(layout: Layout, command: list[str]) -> None:
             cwd="/",
             env=_ENVIRONMENT,
             start_new_session=True,
+            pass_fds=inherited,
             text=True,
             errors="replace",
             **layout.account.spawn_options,
@@ -217,10 +257,6 @@ def _log_tail(layout: Layout) -> str:
     except FileNotFoundError:
         return ""
     return "\n".join(["the end of its log:", *lines[-_LOG_LINES:]])
-
-
-def _socket_lock(sockets: Path) -> Path:
-    return sockets / f".s.PGSQL.{SOCKET_PORT}.lock"
 
 
 def _pid_file(layout: Layout) -> Path:

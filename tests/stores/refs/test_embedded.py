@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from sparklake.errors import MissingDependencyError, RefStoreUnavailableError
 from sparklake.stores.postgres import binaries, connect_ref_store
+from sparklake.stores.postgres import server as postgres_server
 from sparklake.stores.postgres.accounts import Account, unprivileged_account
 from sparklake.stores.postgres.embedded import embedded_dsn
 from sparklake.stores.postgres.folders import private_folder
@@ -29,6 +30,21 @@ ROOT = os.geteuid() == 0
 PROJECT = Path(__file__).parents[3]
 
 as_root = pytest.mark.skipif(not ROOT, reason="needs root")
+
+CONTAINER = ["unshare", "--pid", "--ipc", "--mount-proc", "--fork", "--kill-child"]
+# What root may do in a container of Docker, and in some sandboxes: all but look into processes.
+BLINDFOLD = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]
+
+
+def works(prefix: list[str]) -> bool:
+    """Tells whether this system has a tool to run a program under, and lets us use it."""
+    if not ROOT or shutil.which(prefix[0]) is None:
+        return False
+    return subprocess.run([*prefix, "true"], capture_output=True).returncode == 0
+
+
+in_containers = pytest.mark.skipif(not works(CONTAINER), reason="needs root that may `unshare`")
+blindfolded = pytest.mark.skipif(not works(BLINDFOLD), reason="needs root that may `setpriv`")
 
 FORK = """
 import os, sys, time
@@ -68,9 +84,9 @@ def home(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def holder(home: Path, *ids: int) -> Iterator[subprocess.Popen[str]]:
+def holder(home: Path, *ids: int, under: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
     """Runs a process that holds a share; leaving the block ends it in good order."""
-    command = [sys.executable, "-m", "tests.support.holder", str(home), *map(str, ids)]
+    command = [*under, sys.executable, "-m", "tests.support.holder", str(home), *map(str, ids)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT
     ) as process:
@@ -92,6 +108,14 @@ def server_of(dsn: str) -> psutil.Process:
 def setting(dsn: str, name: str) -> str:
     with psycopg.connect(dsn) as connection:
         row = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def started(dsn: str) -> str:
+    """Returns when the server started: what tells one from its successor, and is seen anywhere."""
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute("SELECT pg_postmaster_start_time()::text").fetchone()
     assert row is not None
     return str(row[0])
 
@@ -471,11 +495,120 @@ def test_a_process_id_that_a_stranger_has_now_is_no_server(home: Path) -> None:
             stranger.kill()
 
 
-def test_the_server_holds_none_of_our_files(home: Path) -> None:
+def test_a_process_id_that_another_server_has_now_is_not_ours(home: Path) -> None:
+    server, other = embedded_dsn(home), embedded_dsn(home.with_name("other"))
+    data = Path(setting(server.dsn, "data_directory"))
+    left_over = (data / "postmaster.pid").read_text().split("\n", 1)
+    server.release()
+    (data / "postmaster.pid").write_text(f"{server_of(other.dsn).pid}\n{left_over[1]}")
+    server = embedded_dsn(home)
+    assert setting(server.dsn, "data_directory") == str(data)
+    server.release()
+    assert setting(other.dsn, "fsync") == "on"
+    other.release()
+
+
+def test_a_server_whose_lock_was_deleted_is_found_by_its_socket(home: Path) -> None:
+    first = embedded_dsn(home)
+    (home / "postgres" / "server.lock").unlink()
+    second = embedded_dsn(home)
+    assert started(second.dsn) == started(first.dsn)
+    first.release()
+    second.release()
+
+
+def test_a_server_whose_socket_was_deleted_is_replaced(home: Path) -> None:
+    first = embedded_dsn(home)
+    server = server_of(first.dsn)
+    Path(conninfo_to_dict(first.dsn)["host"], ".s.PGSQL.5432").unlink()
+    second = embedded_dsn(home)
+    assert not running(server)
+    assert setting(second.dsn, "fsync") == "on"
+    first.release()
+    second.release()
+
+
+# --- containers that share a home, and root of little right
+
+
+@in_containers
+def test_containers_share_one_server(home: Path) -> None:
+    with holder(home, under=CONTAINER) as first:
+        dsn = dsn_of(first)
+        start = started(dsn)
+        with holder(home, under=CONTAINER) as second:
+            assert dsn_of(second) == dsn
+            assert started(dsn) == start
+            assert visits(dsn) == 2
+        assert started(dsn) == start
+    with holder(home) as process:  # The end of the first container killed the server.
+        assert visits(dsn_of(process)) == 3
+
+
+@in_containers
+def test_a_container_leaves_the_server_of_another_alone(home: Path) -> None:
+    server = embedded_dsn(home)
+    start = started(server.dsn)
+    with holder(home, under=CONTAINER) as process:
+        assert dsn_of(process) == server.dsn
+        server.release()
+    assert process.returncode == 0
+    server = embedded_dsn(home)
+    assert started(server.dsn) == start
+    assert visits(server.dsn) == 1
+    postmaster = server_of(server.dsn)
+    server.release()
+    assert not running(postmaster)
+
+
+@in_containers
+def test_a_server_that_another_container_cannot_reach_is_no_left_over(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_server, "_STOP_SECONDS", 0.5)
+    with holder(home, under=CONTAINER) as process:
+        dsn = dsn_of(process)
+        sockets = Path(conninfo_to_dict(dsn)["host"])
+        hidden = sockets.rename(sockets.with_name("hidden"))
+        with pytest.raises(RefStoreUnavailableError, match="another container"):
+            embedded_dsn(home)
+        hidden.rename(sockets)
+        assert visits(dsn) == 1
+    with holder(home) as process:
+        assert visits(dsn_of(process)) == 2
+
+
+@blindfolded
+def test_root_that_may_not_look_into_processes_shares_and_stops_the_server(home: Path) -> None:
+    for visit in (1, 2):
+        with holder(home, under=BLINDFOLD) as first, holder(home, under=BLINDFOLD) as second:
+            dsn = dsn_of(first)
+            assert dsn_of(second) == dsn
+            assert visits(dsn) == 2 * visit
+            server = server_of(dsn)
+        assert eventually(lambda: not running(server))  # noqa: B023 - called at once
+
+
+@blindfolded
+def test_root_that_may_not_look_into_processes_finds_a_server_and_replaces_a_dead_one(
+    home: Path,
+) -> None:
+    with holder(home, under=BLINDFOLD) as first:
+        server = server_of(dsn_of(first))
+        first.kill()
+    with holder(home, under=BLINDFOLD) as second:
+        assert server_of(dsn_of(second)) == server
+        server.kill()
+        with holder(home, under=BLINDFOLD) as third:
+            assert visits(dsn_of(third)) == 3
+
+
+def test_the_server_holds_none_of_our_files_but_its_lock(home: Path) -> None:
     with holder(home) as process:
         server = server_of(dsn_of(process))
         links = [os.readlink(link) for link in Path(f"/proc/{server.pid}/fd").iterdir()]  # noqa: PTH115 - a Path would resolve sockets
-    assert not [link for link in links if link.endswith(".lock")]
+    locks = [link for link in links if link.endswith(".lock")]
+    assert locks == [str(home / "postgres" / "server.lock")]  # by which it is known to be alive
     assert not [link for link in links if str(home / "postgres" / "start") in link]
 
 
