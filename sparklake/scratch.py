@@ -16,15 +16,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import IO
 
 from sparklake.config import fast_root
 
 _LOCK = "lock"
+_UNNAMED = "new-lock"
 _YOUNG_SECONDS = 600
 
-# Open as long as the process lives.
-_held: list[IO[bytes]] = []
+# Descriptors, open as long as the process lives.
+_held: list[int] = []
 
 
 @contextmanager
@@ -44,8 +44,10 @@ def _home(root: Path, process: int) -> Path:
     """Returns the folder of this process, made at its first call; a forked child has its own."""
     remove_abandoned(root)
     home = Path(tempfile.mkdtemp(prefix=_prefix(), dir=root))
-    lock = (home / _LOCK).open("wb")
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    # Locked before it has its name, lest another process find it free.
+    lock = os.open(home / _UNNAMED, os.O_WRONLY | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    (home / _UNNAMED).rename(home / _LOCK)
     _held.append(lock)
     atexit.register(_leave, home, process)
     return home

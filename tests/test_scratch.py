@@ -20,6 +20,27 @@ with scratch_folder(Path(sys.argv[1])) as folder:
     time.sleep(60)
 """
 
+CROWD = """
+import os, sys
+from pathlib import Path
+from sparklake.scratch import scratch_folder
+for turn in range(150):
+    root, start = Path(sys.argv[1], f"root-{turn}"), Path(sys.argv[1], f"start-{turn}")
+    root.mkdir()
+    children = []
+    for _ in range(4):
+        children.append(os.fork())
+        if not children[-1]:
+            while not start.exists():
+                pass
+            with scratch_folder(root) as folder:
+                (folder / "file").write_text("content")
+            os._exit(0)
+    start.touch()
+    for child in children:
+        assert os.waitpid(child, 0)[1] == 0
+"""
+
 
 def holder(root: Path) -> subprocess.Popen[str]:
     """Starts a process that has a scratch folder."""
@@ -59,3 +80,8 @@ def test_what_is_of_others_stays(tmp_path: Path) -> None:
     remove_abandoned(tmp_path)
     assert foreign.exists()
     assert being_made.exists()
+
+
+def test_processes_that_begin_at_once_leave_each_other_alone(tmp_path: Path) -> None:
+    """Each looks for what is abandoned while the others are about to lock their own."""
+    subprocess.run([sys.executable, "-c", CROWD, str(tmp_path)], check=True)
