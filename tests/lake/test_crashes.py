@@ -22,6 +22,8 @@ from sparklake.errors import (
 )
 from tests.support.lakes import commit_all, contents, postgres_lake, put_all, stage_table
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 BASE = {f"base/{number}": b"%d" % number for number in range(9)}
 MAX_STEPS = 500

@@ -199,7 +199,11 @@ def test_an_object_that_is_gone_or_overwritten(small_lake: Lake, repo: Repositor
     with refused(small_lake, MissingFileError, f"'k/001' at 'main' is gone from {address}.*rest"):
         repo.read_bytes("main", "k/001")
     place.write_bytes(b"something longer")
-    with refused(small_lake, CorruptFileError, f"'k/001'.*16 bytes at {address}, not 1.*import"):
+    with refused(
+        small_lake,
+        CorruptFileError,
+        f"'k/001'.*16 bytes at {address}, not 1.*restore what was there",
+    ):
         repo.read_bytes("main", "k/001")
     assert repo.stat("main", "k/001").size == 1
     assert repo.read_bytes("main", "k/002") == b"2"

@@ -9,6 +9,7 @@ from itertools import count
 from types import SimpleNamespace
 from unittest import mock
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -31,7 +32,7 @@ PATHS = ["a", "a/b", "a/c", "b/x=1/p", "b/x=2/p", "c", "d", "é"]
 PREFIXES = ["", "a", "a/", "b/", "b/x=", "c", "nothing/", "é"]
 CONTENTS = [Content(b""), Content(b"1"), Content(b"22"), Content(b"22", (("k", "v"),))]
 BRANCHES = [MAIN, "dev", "dev:joe-bugfix-1234", "topic"]
-TAGS = ["v1", "v2.3", "dev:jane-before-v2.3-merge"]
+TAGS = ["v2.3", "dev:jane-before-v2.3-merge", "topic"]
 STRATEGIES = [None, "source-wins", "dest-wins"]
 
 STEPS = ["", "", "", "", "@", "~", "~0", "~2", "^", "^1", "^2", "^2~1", "~1^2"]
@@ -336,6 +337,7 @@ def within(rows: Diff, prefix: str) -> Diff:
     return [row for row in rows if row[1].startswith(prefix)]
 
 
+@pytest.mark.slow
 def test_the_lake_does_what_dicts_do() -> None:
     run_state_machine_as_test(
         LakeMachine, settings=settings(max_examples=50, stateful_step_count=25, deadline=None)

@@ -91,7 +91,8 @@ def check_log(repo: Repository) -> None:
     assert len(first_parents(repo, "main")) == len(moves)
 
 
-@pytest.mark.parametrize(("processes", "turns"), [(2, 12), (4, 6)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("processes", "turns"), [(2, 12), (4, 5)])
 def test_commits_of_several_processes(
     race: Race, repo: Repository, processes: int, turns: int
 ) -> None:
@@ -116,6 +117,7 @@ def test_commits_of_several_processes(
     check_log(repo)
 
 
+@pytest.mark.slow
 def test_writers_go_on_while_others_commit(race: Race, repo: Repository) -> None:
     """Every put that was acknowledged is in the head or staged, and every deletion is obeyed."""
     answers = race("put_each", "put_each", "commit_all", turns=40)
@@ -133,6 +135,7 @@ def test_writers_go_on_while_others_commit(race: Race, repo: Repository) -> None
     check_log(repo)
 
 
+@pytest.mark.slow
 def test_merges_race_with_commits(race: Race, repo: Repository) -> None:
     answers = race("merge_each", "merge_each", "commit_each", turns=6)
 

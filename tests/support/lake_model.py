@@ -93,6 +93,8 @@ class LakeModel:
         return changed(found, self.staged[ref]) if ref in self.heads else found
 
     def create_branch(self, name: str, source: str) -> None:
+        if name in self.tags:
+            raise AlreadyExistsError
         head = self.resolve(source)
         if name in self.heads:
             raise AlreadyExistsError
@@ -110,6 +112,8 @@ class LakeModel:
         return self.heads[name]
 
     def create_tag(self, name: str, ref: str) -> str:
+        if name in self.heads:
+            raise AlreadyExistsError
         commit_id = self.resolve(ref)
         if name in self.tags:
             raise AlreadyExistsError

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-import pandas  # noqa: F401 - which Arrow imports at its first array
 import psycopg
 
 from sparklake import Lake
+from sparklake.cli.lightness import keep_pandas_out
 from sparklake.stores.objects.local import LocalStore
 from tests.support.lakes import postgres_lake
 
@@ -85,6 +85,7 @@ def child(order: dict[str, Any], answers: int) -> None:
 
 
 def main() -> None:
+    keep_pandas_out()
     for line in sys.stdin:
         order = json.loads(line)
         # The length of this file is the number of steps taken: it outlives the child.

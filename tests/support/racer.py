@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparklake import Repository, SparklakeError
+from sparklake.cli.lightness import keep_pandas_out
 from tests.support.lakes import postgres_lake, stage_table
 
 
@@ -82,6 +83,7 @@ WORK = {each.__name__: each for each in (commit_each, put_each, commit_all, merg
 
 
 def main() -> None:
+    keep_pandas_out()
     order = json.loads(sys.argv[1])
     with postgres_lake(order["dsn"]) as lake:
         repository = lake.repository(order["repository"])

@@ -11,9 +11,10 @@ import os
 import sys
 from pathlib import Path
 
-import pandas  # noqa: F401 - Arrow looks for it at its first array, too late to find it
+import pyarrow.compute  # noqa: F401 - Arrow imports it when it sorts, too late to find it
 
 from sparklake import Lake, SparklakeError
+from sparklake.cli.lightness import keep_pandas_out
 from sparklake.graveler.commits import first_commit
 from sparklake.graveler.ports import RepositoryInfo
 from sparklake.stores.memory import MemoryRefStore
@@ -48,6 +49,7 @@ def attempt(namespace: str, verb: str) -> None:
 
 
 def main() -> None:
+    keep_pandas_out()
     user, namespace, verb = sys.argv[1:]
     os.setgroups([])
     os.setgid(int(user))
