@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from itertools import count
 from types import SimpleNamespace
 from unittest import mock
+from uuid import uuid4
 
 import pytest
 from hypothesis import settings
@@ -20,12 +21,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from sparklake import DiffRow
+from sparklake import DiffRow, Lake
 from sparklake.engine.rows import Rows
 from sparklake.errors import MergeConflictError, SparklakeError
+from sparklake.graveler.entries import Entry, entry_identity
 from tests.support.folders import memory_folder
 from tests.support.lake_model import MAIN, Changes, Content, Diff, LakeModel, below, differences
 from tests.support.lakes import memory_lake, stage_table
+from tests.support.oracle import meta_range_id
 
 # Few keys and fewer contents: most edits meet others, and one content is at several keys at once.
 PATHS = ["a", "a/b", "a/c", "b/x=1/p", "b/x=2/p", "c", "d", "é"]
@@ -45,6 +48,8 @@ datas = st.data()
 
 
 class LakeMachine(RuleBasedStateMachine):
+    open_lake: Callable[[], Lake] = staticmethod(memory_lake)
+
     def __init__(self) -> None:
         super().__init__()
         self.stack = ExitStack()
@@ -57,7 +62,6 @@ class LakeMachine(RuleBasedStateMachine):
         clock = SimpleNamespace(time=lambda: next(ticks) // 3)
         self.stack.enter_context(mock.patch("sparklake.verbs.context.time", clock))
         self.touched = {MAIN}
-        self.meta_ranges: dict[str, dict[str, Content]] = {}
 
     def teardown(self) -> None:
         self.stack.close()
@@ -65,8 +69,8 @@ class LakeMachine(RuleBasedStateMachine):
     @initialize(range_records=st.integers(1, 8), start=changes)
     def create(self, range_records: int, start: Changes) -> None:
         namespace = self.folder / "namespace"
-        self.repo = memory_lake().create_repository(
-            "lake", str(namespace), range_records=range_records
+        self.repo = self.open_lake().create_repository(
+            f"lake-{uuid4().hex}", str(namespace), range_records=range_records
         )
         self.model = LakeModel.of(self.repo.resolve(MAIN))
         for number, content in enumerate(CONTENTS):
@@ -206,6 +210,21 @@ class LakeMachine(RuleBasedStateMachine):
         self.merge_into(source, dest, strategy)
         self.touched |= {source, dest}
 
+    @rule(theirs=changes, ours=changes, strategy=st.sampled_from(STRATEGIES[1:]), data=datas)
+    def cross(self, theirs: Changes, ours: Changes, strategy: str, data: st.DataObject) -> None:
+        """Merges two branches into each other as they were: they have two best ancestors then."""
+        heads = st.sampled_from(sorted(self.model.heads))
+        one, other = data.draw(heads), data.draw(heads)
+        for branch, each in ((one, ours), (other, theirs)):
+            self.stage_on(branch, each)
+            self.commit_on(branch, allow_empty=True)
+        before = self.model.heads[one], self.model.heads[other]
+        self.merge_into(before[1], one, strategy)
+        self.merge_into(before[0], other, strategy)
+        self.bases_agree(one, other)
+        self.merge_into(one, other, strategy)
+        self.touched |= {one, other}
+
     def merge_into(self, source: str, dest: str, strategy: str | None) -> None:
         self.both(
             lambda: self.repo.merge(source, dest, strategy),
@@ -257,7 +276,9 @@ class LakeMachine(RuleBasedStateMachine):
 
     @rule(data=datas)
     def merge_base(self, data: st.DataObject) -> None:
-        left, right = self.ref(data), self.ref(data)
+        self.bases_agree(self.ref(data), self.ref(data))
+
+    def bases_agree(self, left: str, right: str) -> None:
         self.both(
             lambda: self.repo.merge_base(left, right).id,
             lambda _: self.model.merge_base(self.model.resolve(left), self.model.resolve(right)),
@@ -306,14 +327,14 @@ class LakeMachine(RuleBasedStateMachine):
 
     @invariant()
     def trees_agree(self) -> None:
-        """Equal trees are equal ids, whatever made them."""
+        """Compares contents, and the id that the contents alone must have, whatever made them."""
         for name in self.touched & self.model.heads.keys():
             head = self.repo.resolve(name)
             tree = self.model.trees[head.id]
-            assert self.meta_ranges.setdefault(head.meta_range_id, tree) == tree
-            assert [key for key, each in self.meta_ranges.items() if each == tree] == [
-                head.meta_range_id
-            ]
+            assert head.meta_range_id == meta_range_id(
+                {path.encode(): identity(content) for path, content in tree.items()},
+                self.repo.info.range_records,
+            )
             assert self.listing(f"{name}@") == tree
             current = self.model.tree(name)
             assert self.listing(name) == current
@@ -333,12 +354,27 @@ def shown(rows: Rows[DiffRow] | list[DiffRow]) -> Diff:
     return [(each.type.value, each.path, each.size) for each in rows]
 
 
+def identity(content: Content) -> bytes:
+    entry = Entry("", len(content.body), content.checksum, 0, dict(content.metadata))
+    return entry_identity(entry)
+
+
 def within(rows: Diff, prefix: str) -> Diff:
     return [row for row in rows if row[1].startswith(prefix)]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # a failure is made small first
 def test_the_lake_does_what_dicts_do() -> None:
-    run_state_machine_as_test(
-        LakeMachine, settings=settings(max_examples=50, stateful_step_count=25, deadline=None)
-    )
+    some = settings(max_examples=50, stateful_step_count=25, deadline=None)
+    run_state_machine_as_test(LakeMachine, settings=some)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_lake_in_postgres_does_what_dicts_do(lake: Lake) -> None:
+    class PostgresLakeMachine(LakeMachine):
+        open_lake = staticmethod(lambda: lake)
+
+    few = settings(max_examples=10, stateful_step_count=20, deadline=None)
+    run_state_machine_as_test(PostgresLakeMachine, settings=few)
