@@ -3,14 +3,15 @@
 #   make quickstart [DIR=folder]   the main job, told as a story, on your files or on pyspark's own
 #   make test [ARGS="-k merge"]    every test
 #   make test-fast                 the tests that start no JVM and take no long time
-#   make bench [N=1000000] [JSON=rows.json]   compares with lakeFS's engine, the program PEER
+#   make bench [N=1000000] [SEED=1] [JSON=rows.json]   compares with lakeFS's engine, PEER
+#   make scale [NS="100000 1000000"]   shows how cost grows; benchmarks/README.md has more of them
 #   make lint | format             ruff, mypy and import-linter | ruff's formatter and safe fixes
 #   make setup                     only the set-up; PYTHON=python3.12 chooses an interpreter
 #   make constraints               newer versions of what is installed here, into constraints.txt
 #   make clean                     removes caches and build products | distclean: .venv too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-fast bench lint format constraints clean distclean
+.PHONY: help setup quickstart test test-fast bench scale lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -35,9 +36,15 @@ test-fast: setup
 	@$(BIN)/python -m pytest -m "not spark and not slow" $(ARGS)
 
 bench: setup
-	@$(BIN)/python -m benchmarks.compare -n $(or $(N),100000) --reps $(or $(REPS),3) \
-		--peer $(or $(PEER),../shared/peer/peerbench) $(if $(JSON),--json "$(JSON)") \
-		$(if $(TABLE),--table "$(TABLE)")
+	@$(BIN)/python -m benchmarks.compare $(bench_options) $(if $(PEER),--peer "$(PEER)") \
+		-n $(or $(N),100000)
+
+scale: setup
+	@$(BIN)/python -m benchmarks.scale $(bench_options) $(if $(NS),--ns $(NS))
+
+bench_options = $(if $(SEED),--seed $(SEED)) $(if $(REPS),--reps $(REPS)) \
+	$(if $(ENGINE),--engine $(ENGINE)) $(if $(JSON),--json "$(JSON)") \
+	$(if $(TABLE),--table "$(TABLE)")
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .

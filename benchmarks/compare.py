@@ -1,4 +1,4 @@
-"""Compares sparklake with lakeFS's engine: python -m benchmarks.compare -n 100000 --peer PROGRAM.
+"""Compares sparklake with lakeFS's engine: python -m benchmarks.compare -n 100000.
 
 Both sides run in turn, several times over, on the same data; a row compares the best wall times.
 """
@@ -6,29 +6,29 @@ Both sides run in turn, several times over, on the same data; a row compares the
 from __future__ import annotations
 
 import argparse
-import json
-import platform
-import resource
-import shutil
+import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyarrow as pa
-
-import sparklake
-from benchmarks import data, ours, peer
+from benchmarks import contents, data, ours, peer, report
+from benchmarks.measuring import open_lake
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.records import decode_record
 from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
-from sparklake.graveler.tables import read_meta_range, read_ranges
-from sparklake.scratch import scratch_folder
-from sparklake.stores.objects import open_store
 
-LIGHT = tuple(case for case in ours.CASES if case[1] != "20%")
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MERGES = (("random", "100"), ("random", "1%"), ("cluster", "100"), ("cluster", "1%"))
+COMMITS = (*MERGES, ("random", "20%"))
+FEWEST_ENTRIES = 1000
+
+Case = tuple[str, str, int]
+"""Is op, mode and number of changes."""
+
+Some = TypeVar("Some", ours.Measured, peer.PeerMeasured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,135 +45,158 @@ class Row:
     peer_cpu: float
     ratio_wall: float
     ratio_cpu: float
+    ours_postgres_cpu: float
+    ours_ranges_read: int
     ours_ranges_written: int
     peer_ranges_written: int
+    ours_driver_mb: int
+    ours_worker_mb: int
+    peer_mb: int
+    seed: int
 
 
-def main() -> None:
-    """Runs the comparison and prints its table."""
-    args = _arguments()
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the comparison and writes its table."""
+    args = _arguments(arguments)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=args.folder) as temporary:
-        rows, peaks = _compare(args, Path(temporary))
-    report = _table(args, rows, peaks)
-    print(report)
-    if args.table:
-        args.table.write_text(report)
-    if args.json:
-        args.json.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
+        rows = _compare(args, Path(temporary))
+    notes = [
+        f"Best of {args.reps} interleaved repetitions, engine {args.engine}, "
+        f"{args.range_records:,} records a range. Ratio > 1: sparklake is faster.",
+        "Both sides held what their change sets make of the base.",
+    ]
+    if args.seed != peer.SUITE_SEED:
+        notes.append(f"Our change sets are of seed {args.seed}, the peer's of its only one.")
+    title = f"{args.count:,} entries beside lakeFS's engine"
+    report.write(args, title, notes, list(map(asdict, rows)), list(map(_line, rows)))
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-n", type=int, default=100_000, help="entries")
-    parser.add_argument("--reps", type=int, default=3)
-    parser.add_argument("--peer", type=Path, default=Path("../shared/peer/peerbench"))
-    parser.add_argument("--folder", type=Path, help="where to work; a temporary folder")
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = report.new_parser(__doc__)
+    parser.add_argument("-n", type=int, default=100_000, dest="count", help="entries")
+    parser.add_argument("--peer", type=Path, default=peer.PROGRAM, help="lakeFS's program")
     parser.add_argument("--range-records", type=int, default=DEFAULT_RANGE_RECORDS)
-    parser.add_argument("--light", action="store_true", help="without 20%% changes")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--table", type=Path)
-    return parser.parse_args()
+    args = parser.parse_args(arguments)
+    if args.count < FEWEST_ENTRIES:
+        parser.error(f"-n: at least {FEWEST_ENTRIES} entries, of which one percent is something")
+    if not os.access(args.peer, os.X_OK):
+        parser.error(f"--peer: {args.peer} is no program; say where lakeFS's engine is")
+    return args
 
 
-def _compare(args: argparse.Namespace, folder: Path) -> tuple[list[Row], tuple[float, float]]:
-    base = pa.Table.from_batches(data.entries(args.n))
-    cases = LIGHT if args.light else ours.CASES
-    mine: list[list[ours.Measured]] = []
-    theirs: list[list[peer.PeerMeasured]] = []
-    peer_peak = 0.0
-    with sparklake.connect(home=folder / "home", engine="local") as lake:
+def _compare(args: argparse.Namespace, folder: Path) -> list[Row]:
+    base = data.write_base(folder / "base.arrow", args.count)
+    mine: list[ours.Measured] = []
+    theirs: list[peer.PeerMeasured] = []
+    with open_lake(folder / "home", args.engine) as (lake, meter):
+        ours.warm(lake, meter, folder, args.count)
         for repetition in range(args.reps):
-            measured, peer_peak = peer.run(args.peer, folder / "peer", args.n)
-            theirs.append(measured)
-            namespace, rows = ours.run(lake, folder, base, cases, args.range_records)
-            mine.append(rows)
-            if repetition == 0:
-                _check_contents(Path(namespace), rows, peer.tables(folder / "peer"), measured)
-            shutil.rmtree(namespace)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return list(_rows(args.n, mine, theirs)), (peak, peer_peak)
+            peers = peer.run(args.peer, folder / "peer", args.count)
+            place = (folder, args.count, args.range_records)
+            with ours.new_subject(lake, meter, *place) as subject:
+                measured = list(_repetition(subject, base, args.seed))
+                if repetition == 0:
+                    _check(base, args.seed, subject.namespace, measured)
+                    asked = {_case(each) for each in measured}
+                    compared = [each for each in peers if _case(each) in asked]
+                    _check(base, peer.SUITE_SEED, peer.namespace(folder / "peer"), compared)
+            mine += measured
+            theirs += peers
+    others = _best(theirs)
+    return [_row(args, each, others[case]) for case, each in _best(mine).items()]
 
 
-def _rows(
-    count: int, mine: list[list[ours.Measured]], theirs: list[list[peer.PeerMeasured]]
-) -> Iterator[Row]:
-    best_of_peer = _best(theirs)
-    for case, one in _best(mine).items():
-        other = best_of_peer.get(case)
-        if other is None:
+def _repetition(subject: ours.Subject, base: pa.Table, seed: int) -> Iterator[ours.Measured]:
+    """Yields every operation, measured once."""
+    yield subject.build(base)
+    yield subject.list_all()
+    yield subject.lookup(min(peer.LOOKUPS, subject.count), seed)
+    yield subject.stat(min(peer.STATS, subject.count), seed)
+    for mode, d in sizes(COMMITS, subject.count):
+        yield subject.commit(mode, d, seed)
+        yield subject.diff(mode, d, seed)
+    for mode, d in sizes(MERGES, subject.count):
+        yield subject.merge(mode, d, seed)
+
+
+def sizes(cases: Iterable[tuple[str, str]], count: int) -> list[tuple[str, int]]:
+    """Returns modes and numbers of changes; of few entries, 1% may be what another case is."""
+    return list(dict.fromkeys((mode, ours.size_of(name, count)) for mode, name in cases))
+
+
+def _check(base: pa.Table, seed: int, namespace: str, measured: Iterable[Some]) -> None:
+    """Raises SystemExit unless every tree holds what its change sets make of the base."""
+    for each in measured:
+        if not each.tree:
             continue
-        yield Row(
-            one.op, one.mode, one.d, count,
-            round(one.wall, 4), round(one.cpu, 4), round(other.wall, 4), round(other.cpu, 4),
-            round(other.wall / one.wall, 2), round(other.cpu / one.cpu, 2),
-            one.ranges_written, other.ranges_written,
-        )  # fmt: skip
+        expected = contents.digest_of_data(base, *_change_sets(_case(each), base.num_rows, seed))
+        if contents.digest_of_tree(namespace, MetaRangeId(each.tree)) != expected:
+            raise SystemExit(f"{namespace} does not hold what it should after {each}")
 
 
-def _best(repetitions: Sequence[Sequence[Any]]) -> dict[tuple[str, str, int], Any]:
-    best: dict[tuple[str, str, int], Any] = {}
-    for each in (each for repetition in repetitions for each in repetition):
-        case = (each.op, each.mode, each.d)
-        if case not in best or each.wall < best[case].wall:
-            best[case] = each
+def _change_sets(case: Case, count: int, seed: int) -> tuple[data.Changes, ...]:
+    op, mode, d = case
+    if op == "commit":
+        return (data.changes(count, d, mode, seed),)
+    return data.merge_sides(count, d, mode, seed) if op == "merge" else ()
+
+
+def _case(measured: ours.Measured | peer.PeerMeasured) -> Case:
+    return measured.op, measured.mode, measured.d
+
+
+def _best(measured: Iterable[Some]) -> dict[Case, Some]:
+    """Returns the quickest of each case, in the order of their first ones."""
+    best: dict[Case, Some] = {}
+    for each in measured:
+        kept = best.setdefault(_case(each), each)
+        if each.wall < kept.wall:
+            best[_case(each)] = each
     return best
 
 
-def _check_contents(
-    namespace: Path,
-    mine: Sequence[ours.Measured],
-    peer_namespace: Path,
-    theirs: Sequence[peer.PeerMeasured],
-) -> None:
-    """Compares keys and identities of the trees that both sides wrote."""
-    others = {(each.op, each.mode, each.d): each for each in theirs}
-    for each in mine:
-        other = others.get((each.op, each.mode, each.d))
-        if other is None or not each.meta_range_id:
-            continue
-        pairs = zip_longest(
-            _identities(namespace, each.meta_range_id),
-            _identities(peer_namespace, other.meta_range_id),
-        )
-        if any(one != two for one, two in pairs):
-            raise SystemExit(f"the contents differ after {each}")
-
-
-def _identities(namespace: Path, meta_range_id: str) -> Iterator[tuple[bytes, bytes]]:
-    store = open_store(str(namespace))
-    with scratch_folder() as scratch:
-        tree = read_meta_range(store, MetaRangeId(meta_range_id), scratch)
-        for block in read_ranges(store, tree.ranges, scratch):
-            for record in block:
-                yield record[0], decode_record(*record).identity
-
-
-def _table(args: argparse.Namespace, rows: Sequence[Row], peaks: tuple[float, float]) -> str:
-    lines = [
-        f"# {args.n:,} entries, best of {args.reps} interleaved repetitions",
-        "",
-        f"Python {platform.python_version()}, {platform.machine()}, peak memory: sparklake "
-        f"{peaks[0]:,.0f} MB, peer {peaks[1]:,.0f} MB. Ratio > 1: sparklake is faster.",
-        "",
-        "| op | mode | changes | ours, s | ours CPU, s | peer, s | peer CPU, s | ratio wall "
-        "| ratio CPU | ranges written, ours | peer |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    return "\n".join([*lines, *map(_line, rows), ""])
-
-
-def _line(row: Row) -> str:
-    cells = (
-        row.op,
-        row.mode,
-        f"{row.d:,}",
-        *(f"{each:.3f}" for each in (row.ours_wall, row.ours_cpu, row.peer_wall, row.peer_cpu)),
-        f"**{row.ratio_wall:.2f}**",
-        f"{row.ratio_cpu:.2f}",
-        f"{row.ours_ranges_written:,}",
-        f"{row.peer_ranges_written:,}",
+def _row(args: argparse.Namespace, one: ours.Measured, other: peer.PeerMeasured) -> Row:
+    usage = one.usage
+    return Row(
+        op=one.op,
+        mode=one.mode,
+        d=one.d,
+        n=args.count,
+        ours_wall=round(usage.wall, 4),
+        ours_cpu=round(usage.cpu, 4),
+        peer_wall=round(other.wall, 4),
+        peer_cpu=round(other.cpu, 4),
+        ratio_wall=round(other.wall / usage.wall, 3),
+        ratio_cpu=round(other.cpu / usage.cpu, 3),
+        ours_postgres_cpu=round(usage.postgres_cpu, 2),
+        ours_ranges_read=one.ranges_read,
+        ours_ranges_written=one.ranges_written,
+        peer_ranges_written=other.ranges_written,
+        ours_driver_mb=round(usage.driver_mb),
+        ours_worker_mb=round(usage.worker_mb),
+        peer_mb=other.mb,
+        seed=args.seed,
     )
-    return f"| {' | '.join(cells)} |"
+
+
+def _line(row: Row) -> dict[str, Any]:
+    return {
+        "op": row.op,
+        "mode": row.mode,
+        "changes": row.d,
+        "ours, s": row.ours_wall,
+        "CPU, s": row.ours_cpu,
+        "peer, s": row.peer_wall,
+        "CPU, s ": row.peer_cpu,
+        "**ratio**": f"**{row.ratio_wall:.2f}**",
+        "ratio CPU": f"{row.ratio_cpu:.2f}",
+        "ranges read, ours": row.ours_ranges_read,
+        "written, ours": row.ours_ranges_written,
+        "written, peer": row.peer_ranges_written,
+        "driver, MB": row.ours_driver_mb,
+        "largest worker, MB": row.ours_worker_mb,
+        "peer, MB": row.peer_mb,
+    }
 
 
 if __name__ == "__main__":

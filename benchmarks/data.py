@@ -1,21 +1,24 @@
-"""The data of the comparison: entries and change sets that any engine can make anew from numbers.
+"""The data of the benchmarks: entries and change sets that any engine can make anew from numbers.
 
 Entry i in version v, and the change sets, are those of the peer's program, so that both sides work
-on equal contents.
+on equal contents. Whole columns are made at a time; the base goes to disk and is memory-mapped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from hashlib import md5
-from itertools import count as _count
-from itertools import islice
+from pathlib import Path
+from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-_MASK = (1 << 64) - 1
-_BATCH = 10_000
+CONTENT_TYPE = "application/octet-stream"
+BATCH_ROWS = 1 << 16
 SCHEMA = pa.schema(
     [
         ("path", pa.string()),
@@ -23,101 +26,151 @@ SCHEMA = pa.schema(
         ("checksum", pa.string()),
         ("mtime", pa.timestamp("us", tz="UTC")),
         ("address", pa.string()),
-        ("deleted", pa.bool_()),
     ]
 )
+STAGED_SCHEMA = SCHEMA.append(pa.field("deleted", pa.bool_()))
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+Words: TypeAlias = npt.NDArray[np.uint64]
+
+
+class Kind(IntEnum):
+    """Is what a change does: the peer overwrites for every number above these."""
+
+    DELETE = 0
+    ADD = 1
+    PUT = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """Is one change: `kind` is del, add or put, of the entry `index` in a version."""
+class Changes:
+    """Is a change set: entries by ascending index, and what happens to each in a version."""
 
-    index: int
-    kind: str
+    index: Numbers
+    kind: Numbers
     version: int
 
+    def __len__(self) -> int:
+        return len(self.index)
+
     @property
-    def path(self) -> str:
-        return key(self.index) + (".new" if self.kind == "add" else "")
+    def paths(self) -> list[str]:
+        """Returns the path that each change touches, in key order."""
+        suffixes = {Kind.ADD: ".new"}
+        pairs = zip(self.index.tolist(), self.kind.tolist(), strict=True)
+        return [path(index) + suffixes.get(kind, "") for index, kind in pairs]
+
+    @property
+    def order(self) -> Numbers:
+        """Returns numbers that order the paths of all change sets and entries: an entry's is 2i."""
+        order: Numbers = self.index * 2 + (self.kind == Kind.ADD)
+        return order
+
+    def rows(self) -> pa.Table:
+        """Returns the changes as rows to stage."""
+        columns = _columns(self.paths, self.index, self.version)
+        return pa.table([*columns, pa.array(self.kind == Kind.DELETE)], schema=STAGED_SCHEMA)
 
 
-def key(index: int) -> str:
+def path(index: int) -> str:
     return f"data/part-{index // 10000:04d}/obj-{index:012d}.parquet"
+
+
+# --- the base -------------------------------------------------------------------------------------
+
+
+def write_base(file: Path, count: int) -> pa.Table:
+    """Writes the base to a file and returns it memory-mapped."""
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
+        for batch in entries(count):
+            writer.write_batch(batch)
+    with pa.memory_map(str(file)) as source:
+        return pa.ipc.open_file(source).read_all()
 
 
 def entries(count: int) -> Iterator[pa.RecordBatch]:
     """Yields the base: entries 0 to count - 1 in version 0, in key order."""
-    for start in range(0, count, _BATCH):
-        stop = min(start + _BATCH, count)
-        yield _batch((key(index), index, 0, False) for index in range(start, stop))
+    for start in range(0, count, BATCH_ROWS):
+        index = np.arange(start, min(start + BATCH_ROWS, count))
+        columns = _columns(map(path, index.tolist()), index, 0)
+        yield pa.record_batch(columns, schema=SCHEMA)
 
 
-def change_rows(changes: list[Change]) -> pa.Table:
-    """Returns changes as rows to stage."""
-    rows = ((each.path, each.index, each.version, each.kind == "del") for each in changes)
-    return pa.Table.from_batches([_batch(rows)])
+def random_paths(count: int, d: int, seed: int) -> list[str]:
+    """Returns the paths of d entries, each once, in no order."""
+    return [path(index) for index in np.random.default_rng(seed).permutation(count)[:d].tolist()]
 
 
-def _batch(rows: Iterator[tuple[str, int, int, bool]]) -> pa.RecordBatch:
-    columns = zip(*(_row(*row) for row in rows), strict=True)
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, SCHEMA, strict=True)]
-    return pa.record_batch(arrays, schema=SCHEMA)
-
-
-def _row(path: str, i: int, v: int, deleted: bool) -> tuple[str, int, str, int, str, bool]:
-    size = (i * 2654435761 + v * 97) % 1000000007
+def _columns(paths: Iterable[str], index: Numbers, version: int) -> list[pa.Array]:
+    numbers = index.tolist()
     # The peer has nanoseconds; no identity depends on the time.
-    micros = (1700000000 + i // 100 + v) * 1_000_000 + i * 1000003 % 1000000
-    address = f"data/{_hex(f'part-{i // 10000}')}/{_hex(f'addr-{i}-{v}')}"
-    return path, size, md5(b"etag-%d-%d" % (i, v)).hexdigest(), micros, address, deleted
+    micros = (1_700_000_000 + index // 100 + version) * 1_000_000 + index * 1_000_003 % 1_000_000
+    folders = {part: _hex(b"part-%d" % part) for part in np.unique(index // 10000).tolist()}
+    values = (
+        list(paths),
+        (index * 2654435761 + version * 97) % 1000000007,
+        [md5(b"etag-%d-%d" % (i, version)).hexdigest() for i in numbers],
+        micros,
+        [f"data/{folders[i // 10000]}/{_hex(b'addr-%d-%d' % (i, version))}" for i in numbers],
+    )
+    return [pa.array(each, field.type) for each, field in zip(values, SCHEMA, strict=True)]
 
 
-def _hex(text: str) -> str:
-    return md5(text.encode()).hexdigest()[:20]
+def _hex(text: bytes) -> str:
+    return md5(text).hexdigest()[:20]
 
 
-def changes(count: int, d: int, mode: str) -> list[Change]:
-    """Returns the change set of commit and diff, and of a merge's source, in key order."""
-    chosen = _random(count, 1, 1) if mode == "random" else _cluster(count, 1, 0)
-    return _in_key_order(islice(chosen, d))
+# --- change sets ----------------------------------------------------------------------------------
 
 
-def merge_sides(count: int, d: int, mode: str) -> tuple[list[Change], list[Change]]:
-    """Returns the changes of source and of dest, without a key in common."""
-    source = changes(count, d, mode)
-    taken = {each.index for each in source}
+def changes(count: int, d: int, mode: str, seed: int = 1) -> Changes:
+    """Returns the change set of commit and diff, and of a merge's source."""
     if mode == "random":
-        dest = (each for each in _random(count, 2, 2) if each.index not in taken)
-    else:
-        dest = _cluster(count, 2, count // 3)
-    return source, _in_key_order(islice(dest, d))
+        return _random(count, d, seed, version=1)
+    return _cluster(count // 3, d, seed, version=1)
 
 
-def _random(count: int, seed: int, version: int) -> Iterator[Change]:
-    seen: set[int] = set()
-    for k in _count(0):
-        x = _splitmix64((seed << 32) + k)
-        index = x % count
-        if index not in seen:
-            seen.add(index)
-            yield Change(index, _kind(x), version)
+def merge_sides(count: int, d: int, mode: str, seed: int = 1) -> tuple[Changes, Changes]:
+    """Returns the changes of source and of dest, without a key in common."""
+    source = changes(count, d, mode, seed)
+    if mode == "random":
+        return source, _random(count, d, seed + 1, version=2, taken=source.index)
+    return source, Changes(source.index + count // 3, source.kind, version=2)
 
 
-def _cluster(count: int, version: int, shift: int) -> Iterator[Change]:
-    for index in _count(count // 3):
-        yield Change(index + shift, _kind(_splitmix64((1 << 32) + index)), version)
+def _random(
+    count: int, d: int, seed: int, version: int, taken: Sequence[int] | Numbers = ()
+) -> Changes:
+    """Returns the first d distinct entries of a stream of random numbers, `taken` passed over."""
+    if d + len(taken) > count:
+        raise ValueError(f"{count} entries do not have {d} changes beside {len(taken)} others")
+    drawn = 2 * (d + len(taken)) + 1024
+    while True:
+        x = _splitmix64(np.arange(drawn, dtype=np.uint64) + np.uint64(seed << 32))
+        index = (x % np.uint64(count)).astype(np.int64)
+        first = np.sort(np.unique(index, return_index=True)[1])
+        first = first[~np.isin(index[first], taken)][:d]
+        if len(first) == d:
+            chosen = first[np.argsort(index[first])]
+            return Changes(index[chosen], _kind(x[chosen]), version)
+        drawn *= 2
 
 
-def _kind(x: int) -> str:
-    return {0: "del", 1: "add"}.get((x >> 56) % 10, "put")
+def _cluster(start: int, d: int, seed: int, version: int) -> Changes:
+    index = np.arange(start, start + d)
+    x = _splitmix64(index.astype(np.uint64) + np.uint64(seed << 32))
+    return Changes(index, _kind(x), version)
 
 
-def _splitmix64(x: int) -> int:
-    x = (x + 0x9E3779B97F4A7C15) & _MASK
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
-    return x ^ (x >> 31)
+def _kind(x: Words) -> Numbers:
+    tenths: Numbers = ((x >> np.uint64(56)) % np.uint64(10)).astype(np.int64)
+    return np.minimum(tenths, Kind.PUT)
 
 
-def _in_key_order(some: Iterator[Change]) -> list[Change]:
-    return sorted(some, key=lambda each: each.path)
+def _splitmix64(x: Words) -> Words:
+    # Sums and products of arrays wrap at 64 bits, as they should.
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x

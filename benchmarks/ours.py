@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sparklake
 from benchmarks import data
-from sparklake.graveler.tables import read_meta_range
-from sparklake.scratch import scratch_folder
-from sparklake.stores.objects import open_store
+from benchmarks.measuring import Meter, Usage
+from sparklake.engine.rows import Rows
+from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CASES = tuple((mode, name) for mode in ("random", "cluster") for name in ("100", "1%", "20%"))
-MERGE_CASES = tuple(case for case in CASES if case[1] != "20%")
+WARM_ENTRIES = 1_000_000
+"""How many objects the warm-up has, at most: enough for an engine to start its workers."""
 
 
 def size_of(name: str, count: int) -> int:
@@ -29,98 +30,185 @@ def size_of(name: str, count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Is one timed operation; times in seconds."""
+    """Is one measured operation. `tree` is the metarange that it made."""
 
     op: str
     mode: str
     d: int
-    wall: float
-    cpu: float
-    meta_range_id: str = ""
+    usage: Usage
+    tree: str = ""
+    ranges_read: int = 0
     ranges_written: int = 0
+
+    @property
+    def wall(self) -> float:
+        return self.usage.wall
 
 
 @dataclass(slots=True)
-class Run:
-    """Is one repetition: a fresh repository, and every operation once."""
+class Subject:
+    """Is a repository that operations are measured on; every operation makes its own branches."""
 
+    lake: sparklake.Lake
+    meter: Meter
     repo: sparklake.Repository
     count: int
-    cases: tuple[tuple[str, str], ...]
-    measured: list[Measured] = field(default_factory=list)
 
     @property
-    def folder(self) -> str:
+    def namespace(self) -> str:
         return self.repo.info.storage_namespace
 
-    def all(self, base: pa.Table) -> list[Measured]:
-        self._build(base)
-        for mode, name in self.cases:
-            self._commit_and_diff(mode, size_of(name, self.count))
-        for mode, name in self.cases:
-            if (mode, name) in MERGE_CASES:
-                self._merge(mode, size_of(name, self.count))
-        return self.measured
-
-    def _build(self, base: pa.Table) -> None:
+    def build(self, base: pa.Table) -> Measured:
+        """Stages the columns of all objects and commits them."""
         main = self.repo.branch("main")
-        with self._timed("build", "all", self.count, "main"):
+
+        def build() -> sparklake.Commit:
             main.stage(base)
-            main.commit("base")
-        with self._timed("list", "all", self.count):
-            rows = sum(batch.num_rows for batch in self.repo.objects("main").batches())
-        assert rows == self.count
+            return main.commit("base")
 
-    def _commit_and_diff(self, mode: str, d: int) -> None:
-        changes = data.changes(self.count, d, mode)
-        name = f"commit-{mode}-{d}"
-        branch = self._staged(name, changes)
-        with self._timed("commit", mode, d, name):
-            branch.commit(name)
-        with self._timed("diff", mode, d):
-            rows = sum(batch.num_rows for batch in self.repo.diff("main", name).batches())
+        before = self.repo.resolve("main").id
+        commit, usage = self.meter.measure(build)
+        # What is staged has the ranges that the commit keeps: those are written, then read.
+        read = len(self.repo.tree(commit.id).ranges)
+        return self._moved("build", "all", self.count, usage, before, commit, read)
+
+    def list_all(self) -> Measured:
+        """Lists all objects in order, as Arrow batches."""
+        rows = self.repo.objects("main")
+        listed, usage = self.meter.measure(lambda: _row_count(rows))
+        assert listed == self.count, (listed, self.count)
+        return Measured("list", "all", listed, usage, ranges_read=len(rows.plan.opened))
+
+    def lookup(self, d: int, seed: int = 1) -> Measured:
+        """Looks random objects up at once, the tables being open from a lookup of others."""
+        snapshot = self.repo.at("main")
+        snapshot.lookup(data.random_paths(self.count, d, seed + 1))
+        paths = data.random_paths(self.count, d, seed)
+        found, usage = self.meter.measure(lambda: snapshot.lookup(paths))
+        assert found["path"].to_pylist() == paths
+        assert not found["checksum"].null_count
+        return Measured("lookup", "random", d, usage)
+
+    def stat(self, d: int, seed: int = 1) -> Measured:
+        """Looks random objects up one by one, the tables being open."""
+        snapshot = self.repo.at("main")
+        snapshot.lookup(data.random_paths(self.count, d, seed + 1))
+        paths = data.random_paths(self.count, d, seed)
+        found, usage = self.meter.measure(lambda: [snapshot.stat(path) for path in paths])
+        assert [each.path for each in found] == paths
+        return Measured("stat", "random", d, usage)
+
+    def commit(self, mode: str, d: int, seed: int = 1) -> Measured:
+        """Commits staged changes."""
+        name = f"commit-{mode}-{d}-{seed}"
+        branch = self._staged(name, data.changes(self.count, d, mode, seed))
+        before = self.repo.resolve("main").id
+        read = self._other_handle().branch(name).plan().opened
+        commit, usage = self.meter.measure(lambda: branch.commit(name))
+        return self._moved("commit", mode, d, usage, before, commit, read)
+
+    def diff(self, mode: str, d: int, seed: int = 1) -> Measured:
+        """Shows every difference of what `commit` made to the base."""
+        name = f"commit-{mode}-{d}-{seed}"
+        (rows, opened), usage = self.meter.measure(lambda: self._differences("main", name))
         assert rows == d, (rows, d)
+        return Measured("diff", mode, d, usage, ranges_read=opened)
 
-    def _merge(self, mode: str, d: int) -> None:
-        name = f"dest-{mode}-{d}"
-        for side, changes in zip(
-            ("source", "dest"), data.merge_sides(self.count, d, mode), strict=True
-        ):
-            self._staged(f"{side}-{mode}-{d}", changes).commit(side)
-        with self._timed("merge", mode, d, name):
-            self.repo.merge(f"source-{mode}-{d}", name)
+    def prepare_merge(self, mode: str, d: int, seed: int = 1) -> tuple[str, str]:
+        """Makes the branches of a merge; returns the names of source and dest."""
+        sides = data.merge_sides(self.count, d, mode, seed)
+        names = (f"source-{mode}-{d}-{seed}", f"dest-{mode}-{d}-{seed}")
+        for name, changes in zip(names, sides, strict=True):
+            self._staged(name, changes).commit(name)
+        return names
 
-    def _staged(self, name: str, changes: list[data.Change]) -> sparklake.Branch:
+    def merge(self, mode: str, d: int, seed: int = 1) -> Measured:
+        """Merges two branches that have changed as many objects, none in common."""
+        source, dest = self.prepare_merge(mode, d, seed)
+        before = self.repo.resolve(dest).id
+        read = self._other_handle().plan_merge(source, dest).opened
+        commit, usage = self.meter.measure(lambda: self.repo.merge(source, dest))
+        return self._moved("merge", mode, d, usage, before, commit, read)
+
+    def random_changes(
+        self, sizes: Sequence[str], seed: int, repetitions: int = 1
+    ) -> dict[tuple[str, str], list[Measured]]:
+        """Runs commit, diff and merge of random changes; returns what was measured by op and size.
+
+        Each repetition has changes of its own, since ranges that are there already cost less.
+        """
+        measured: dict[tuple[str, str], list[Measured]] = {}
+        for repetition in range(repetitions):
+            for name in sizes:
+                for operation in (self.commit, self.diff, self.merge):
+                    one = operation("random", size_of(name, self.count), seed + 2 * repetition)
+                    measured.setdefault((one.op, name), []).append(one)
+        return measured
+
+    def _staged(self, name: str, changes: data.Changes) -> sparklake.Branch:
         branch = self.repo.create_branch(name, "main")
-        branch.stage(data.change_rows(changes))
+        branch.stage(changes.rows())
         return branch
 
-    @contextmanager
-    def _timed(self, op: str, mode: str, d: int, ref: str | None = None) -> Iterator[None]:
-        before = self._ranges(ref) if ref else set()
-        wall, cpu = time.perf_counter(), time.process_time()
-        yield
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        tree = self.repo.resolve(ref).meta_range_id if ref else ""
-        written = len(self._ranges(ref) - before) if ref else 0
-        self.measured.append(Measured(op, mode, d, wall, cpu, tree, written))
+    def _differences(self, left: str, right: str) -> tuple[int, int]:
+        rows = self.repo.diff(left, right)
+        return _row_count(rows), len(rows.plan.opened)
 
-    def _ranges(self, ref: str) -> set[str]:
-        with scratch_folder() as scratch:
-            tree = read_meta_range(
-                open_store(self.folder), self.repo.resolve(ref).meta_range_id, scratch
-            )
-        return {each.id for each in tree.ranges}
+    def _moved(
+        self,
+        op: str,
+        mode: str,
+        d: int,
+        usage: Usage,
+        before: str,
+        commit: sparklake.Commit,
+        read: int,
+    ) -> Measured:
+        old, new = ({each.id for each in self.repo.tree(ref).ranges} for ref in (before, commit.id))
+        return Measured(op, mode, d, usage, commit.meta_range_id, read, len(new - old))
+
+    def _other_handle(self) -> sparklake.Repository:
+        """Opens the repository once more: what one handle has read does not speed up another."""
+        return self.lake.repository(self.repo.name)
 
 
-def run(
+@contextmanager
+def new_subject(
     lake: sparklake.Lake,
-    folder: Path,
-    base: pa.Table,
-    cases: tuple[tuple[str, str], ...],
-    range_records: int,
-) -> tuple[str, list[Measured]]:
-    """Runs one repetition; returns its storage namespace and what was measured."""
+    meter: Meter,
+    parent: str | Path,
+    count: int,
+    range_records: int = DEFAULT_RANGE_RECORDS,
+) -> Iterator[Subject]:
+    """Makes an empty repository in a new folder of `parent`, which is gone at the end."""
     name = f"bench-{time.time_ns()}"
-    repo = lake.create_repository(name, str(folder / name), range_records=range_records)
-    return str(folder / name), Run(repo, base.num_rows, cases).all(base)
+    namespace = f"{parent}/{name}"
+    repo = lake.create_repository(name, namespace, range_records=range_records)
+    try:
+        yield Subject(lake, meter, repo, count)
+    finally:
+        lake.delete_repository(name)
+        if not namespace.startswith("s3://"):
+            shutil.rmtree(namespace)
+
+
+def warm(lake: sparklake.Lake, meter: Meter, folder: Path, count: int) -> None:
+    """Runs every operation once on fewer objects, so that processes and sessions are there."""
+    entries = min(count, WARM_ENTRIES)
+    base = data.write_base(folder / "warm.arrow", entries)
+    with new_subject(lake, meter, folder, entries) as subject:
+        subject.build(base)
+        subject.list_all()
+        d = size_of("1%", entries)
+        for operation in (subject.commit, subject.diff, subject.merge):
+            operation("random", d)
+    (folder / "warm.arrow").unlink()
+
+
+def quickest(measured: Iterable[Measured]) -> Measured:
+    """Returns the measurement of the least wall time."""
+    return min(measured, key=lambda each: each.wall)
+
+
+def _row_count(rows: Rows[Any]) -> int:
+    return sum(batch.num_rows for batch in rows.batches())

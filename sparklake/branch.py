@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sparklake.engine.explanation import Explanation
 from sparklake.engine.rows import Rows
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
@@ -117,6 +118,10 @@ class Branch:
     def diff(self, prefix: str = "") -> Rows[DiffRow]:
         """Returns what is staged and would change the branch."""
         return read.diff_uncommitted(self._context, self.name, prefix)
+
+    def plan(self) -> Explanation:
+        """Returns what a commit would read and copy, and where it would run; nothing moves."""
+        return commits.explain_commit(self._context, self.name)
 
     def commit(
         self,

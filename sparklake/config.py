@@ -13,6 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -22,10 +23,15 @@ SETTINGS_FILE = "sparklake.toml"
 _ANONYMOUS = "anonymous"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a mount point, not a guessable file)
 _PLENTY_BYTES = 2 * 1024**3
+_CACHE_BYTES = 4 * 1024**3
 
 
 class Engine(str, Enum):
-    """Is where the tasks of a plan run."""
+    """Is where the tasks of a plan run.
+
+    `local` is this machine: this process for small plans, its worker processes for larger ones.
+    `auto` is that, and Spark for large plans where a session is at hand.
+    """
 
     AUTO = "auto"
     LOCAL = "local"
@@ -33,17 +39,33 @@ class Engine(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class CacheSettings:
+    """Says where tables of remote stores are kept on local disk, and how many bytes of them.
+
+    None leaves it to each machine, 0 bytes is no cache. It travels to tasks.
+    """
+
+    folder: str | None = None
+    max_bytes: int | None = None
+
+
+NO_CACHE = CacheSettings(max_bytes=0)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Is the configuration of one lake.
 
     `home` holds the embedded Postgres, used when there is no `dsn`. `committer` signs what a call
-    does not sign.
+    does not sign. `workers` is how many processes share a plan on this machine, None one a core.
     """
 
     home: Path
     dsn: str | None
     committer: str
     engine: Engine = Engine.AUTO
+    cache: CacheSettings = CacheSettings()
+    workers: int | None = None
 
 
 class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,6 +74,9 @@ class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dsn: str | None = None
     committer: str | None = None
     engine: Engine | None = None
+    cache: str | None = None
+    cache_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    workers: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 def load_settings(
@@ -61,7 +86,8 @@ def load_settings(
 ) -> Settings:
     """Returns settings; raises InvalidInputError for a settings file that cannot be used.
 
-    The environment is SPARKLAKE_HOME, SPARKLAKE_CONFIG, SPARKLAKE_DSN and SPARKLAKE_COMMITTER.
+    The environment is SPARKLAKE_HOME, SPARKLAKE_CONFIG, SPARKLAKE_DSN, SPARKLAKE_COMMITTER,
+    SPARKLAKE_CACHE, SPARKLAKE_CACHE_BYTES and SPARKLAKE_WORKERS.
     """
     folder = _home(home)
     from_file = _find_file_settings(folder)
@@ -70,6 +96,8 @@ def load_settings(
         dsn=dsn or os.environ.get("SPARKLAKE_DSN") or from_file.dsn or None,
         committer=os.environ.get("SPARKLAKE_COMMITTER") or from_file.committer or _user(),
         engine=engine or from_file.engine or Engine.AUTO,
+        cache=_cache_here(CacheSettings(from_file.cache, from_file.cache_bytes)),
+        workers=_workers() or from_file.workers,
     )
 
 
@@ -84,6 +112,41 @@ def read_settings_file(path: Path) -> FileSettings:
             f"the settings file {path} cannot be used: {error}. "
             f"It may set: {', '.join(FileSettings.__struct_fields__)}"
         ) from None
+
+
+def cache_place(given: CacheSettings) -> tuple[Path, int]:
+    """Returns the folder of this machine's cache, and how many bytes it may hold.
+
+    The machine's own environment wins over what the driver says, except that none is none.
+    """
+    chosen = _cache_here(given)
+    folder = Path(chosen.folder) if chosen.folder else _default_cache()
+    max_bytes = _CACHE_BYTES if chosen.max_bytes is None else chosen.max_bytes
+    return folder.expanduser().absolute(), 0 if given.max_bytes == 0 else max_bytes
+
+
+def _cache_here(given: CacheSettings) -> CacheSettings:
+    """Returns settings with this machine's environment over them."""
+    size = os.environ.get("SPARKLAKE_CACHE_BYTES")
+    if size and not (size.isascii() and size.isdigit()):
+        raise InvalidInputError(
+            f"SPARKLAKE_CACHE_BYTES is {size!r}: give a number of bytes, or 0 for no cache"
+        )
+    return CacheSettings(
+        os.environ.get("SPARKLAKE_CACHE") or given.folder or None,
+        int(size) if size else given.max_bytes,
+    )
+
+
+def _default_cache() -> Path:
+    """Returns the user's cache folder, or one below SPARKLAKE_SCRATCH where that is set."""
+    own = f"sparklake-cache-{os.getuid()}"
+    if os.environ.get("SPARKLAKE_SCRATCH"):
+        return disk_root() / own
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sparklake"
+    except RuntimeError:
+        return disk_root() / own  # This user has no home.
 
 
 def disk_root() -> Path:
@@ -117,6 +180,13 @@ def _find_file_settings(home: Path) -> FileSettings:
         return read_settings_file(Path(named).expanduser())
     path = home / SETTINGS_FILE
     return read_settings_file(path) if path.is_file() else FileSettings()
+
+
+def _workers() -> int | None:
+    given = os.environ.get("SPARKLAKE_WORKERS")
+    if given and not (given.isascii() and given.isdecimal() and int(given)):
+        raise InvalidInputError(f"SPARKLAKE_WORKERS is a number from 1 on, not {given!r}")
+    return int(given) if given else None
 
 
 def _user() -> str:

@@ -160,6 +160,9 @@ class MergeConflictError(SparklakeError):
         self.conflicts = list(conflicts)
         self.count = count
 
+    def __reduce__(self) -> tuple[type[MergeConflictError], tuple[str, list[object], int]]:
+        return type(self), (str(self), self.conflicts, self.count)
+
 
 # --- the world below ------------------------------------------------------------------------------
 
@@ -200,6 +203,12 @@ class LostResultError(SparklakeError, RuntimeError):
     kind = "lost_result"
 
 
+class LostWorkerError(LostResultError):
+    """Says that a worker process died, as it does when the machine runs out of memory."""
+
+    kind = "lost_worker"
+
+
 class RefStoreUnavailableError(SparklakeError, ConnectionError):
     """Says that the Postgres of the refs cannot be used."""
 
@@ -210,3 +219,19 @@ class MissingDependencyError(SparklakeError, ImportError):
     """Says that an optional part is not installed, and which extra brings it."""
 
     kind = "missing_dependency"
+
+
+# --- the user ------------------------------------------------------------------------------------
+
+
+class InterruptError(SparklakeError):
+    """Says that the user has stopped what was going on, as a shell does of SIGINT."""
+
+    kind = "interrupted"
+    exit_code = 130
+
+    def __init__(
+        self,
+        message: str = "interrupted; what was not finished has changed no branch: run it again",
+    ) -> None:
+        super().__init__(message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
-from sparklake.config import Engine, Settings, load_settings
+from sparklake.config import NO_CACHE, CacheSettings, Engine, Settings, load_settings
+from sparklake.engine.base import UNWATCHED, Progress
 from sparklake.engine.choice import Runners
 from sparklake.errors import (
     AlreadyExistsError,
@@ -21,14 +23,18 @@ from sparklake.graveler.ports import RefStore, RepositoryInfo
 from sparklake.graveler.refs import validate_branch_name, validate_repository_name
 from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
 from sparklake.repository import Repository
+from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
+from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.context import CommitGraph, Context, Trees, now
 from sparklake.verbs.namespaces import leave_namespace, take_namespace
+from sparklake.verbs.open_ranges import OpenRanges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MAX_RANGE_RECORDS = 1 << 20
+_LOG = logging.getLogger("sparklake.cache")
 
 
 def connect(
@@ -36,16 +42,18 @@ def connect(
     dsn: str | None = None,
     spark: SparkSession | None = None,
     engine: Engine | str | None = None,
+    progress: Progress = UNWATCHED,
 ) -> Lake:
     """Opens a lake.
 
     With a `dsn`, refs are in that Postgres; without, in an embedded one in `home`, which is
-    SPARKLAKE_HOME or ~/.sparklake. No JVM is started before one is needed. Raises
-    RefStoreUnavailableError.
+    SPARKLAKE_HOME or ~/.sparklake. No JVM is started before one is needed. `progress` is told how
+    far commits, merges and diffs have come. Raises RefStoreUnavailableError.
     """
     settings = load_settings(home, dsn, _engine(engine))
     ref_store, release = _open_ref_store(settings)
-    return Lake(ref_store, Runners(settings.engine, spark), settings.committer, release)
+    runners = Runners(settings.engine, spark, settings.workers, progress)
+    return Lake(ref_store, runners, settings.committer, release, settings.cache)
 
 
 class Lake:
@@ -57,11 +65,13 @@ class Lake:
         runners: Runners,
         committer: str,
         release: Callable[[], None] = lambda: None,
+        cache: CacheSettings = NO_CACHE,
     ) -> None:
         self._ref_store = ref_store
         self._runners = runners
         self._committer = committer
         self._release = release
+        self._cache = cache
 
     def __enter__(self) -> Self:
         return self
@@ -70,9 +80,17 @@ class Lake:
         self.close()
 
     def close(self) -> None:
-        """Gives back the connections, and the embedded Postgres where there is one."""
+        """Ends the worker processes, and gives back the connections and an embedded Postgres."""
+        self._runners.close()
+        if self.cache is not None and self.cache.counts.reads:
+            _LOG.info("tables: %s", self.cache.counts)
         self._ref_store.close()
         self._release()
+
+    @property
+    def cache(self) -> DiskCache | None:
+        """Returns this machine's cache of tables, or None where there is none; see its `counts`."""
+        return find_cache(self._cache)
 
     def create_repository(
         self,
@@ -128,9 +146,18 @@ class Lake:
         self._ref_store.delete_repository(validate_repository_name(name))
 
     def _open(self, info: RepositoryInfo) -> Repository:
-        store, refs = open_store(info.storage_namespace), self._ref_store.refs(info.uid)
+        workspace = Workspace(info.storage_namespace, info.range_records, self._cache)
+        store, refs = workspace.open_store(), self._ref_store.refs(info.uid)
         context = Context(
-            info, store, refs, self._runners, self._committer, CommitGraph(refs), Trees(store)
+            info=info,
+            workspace=workspace,
+            store=store,
+            refs=refs,
+            runners=self._runners,
+            committer=self._committer,
+            graph=CommitGraph(refs),
+            trees=Trees(store),
+            open_ranges=OpenRanges(store),
         )
         return Repository(context)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import MergeConflictError, SparklakeError
 
 if TYPE_CHECKING:
+    from sparklake.engine.explanation import Explanation
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.ports import BranchState, RepositoryInfo, TagInfo
+    from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
     from sparklake.verbs.folders import Folder
@@ -29,6 +32,16 @@ def repository_document(info: RepositoryInfo) -> Document:
         "default_branch": info.default_branch,
         "creation_date": info.creation_date,
         "range_records": info.range_records,
+    }
+
+
+def cache_document(cache: DiskCache, usage: CacheUsage) -> Document:
+    """Returns what is said of a cache, and of some tables in it; sizes in bytes."""
+    return {
+        "folder": str(cache.folder),
+        "tables": usage.tables,
+        "size": usage.size,
+        "max_bytes": cache.max_bytes,
     }
 
 
@@ -90,6 +103,11 @@ def diff_document(row: DiffRow) -> Document:
         "right_checksum": row.right_checksum,
         "base_checksum": row.base_checksum,
     }
+
+
+def explanation_document(said: Explanation) -> Document:
+    """Returns what is said of a plan; bytes are raw ones, sides in their order."""
+    return asdict(said)
 
 
 def error_document(error: SparklakeError) -> Document:

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparklake.branch import Branch
+from sparklake.engine.explanation import Explanation
 from sparklake.engine.rows import Rows
 from sparklake.errors import AlreadyExistsError, ProtectedError
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
-from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
@@ -21,6 +22,7 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.resolve import get_branch, resolve
 from sparklake.verbs.signing import sign
+from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -114,12 +116,19 @@ class Repository:
         return read.list_objects(self._context, ref, prefix)
 
     def folder(self, ref: str, prefix: str = "") -> Iterator[ObjectInfo | Folder]:
-        """Yields the objects right under a prefix, and each folder there once, in key order."""
+        """Yields the objects right under a prefix, and each folder there once, in key order.
+
+        What else lies in a folder is not read.
+        """
         return folders.list_folder(self._context, ref, prefix)
 
     def stat(self, ref: str, path: str) -> ObjectInfo:
         """Returns one object; raises ObjectNotFoundError."""
-        return read.stat_object(self._context, ref, path)
+        return stat_object(self._context, ref, path)
+
+    def at(self, ref: str) -> Snapshot:
+        """Returns a ref as it is now, to ask it for objects: `stat`, `exists`, `lookup` of many."""
+        return open_snapshot(self._context, ref)
 
     def read_bytes(self, ref: str, path: str) -> bytes:
         """Returns the content of one object; raises MissingFileError, CorruptFileError."""
@@ -159,6 +168,13 @@ class Repository:
         """Returns the best common ancestor of two refs."""
         one, other = (resolve(self._context, ref).commit for ref in (left, right))
         return merges.merge_base(self._context, one, other)
+
+    def plan_merge(self, source: str, dest: str) -> Explanation:
+        """Returns what a merge would read and copy, and where it would run; nothing moves.
+
+        Raises DirtyBranchError and NoChangesError as the merge would.
+        """
+        return merges.explain_merge(self._context, source, dest)
 
     def operations(self, limit: int = 100) -> Sequence[Operation]:
         """Returns the latest moves of refs, newest first."""

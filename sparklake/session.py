@@ -7,8 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from sparklake.errors import MissingDependencyError
 
@@ -16,7 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OLDEST_JAVA = 17
-_LOGGING = Path(__file__).with_name("log4j2.properties")
+_DESCRIPTION = "spark.job.description"
+# Absolute: on executors, what is shipped as a zip lies below the folder that they run in.
+_LOGGING = Path(__file__).absolute().with_name("log4j2.properties")
 
 LOGGING_OPTION = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
 """Is what makes a JVM log warnings and errors only, to the standard error."""
@@ -69,6 +75,49 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
 def submitted_session(app_name: str = "sparklake") -> SparkSession | None:
     """Returns the session of spark-submit or Spark Connect; None where neither is asked for."""
     return spark_session(app_name) if _chooses_its_own_master() else None
+
+
+@contextmanager
+def described(spark: SparkSession, text: str) -> Iterator[None]:
+    """Shows a text as the description of the session's jobs in the Spark UI.
+
+    Spark hands the settings of a session to its jobs as properties, and this one is the session's,
+    not the thread's: of verbs in several threads, the latest one names the jobs of all.
+    """
+    with _describing:
+        shown = _descriptions.setdefault(spark, [])
+        if not shown:
+            shown.append(_find_description(spark))
+        shown.append(text)
+        _describe(spark, text)
+    try:
+        yield
+    finally:
+        with _describing:
+            shown.remove(text)
+            _describe(spark, shown[-1])
+            if len(shown) == 1:
+                del _descriptions[spark]
+
+
+_describing = Lock()
+_descriptions: WeakKeyDictionary[SparkSession, list[str | None]] = WeakKeyDictionary()
+
+
+def _find_description(spark: SparkSession) -> str | None:
+    with suppress(Exception):
+        return spark.conf.get(_DESCRIPTION, None)
+    return None
+
+
+def _describe(spark: SparkSession, text: str | None) -> None:
+    # No verb fails for a text: serverless Spark takes no settings that it does not know, and after
+    # an interrupt the JVM may be gone.
+    with suppress(Exception):
+        if text is None:
+            spark.conf.unset(_DESCRIPTION)
+        else:
+            spark.conf.set(_DESCRIPTION, text)
 
 
 def _chooses_its_own_master() -> bool:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.support.spark"]
+from sparklake.stores.cache.counts import TALLY
+
+# Of this machine's cache no test may take from, or leave in it, anything.
+os.environ.setdefault("SPARKLAKE_CACHE_BYTES", "0")
+
+pytest_plugins = ["tests.support.spark", "tests.support.cluster"]
 
 # Generated cases open files, so that the first one of a test may be slow; no deadline therefore.
 # In CI the same cases run each time, and a failure prints how to repeat it.
@@ -19,3 +25,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_tally() -> None:
+    """Lets every test count its own reads: tasks report all that their process has counted."""
+    TALLY.begin()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import getpass
+import os
 from pathlib import Path
 
 import pytest
 
 from sparklake.config import (
+    NO_CACHE,
+    CacheSettings,
     Engine,
     FileSettings,
     Settings,
+    cache_place,
     disk_root,
     load_settings,
     read_settings_file,
@@ -20,7 +24,17 @@ from sparklake.errors import InvalidInputError
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("HOME", "CONFIG", "DSN", "COMMITTER", "SCRATCH"):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    for name in (
+        "HOME",
+        "CONFIG",
+        "DSN",
+        "COMMITTER",
+        "SCRATCH",
+        "CACHE",
+        "CACHE_BYTES",
+        "WORKERS",
+    ):
         monkeypatch.delenv(f"SPARKLAKE_{name}", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(getpass, "getuser", lambda: "ann")
@@ -52,6 +66,17 @@ def test_argument_wins_over_environment_over_file_over_default(
     assert (chosen.dsn, chosen.engine) == ("argument", Engine.AUTO)
 
 
+def test_workers_are_a_number_from_one_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_file(tmp_path / ".sparklake", "workers = 3")
+    assert load_settings().workers == 3
+    monkeypatch.setenv("SPARKLAKE_WORKERS", "1")
+    assert load_settings().workers == 1
+    for bad in ("0", "-1", "many", "1.5", "²"):
+        monkeypatch.setenv("SPARKLAKE_WORKERS", bad)
+        with pytest.raises(InvalidInputError, match=f"SPARKLAKE_WORKERS .* not '{bad}'"):
+            load_settings()
+
+
 def test_the_file_lies_in_the_chosen_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_file(tmp_path / "given", 'committer = "given"')
     write_file(tmp_path / "named", 'committer = "named"')
@@ -69,7 +94,7 @@ def test_a_named_file_replaces_that_of_the_home(
 
 
 def test_an_empty_variable_is_no_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HOME", "CONFIG", "DSN", "COMMITTER"):
+    for name in ("HOME", "CONFIG", "DSN", "COMMITTER", "CACHE", "CACHE_BYTES", "WORKERS"):
         monkeypatch.setenv(f"SPARKLAKE_{name}", "")
     assert load_settings() == Settings(tmp_path / ".sparklake", None, "ann")
 
@@ -80,7 +105,10 @@ def test_an_empty_variable_is_no_choice(tmp_path: Path, monkeypatch: pytest.Monk
         ("dns = 'x'", "unknown field `dns`"),
         ("dsn = 5", "Expected `str | null`, got `int`"),
         ("engine = 'turbo'", "Invalid enum value 'turbo'"),
+        ("workers = 0", "`int` >= 1"),
         ("dsn = ", "Invalid value"),
+        ("cache_bytes = -1", "Expected `int` >= 0"),
+        ("cache_bytes = 'much'", "Expected `int | null`, got `str`"),
         ("[lake]\ndsn = 'x'", "unknown field `lake`"),
     ],
 )
@@ -90,7 +118,7 @@ def test_a_bad_file_is_named_with_its_fault(tmp_path: Path, text: str, complaint
         load_settings()
     assert str(path) in str(caught.value)
     assert complaint in str(caught.value)
-    assert "It may set: dsn, committer, engine" in str(caught.value)
+    assert "It may set: dsn, committer, engine, cache, cache_bytes, workers" in str(caught.value)
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
@@ -129,7 +157,12 @@ def test_home_is_absolute_and_expanded(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_sample_in_conf_is_valid() -> None:
     sample = read_settings_file(Path(__file__).parents[1] / "conf" / "sparklake.toml")
     assert sample == FileSettings(
-        "postgresql://sparklake@db.example.com/lake", "nightly-load", Engine.AUTO
+        "postgresql://sparklake@db.example.com/lake",
+        "nightly-load",
+        Engine.AUTO,
+        "/var/cache/sparklake",
+        16 << 30,
+        8,
     )
 
 
@@ -138,3 +171,52 @@ def test_scratch_is_chosen_by_the_environment(
 ) -> None:
     monkeypatch.setenv("SPARKLAKE_SCRATCH", str(tmp_path / "fast"))
     assert disk_root() == tmp_path / "fast"
+
+
+# --- the cache ------------------------------------------------------------------------------------
+
+
+def test_a_cache_is_in_the_users_cache_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cache_place(CacheSettings()) == (tmp_path / ".cache" / "sparklake", 4 << 30)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_place(CacheSettings())[0] == tmp_path / "xdg" / "sparklake"
+    monkeypatch.setenv("SPARKLAKE_SCRATCH", str(tmp_path / "fast"))
+    assert cache_place(CacheSettings())[0] == tmp_path / "fast" / f"sparklake-cache-{os.getuid()}"
+
+
+def test_a_user_without_a_home_has_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert cache_place(CacheSettings())[0] == disk_root() / f"sparklake-cache-{os.getuid()}"
+
+
+def test_the_environment_wins_over_what_the_file_says_of_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_file(tmp_path / ".sparklake", 'cache = "~/file"\ncache_bytes = 7\n')
+    assert load_settings().cache == CacheSettings("~/file", 7)
+    assert cache_place(load_settings().cache) == (tmp_path / "file", 7)
+    monkeypatch.setenv("SPARKLAKE_CACHE", "/environment")
+    monkeypatch.setenv("SPARKLAKE_CACHE_BYTES", "9")
+    assert load_settings().cache == CacheSettings("/environment", 9)
+
+
+def test_a_machine_of_tasks_knows_its_own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_the_driver = CacheSettings("/driver", 7)
+    assert cache_place(of_the_driver) == (Path("/driver"), 7)
+    monkeypatch.setenv("SPARKLAKE_CACHE", "/executor")
+    monkeypatch.setenv("SPARKLAKE_CACHE_BYTES", "9")
+    assert cache_place(of_the_driver) == (Path("/executor"), 9)
+    assert cache_place(NO_CACHE)[1] == 0
+
+
+@pytest.mark.parametrize("size", ["-1", "4G", "1.5", "\u0664"])
+def test_a_size_that_is_no_number_is_refused(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARKLAKE_CACHE_BYTES", size)
+    for call in (load_settings, lambda: cache_place(CacheSettings())):
+        with pytest.raises(InvalidInputError, match="SPARKLAKE_CACHE_BYTES"):
+            call()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sparklake.cli import branch, history, importing, merging, objects, repo, tag
+from sparklake.cli import branch, cache, history, importing, merging, objects, repo, tag
 from sparklake.cli.options import (
     DsnOption,
     EngineOption,
@@ -22,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 1 error, 2 wrong usage, 3 conflict, 4 nothing to do or "
-    "uncommitted changes in the way, 5 lost a race.",
+    "uncommitted changes in the way, 5 lost a race, 130 interrupted.",
 )
 
 
@@ -56,7 +56,7 @@ def sparklake(
     global_options(context, output, engine, home, dsn)
 
 
-for noun in (repo, branch, tag):
+for noun in (repo, branch, tag, cache):
     app.add_typer(noun.app)
 app.command("import")(importing.import_objects)
 app.command()(objects.put)

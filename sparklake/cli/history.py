@@ -11,9 +11,10 @@ import typer
 
 from sparklake.arguments import labels
 from sparklake.cli.commits import described, print_commit
+from sparklake.cli.explaining import ExplainOption, print_explanation
 from sparklake.cli.graph import Lanes
 from sparklake.cli.output import Output
-from sparklake.cli.parameters import CommitterOption, MetaOption
+from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import short, shown, size
 from sparklake.errors import InvalidInputError
@@ -21,6 +22,7 @@ from sparklake.report import Document, commit_document, diff_document
 from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:
+    from sparklake.engine.rows import Rows
     from sparklake.graveler.commits import Commit
     from sparklake.repository import Repository
     from sparklake.udfs.reading import DiffRow
@@ -39,20 +41,24 @@ _SIGNS = {
 def commit(
     session: Session,
     uri: BranchArgument,
-    message: Annotated[
-        str, typer.Option("--message", "-m", help="What changed and why.", show_default=False)
-    ],
+    message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Even where nothing is staged.")
     ] = False,
+    explain: ExplainOption = False,
 ) -> None:
     """Commit what is staged on a branch."""
     target, metadata = ref_uri(uri), labels(meta)
+    if message is None and not explain:
+        raise typer.BadParameter("say what changed and why.", param_hint="'--message' / '-m'")
     branch = session.repository(target.repository).branch(target.ref)
+    if explain:
+        print_explanation(session.out, branch.plan())
+        return
     with session.out.working("committing"):
-        made = branch.commit(message, committer, metadata, allow_empty)
+        made = branch.commit(message or "", committer, metadata, allow_empty)
     print_commit(session.out, target.ref, made)
 
 
@@ -79,9 +85,13 @@ def diff(
         ),
     ] = False,
     prefix: Annotated[str, typer.Option(help="Only keys that begin so.", show_default=False)] = "",
+    explain: ExplainOption = False,
 ) -> None:
     """Show what differs from LEFT to RIGHT; of a branch alone, what is staged on it."""
-    rows = map(diff_document, _diff(session, left, right, prefix, three_way=three_way))
+    found = _diff(session, left, right, prefix, three_way=three_way)
+    if explain:
+        print_explanation(session.out, found.explain())
+        return
     counts: Counter[str] = Counter()
 
     def line(each: Document) -> str:
@@ -90,14 +100,15 @@ def diff(
         text = f"{sign} {each['type']:<8}  {size(each['size']):>9}  {shown(each['path'])}"
         return session.out.coloured(text, colour)
 
-    session.out.many(rows, line)
+    with session.out.working("comparing"):
+        session.out.many(map(diff_document, found), line)
     summary = ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind])
     session.out.note(summary or "no difference")
 
 
 def _diff(
     session: Session, left: str, right: str | None, prefix: str, *, three_way: bool
-) -> Iterable[DiffRow]:
+) -> Rows[DiffRow]:
     one = ref_uri(left)
     if right is not None:
         other = ref_uri(right)

@@ -9,7 +9,7 @@ from functools import cache
 from typer.main import get_command
 
 from sparklake.cli.app import app
-from sparklake.cli.session import INTERRUPTED
+from sparklake.errors import InterruptError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return InterruptError.exit_code
     return 0
 
 

@@ -9,6 +9,7 @@ import typer
 
 from sparklake.arguments import labels
 from sparklake.cli.commits import described, print_commit
+from sparklake.cli.explaining import ExplainOption, print_explanation
 from sparklake.cli.output import Output
 from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption
 from sparklake.cli.session import Session, command
@@ -36,10 +37,14 @@ def merge(
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
+    explain: ExplainOption = False,
 ) -> None:
     """Merge a ref into a branch; conflicts are listed, and then nothing is written."""
     theirs, ours, metadata = ref_uri(source), ref_uri(dest), labels(meta)
     repository = session.repository(same_repository(theirs, ours))
+    if explain:
+        print_explanation(session.out, repository.plan_merge(theirs.ref, ours.ref))
+        return
     try:
         with session.out.working("merging"):
             made = repository.merge(theirs.ref, ours.ref, strategy, message, committer, metadata)

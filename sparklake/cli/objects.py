@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sparklake.arguments import file_at, labels
+from sparklake.cli.explaining import ExplainOption, print_explanation
 from sparklake.cli.parameters import MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, shown, size
@@ -64,10 +65,14 @@ def ls(
     session: Session,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/[PREFIX]", show_default=False)],
     recursive: Annotated[bool, typer.Option("--recursive", "-r", help="All levels.")] = False,
+    explain: ExplainOption = False,
 ) -> None:
     """List objects, one level or all; staged changes of a branch count, `branch@` has none."""
     place = prefix_uri(uri)
     repository = session.repository(place.repository)
+    if explain:
+        print_explanation(session.out, repository.objects(place.ref, place.key).explain())
+        return
     documents: Iterator[Document]
     if recursive:
         documents = map(object_document, repository.objects(place.ref, place.key))

@@ -41,7 +41,11 @@ OutputOption = Annotated[
 ]
 EngineOption = Annotated[
     Engine | None,
-    typer.Option(help="Where plans run.", show_default=False, rich_help_panel=_PANEL),
+    typer.Option(
+        help="Where plans run: local is this machine, auto goes by size.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+    ),
 ]
 HomeOption = Annotated[
     Path | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import typer
 
 from sparklake.cli.options import Format
 from sparklake.cli.text import rendered_table
+from sparklake.cli.waiting import Meter
 from sparklake.errors import SparklakeError
 from sparklake.report import Document, error_document, json_list, json_object
 
@@ -29,6 +31,9 @@ class Output:
         self._form = form
         self._has_colour = form is Format.TEXT and _takes_colour(sys.stdout)
         self._has_begun = False
+        # A file can be written beside it; a terminal, or who pages for one, cannot.
+        self._hides_meter = not _is_file(sys.stdout)
+        self.meter = Meter()
 
     @property
     def is_json(self) -> bool:
@@ -87,6 +92,8 @@ class Output:
     def write(self, text: str) -> None:
         """Writes text to stdout; raises OutputClosedError."""
         self._has_begun = True
+        if self._hides_meter:
+            self.meter.hide()
         with _until_closed():
             sys.stdout.write(text)
 
@@ -104,13 +111,11 @@ class Output:
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Shows on a terminal that something takes its time, until it is done."""
+        """Shows on a terminal that something takes its time, until it is done or has a result."""
         if self.is_json or not sys.stderr.isatty():
             yield
             return
-        from rich.console import Console
-
-        with Console(stderr=True).status(text):
+        with self.meter.showing(text):
             yield
 
 
@@ -127,6 +132,13 @@ def _until_closed() -> Iterator[None]:
         yield
     except BrokenPipeError as error:
         raise OutputClosedError from error
+
+
+def _is_file(stream: TextIO) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except OSError:  # a stream in memory
+        return False
 
 
 def _takes_colour(stream: TextIO) -> bool:

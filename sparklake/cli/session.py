@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 
-from sparklake.cli.lightness import keep_pandas_out
 from sparklake.cli.options import Options, absorbed, global_options
 from sparklake.cli.output import Output, OutputClosedError, abandon_stdout
 from sparklake.config import Engine, Settings, load_settings
-from sparklake.errors import SparklakeError
+from sparklake.errors import InterruptError, SparklakeError
+from sparklake.lightness import keep_pandas_out
 
 if TYPE_CHECKING:
     from sparklake.lake import Lake
     from sparklake.repository import Repository
 
-INTERRUPTED = 130
 READER_GONE = 141
-"""What a shell reports of a program that was stopped by SIGINT, or by SIGPIPE."""
+"""Is what a shell reports of a program that was stopped by SIGPIPE."""
 
 
 class Session:
@@ -45,7 +44,12 @@ class Session:
         if chosen.owns_process and not uses_spark:
             keep_pandas_out()
         with self.out.working("opening the lake"):
-            lake = connect(home=chosen.home, dsn=chosen.dsn, engine=chosen.engine)
+            lake = connect(
+                home=chosen.home,
+                dsn=chosen.dsn,
+                engine=chosen.engine,
+                progress=self.out.meter,
+            )
         return self._closing.enter_context(lake)
 
     @property
@@ -102,4 +106,6 @@ def _exit_codes(out: Output) -> Iterator[None]:
         abandon_stdout()
         raise typer.Exit(READER_GONE) from error
     except KeyboardInterrupt as error:
-        raise typer.Exit(INTERRUPTED) from error
+        interrupted = InterruptError()
+        out.fail(interrupted)
+        raise typer.Exit(interrupted.exit_code) from error

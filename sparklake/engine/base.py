@@ -1,4 +1,4 @@
-"""What an engine is: a way to run task bodies."""
+"""What an engine is: a way to run task bodies, and to say how far it has come."""
 
 from __future__ import annotations
 
@@ -13,18 +13,35 @@ Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Source = Any
 """Is a pyarrow Table, an iterable of record batches, or a Spark DataFrame."""
 
+MAX_TASK_RECORDS = 250_000
+"""How many records a task reads at most, about: a few seconds' work."""
+
+_MIN_TASK_RECORDS = 20_000
+TASKS_A_WORKER = 4
+"""How many tasks a plan has for each worker: enough for all to end at about the same time."""
+
+
+def shared_task_records(records: int, workers: int) -> int:
+    """Returns how many records a task should read of a plan that some workers share."""
+    wanted = records // (TASKS_A_WORKER * workers)
+    return min(max(wanted, _MIN_TASK_RECORDS), MAX_TASK_RECORDS)
+
 
 class Runner(Protocol):
     """Runs task bodies."""
 
     @property
     def name(self) -> str:
-        """Returns what `--engine` calls it."""
+        """Returns what it is called in plans and reports."""
 
-    def collect(self, body: Body, work: pa.Table) -> list[pa.RecordBatch]:
+    def task_records(self, records: int) -> int:
+        """Returns how many records a task should read of a plan that reads `records`."""
+
+    def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
         """Runs a body over rows of work, in parallel where it can; for small results.
 
-        Batches of one row of work stay in order, those of several need not.
+        Yields what comes of a row of work when that is done. Batches of one row of work stay in
+        order, those of several need not.
         """
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -36,3 +53,26 @@ class Runner(Protocol):
         `encode` yields RECORD_SCHEMA. `body` sees keys in ascending order; where there are several
         partitions, each is an interval of keys.
         """
+
+
+class Progress(Protocol):
+    """Is told how far a plan has come, in ranges read. Nothing waits for it."""
+
+    def begin(self, ranges: int) -> None:
+        """Notes that a plan starts which reads some number of ranges."""
+
+    def advance(self, ranges: int) -> None:
+        """Notes that so many ranges more have been read."""
+
+
+class Unwatched:
+    """Is progress that nobody follows."""
+
+    def begin(self, ranges: int) -> None:
+        """Does nothing."""
+
+    def advance(self, ranges: int) -> None:
+        """Does nothing."""
+
+
+UNWATCHED: Progress = Unwatched()

@@ -2,50 +2,126 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sparklake.config import Engine
-from sparklake.engine.base import Runner
+from sparklake.engine.base import (
+    MAX_TASK_RECORDS,
+    UNWATCHED,
+    Progress,
+    Runner,
+    shared_task_records,
+)
 from sparklake.engine.local import LocalRunner
 from sparklake.session import active_session, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sparklake.engine.pool import PoolRunner
     from sparklake.engine.spark import SparkRunner
 
-SPARK_RECORDS = 2_000_000
+# Provisional, until benchmarks/thresholds.py has been run on a machine at rest.
+
+POOL_RECORDS = 200_000
+"""From how many records on a plan is shared out to workers that are there already."""
+
+COLD_POOL_RECORDS = 2_000_000
+"""From how many records on a plan is worth starting workers."""
+
+SPARK_RECORDS = 20_000_000
 """From how many records on a plan is worth a Spark job, where a session is at hand."""
+
+TITLE = "sparklake"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Is where a plan runs: "local" is in process, "pool" on all cores; and why there.
+
+    `task_records` is how many records a task should read.
+    """
+
+    engine: str
+    reason: str
+    task_records: int
 
 
 @dataclass(slots=True)
 class Runners:
-    """Holds the runners of a lake. Nothing here starts a JVM before one is needed."""
+    """Holds the runners of a lake. No process and no JVM is started before one is needed.
+
+    `workers` is how many processes share a plan; None is one for each core that may be used.
+    """
 
     engine: Engine = Engine.AUTO
     spark: SparkSession | None = None
+    workers: int | None = None
+    progress: Progress = UNWATCHED
     _local: LocalRunner = field(default_factory=LocalRunner)
+    _pool: PoolRunner | None = None
 
-    def choose(self, records: int) -> Runner:
+    def choose(self, records: int, title: str = TITLE) -> Runner:
         """Returns the runner for a plan that reads some number of records."""
-        if self.engine is Engine.LOCAL:
-            return self._local
-        if self.engine is Engine.SPARK:
-            return self.on_spark()
-        if records >= SPARK_RECORDS and (self.spark or active_session()) is not None:
-            return self.on_spark()
-        return self._local
+        chosen = self.choice(records).engine
+        if chosen == "spark":
+            return self.on_spark(title)
+        return self.on_pool() if chosen == "pool" else self._local
 
-    def on_spark(self) -> SparkRunner:
-        """Returns the Spark runner, with the session given, the one at hand, or a new one."""
+    def choice(self, records: int) -> Choice:
+        """Returns where a plan that reads some number of records runs; starts nothing."""
+        if self.engine is Engine.SPARK:
+            return Choice("spark", "the engine is set", MAX_TASK_RECORDS)
+        said = f"{records:,} records to read"
+        if self.engine is Engine.AUTO and records >= SPARK_RECORDS:
+            if (self.spark or active_session()) is not None:
+                return Choice("spark", f"{said}, {SPARK_RECORDS:,} or more", MAX_TASK_RECORDS)
+            said += ", but there is no Spark session"
+        workers = self.workers or _cores()
+        is_warm = self._pool is not None and self._pool.is_warm
+        enough = POOL_RECORDS if is_warm else COLD_POOL_RECORDS
+        if workers == 1:
+            return Choice("local", f"{said}, on one core", MAX_TASK_RECORDS)
+        if records < enough:
+            return Choice("local", f"{said}, below {enough:,}", MAX_TASK_RECORDS)
+        reason = f"{said}, {enough:,} or more, on {workers} cores"
+        return Choice("pool", reason, shared_task_records(records, workers))
+
+    def on_pool(self) -> PoolRunner:
+        """Returns the runner on this machine's cores."""
+        # Not at the top: a small command must not pay for what starts processes.
+        from sparklake.engine.pool import PoolRunner
+
+        if self._pool is None:
+            self._pool = PoolRunner(self.workers or _cores())
+        return self._pool
+
+    def on_spark(self, title: str = TITLE) -> SparkRunner:
+        """Returns the Spark runner, with the session given, the one at hand, or a new one.
+
+        The title is what the Spark UI shows of its jobs.
+        """
         # Not at the top: what runs locally must not pay for importing Spark.
         from sparklake.engine.spark import SparkRunner
 
-        return SparkRunner(self.session())
+        return SparkRunner(self.session(), title)
 
     def session(self) -> SparkSession:
         """Returns the session given, the one at hand, or a new one."""
         if self.spark is None:
             self.spark = spark_session()
         return self.spark
+
+    def close(self) -> None:
+        """Ends the worker processes, where there are some. A session is left as it is."""
+        if self._pool is not None:
+            self._pool.close()
+
+
+def _cores() -> int:
+    """Returns how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

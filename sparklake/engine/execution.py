@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
 
-from sparklake.engine.base import Body, Runner, Source
+from sparklake.engine.base import UNWATCHED, Body, Progress, Runner, Source
+from sparklake.engine.progress import begin, range_count
 from sparklake.errors import LostResultError
 from sparklake.graveler.algebra import ChangeCounts, Conflict
 from sparklake.graveler.blocks import Blocks
 from sparklake.graveler.packing import coalesced, divided, pack
-from sparklake.graveler.planning import Copied, Plan
+from sparklake.graveler.planning import Copied, Opened, Plan
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.ranges import MetaRange, RangeInfo
-from sparklake.graveler.stitching import stitch
+from sparklake.graveler.range_lists import MetaRange, RangeList
+from sparklake.graveler.ranges import RangeInfo, record_count
+from sparklake.graveler.stitching import Row, stitch
 from sparklake.graveler.tables import (
     WrittenRange,
     read_ranges,
     write_meta_range,
 )
-from sparklake.scratch import scratch_folder
+from sparklake.stores.cache.counts import TALLY
 from sparklake.udfs.results import (
+    CacheResult,
+    ChangesResult,
     ConflictCountResult,
     PieceResult,
     Result,
@@ -31,79 +34,93 @@ from sparklake.udfs.results import (
 from sparklake.udfs.tasks import RangeSink, Workspace, encode_tasks
 from sparklake.udfs.writing import MAX_CONFLICTS_REPORTED, run_body
 
-TASK_RECORDS = 250_000
-"""How many records a task reads, about: a few seconds' work."""
-
 
 @dataclass(slots=True)
 class Outcome:
     """Is what the tasks of a plan made of it."""
 
-    pieces: list[WrittenRange] = field(default_factory=list)
+    pieces: list[Row] = field(default_factory=list)
     counts: ChangeCounts = field(default_factory=ChangeCounts)
     conflicts: list[Conflict] = field(default_factory=list)
     conflict_count: int = 0
 
 
-def run_plan(runner: Runner, body: Body, plan: Plan, task_records: int = TASK_RECORDS) -> Outcome:
+def run_plan(
+    runner: Runner,
+    body: Body,
+    plan: Plan,
+    task_records: int | None = None,
+    progress: Progress = UNWATCHED,
+) -> Outcome:
     """Runs the opened pieces of a plan and puts their ranges between the copied ones."""
-    plan = divided(coalesced(plan, task_records), task_records)
+    task_records = task_records or runner.task_records(plan.records)
+    plan = cut_for_tasks(plan, task_records)
     tasks = encode_tasks(pack(plan, task_records))
-    outcome = Outcome()
+    outcome = Outcome(counts=ChangeCounts(added=record_count(plan.adopted)))
     answers: dict[int, PieceResult] = {}
+    begin(progress, plan)
     for result in decode_results(runner.collect(body, tasks)):
         _take(result, outcome, answers)
+        if isinstance(result, PieceResult):
+            progress.advance(_read_for(plan, result.position))
     for position, piece in enumerate(plan.pieces):
         if isinstance(piece, Copied):
-            outcome.pieces.extend(_copied(piece.ranges, plan))
+            tail = piece.ranges[-1].id if piece.ranges else None
+            outcome.pieces.append(Row(piece.ranges, tail not in plan.tails))
         else:
-            outcome.pieces.extend(_answer(answers, position).written)
+            outcome.pieces.append(row_of(_answer(answers, position).written))
     outcome.conflicts.sort(key=lambda conflict: conflict.key)
     return outcome
 
 
-def write_run(
-    runner: Runner, workspace: Workspace, encode: Body, source: Source
-) -> list[WrittenRange]:
+def cut_for_tasks(plan: Plan, task_records: int) -> Plan:
+    """Returns a plan whose opened pieces are the streams that its tasks will write."""
+    return divided(coalesced(plan, task_records), task_records)
+
+
+def write_run(runner: Runner, workspace: Workspace, encode: Body, source: Source) -> list[Row]:
     """Writes rows as the ranges of a run, in key order, not yet stitched."""
     batches = runner.sort_and_collect(encode, partial(run_body, workspace), source)
     results = decode_results(batches)
-    pieces = (each.written for each in results if isinstance(each, PieceResult))
-    return sorted(chain.from_iterable(pieces), key=lambda each: each.info.min_key)
+    pieces = [row_of(each.written) for each in results if isinstance(each, PieceResult)]
+    return sorted(filter(_is_filled, pieces), key=lambda row: row.ranges[0].min_key)
 
 
-def stitched(
-    store: ObjectStore, workspace: Workspace, pieces: Sequence[WrittenRange]
-) -> list[RangeInfo]:
+def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) -> RangeList:
     """Returns the ranges of one tree from pieces in key order, durable in the store."""
-    with scratch_folder() as scratch:
-        sink = RangeSink(store, workspace.range_records, scratch)
+    sink = RangeSink(store, workspace.range_records)
 
-        def read(each: RangeInfo) -> Blocks:
-            return read_ranges(store, [each], scratch)
+    def read(each: RangeInfo) -> Blocks:
+        return read_ranges(store, [each])
 
-        ranges = stitch(pieces, workspace.range_records, read, sink.write_one)
-        sink.put()
-        return ranges
+    ranges = stitch(pieces, workspace.range_records, read, sink.write_one)
+    sink.put()
+    return ranges
 
 
-def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[WrittenRange]) -> MetaRange:
+def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) -> MetaRange:
     """Stitches pieces in key order into one tree and writes its metarange, durable on return."""
-    ranges = stitched(store, workspace, pieces)
-    with scratch_folder() as scratch:
-        return write_meta_range(store, ranges, scratch)
+    return write_meta_range(store, stitched(store, workspace, pieces))
 
 
 def _take(result: Result, outcome: Outcome, answers: dict[int, PieceResult]) -> None:
     if isinstance(result, PieceResult):
         answers[result.position] = result
+    elif isinstance(result, ChangesResult):
         outcome.counts.added += result.counts.added
         outcome.counts.removed += result.counts.removed
         outcome.counts.changed += result.counts.changed
     elif isinstance(result, ConflictCountResult):
         outcome.conflict_count += result.conflicts
+    elif isinstance(result, CacheResult):
+        TALLY.note(result.process, result.counts)
     elif len(outcome.conflicts) < MAX_CONFLICTS_REPORTED:
         outcome.conflicts.append(result.conflict)
+
+
+def _read_for(plan: Plan, position: int) -> int:
+    piece = plan.pieces[position]
+    return range_count(piece) if isinstance(piece, Opened) else 0
 
 
 def _answer(answers: dict[int, PieceResult], position: int) -> PieceResult:
@@ -116,5 +133,10 @@ def _answer(answers: dict[int, PieceResult], position: int) -> PieceResult:
     return answers[position]
 
 
-def _copied(ranges: Iterable[RangeInfo], plan: Plan) -> Iterable[WrittenRange]:
-    return (WrittenRange(each, each.id in plan.closed) for each in ranges)
+def row_of(written: Sequence[WrittenRange]) -> Row:
+    """Returns what a task wrote in one go: only the last of it may be open."""
+    return Row(tuple(each.info for each in written), not written or written[-1].closed)
+
+
+def _is_filled(row: Row) -> bool:
+    return bool(row.ranges)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
-from sparklake.engine.base import Body
+from sparklake.engine.base import Body, Runner
 from sparklake.engine.choice import Runners
-from sparklake.engine.execution import TASK_RECORDS
+from sparklake.engine.explanation import Explanation, explained
+from sparklake.engine.progress import counted
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.packing import divided, pack
 from sparklake.graveler.planning import Plan
@@ -37,8 +38,11 @@ class Rows(Generic[Row]):
 
     plan: Plan
     shape: RowShape[Row]
+    title: str
     _body: Body
     _runners: Runners
+    _verb: str
+    _sides: Sequence[str]
 
     def __iter__(self) -> Iterator[Row]:
         for batch in self.batches():
@@ -46,8 +50,13 @@ class Rows(Generic[Row]):
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Streams Arrow batches of the shape's schema."""
-        runner = self._runners.choose(self.plan.records)
-        yield from runner.stream(self._body, self._work())
+        runner = self._runners.choose(self.plan.records, self.title)
+        batches = runner.stream(self._body, self._work(runner))
+        yield from counted(batches, self._cut(runner), self._runners.progress)
+
+    def explain(self) -> Explanation:
+        """Returns what will be read for the rows, and where; nothing is read for it."""
+        return explained(self._verb, self.plan, divided, self._runners, self._sides)
 
     def within(self, interval: Interval) -> Rows[Row]:
         """Returns the rows in an interval of keys; only what may hold some is read."""
@@ -59,8 +68,12 @@ class Rows(Generic[Row]):
 
     def to_df(self) -> DataFrame:
         """Returns the rows as a Spark DataFrame, computed by its tasks; partitions are in order."""
-        tasks = self._runners.on_spark().tasks(self._work())
+        runner = self._runners.on_spark()
+        tasks = runner.tasks(self._work(runner))
         return tasks.mapInArrow(self._body, self.shape.ddl)
 
-    def _work(self) -> pa.Table:
-        return encode_tasks(pack(divided(self.plan, TASK_RECORDS), TASK_RECORDS))
+    def _work(self, runner: Runner) -> pa.Table:
+        return encode_tasks(pack(self._cut(runner), runner.task_records(self.plan.records)))
+
+    def _cut(self, runner: Runner) -> Plan:
+        return divided(self.plan, runner.task_records(self.plan.records))

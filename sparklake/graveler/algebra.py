@@ -1,20 +1,36 @@
 """Diff, apply and merge over streams of records.
 
-Nothing here reads or writes, or holds more than a block of each stream. Keys on which the sides
-agree cost no step of Python's: dictionaries find those that differ.
+Nothing here reads or writes, or holds more than a block of each stream. Records are compared by
+their ids and found by their keys, a whole block at a time; only a conflict is looked at by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from sparklake.graveler.blocks import Block, Blocks, aligned
-from sparklake.graveler.classification import Outcome, Strategy, classify
-from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.records import is_tombstone
+import numpy as np
+import pyarrow as pa
+
+from sparklake.graveler.blocks import (
+    EMPTY,
+    Block,
+    Blocks,
+    aligned,
+    block_of_records,
+    edited,
+    unequal,
+)
+from sparklake.graveler.classification import Outcome, Strategy, outcome_of
+from sparklake.graveler.columns import Keys, Mask, Positions, search
+
+ABSENT = -1
+
+# Of keys on which source and dest differ: by whether source is base, and whether dest is base.
+_RULES = [outcome_of(False, bool(sides & 2), bool(sides & 1)) for sides in range(4)]
+_OUTCOMES = {outcome: np.array([rule is outcome for rule in _RULES]) for outcome in Outcome}
 
 
 class ChangeType(str, Enum):
@@ -54,6 +70,86 @@ Decide = Callable[[Conflict], bytes | None]
 """Returns the stored value that a conflict ends with, None to leave the key out."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Is some records of a side: positions in a block, ABSENT where the side has no record."""
+
+    block: Block
+    at: Positions
+
+    @property
+    def present(self) -> Mask:
+        """Tells of each row whether there is a record."""
+        mask: Mask = self.at != ABSENT
+        return mask
+
+    def where(self, mask: Mask) -> Rows:
+        """Returns some of the rows."""
+        return Rows(self.block, self.at[mask])
+
+    def same_as(self, other: Rows) -> Mask:
+        """Tells of each row whether two sides have equal records of one key, or both have none."""
+        both = self.present & other.present
+        same: Mask = self.present == other.present
+        pairs = self.block.ids[self.at[both]] == other.block.ids[other.at[both]]
+        same[both] = pairs.all(axis=1)
+        return same
+
+    def keys(self) -> Keys:
+        """Returns the keys of the records that are there."""
+        return self.block.keys_at(self.at[self.present])
+
+    def records(self) -> Block:
+        """Returns the records that are there."""
+        return self.block.take(self.at[self.present])
+
+    def mask(self) -> Mask:
+        """Tells of each record of the block whether it is among the rows."""
+        chosen = np.zeros(len(self.block), bool)
+        chosen[self.at[self.present]] = True
+        return chosen
+
+    def stored(self) -> list[bytes | None]:
+        """Returns the stored values, None for absent records."""
+        values = iter(self.records().stored_array().to_pylist())
+        return [next(values) if present else None for present in self.present.tolist()]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Changes:
+    """Is keys on which two sides differ, in key order, each side a row a key.
+
+    `base` has no record but for conflicts, whose left is dest and whose right is source.
+    """
+
+    left: Rows
+    right: Rows
+    base: Rows
+    conflicts: Mask
+
+    def __len__(self) -> int:
+        return len(self.conflicts)
+
+    def __iter__(self) -> Iterator[Change | Conflict]:
+        sides = (self.base.stored(), self.right.stored(), self.left.stored())
+        rows = zip(self.keys().to_pylist(), *sides, self.conflicts.tolist(), strict=True)
+        for key, base, right, left, is_conflict in rows:
+            yield Conflict(key, base, right, left) if is_conflict else Change(key, left, right)
+
+    def keys(self) -> pa.BinaryArray:
+        """Returns the keys."""
+        there = self.left.present
+        left = self.left.keys().array()
+        right = self.right.where(~there).keys().array()
+        at = np.where(there, np.cumsum(there), len(left) + np.cumsum(~there)) - 1
+        return pa.concat_arrays([left, right]).take(pa.array(at))
+
+    def where(self, mask: Mask) -> Changes:
+        """Returns some of the rows."""
+        left, right, base = (side.where(mask) for side in (self.left, self.right, self.base))
+        return Changes(left, right, base, self.conflicts[mask])
+
+
 @dataclass(slots=True)
 class ChangeCounts:
     """Counts what a stream of changes did to the side it was applied to."""
@@ -62,14 +158,12 @@ class ChangeCounts:
     removed: int = 0
     changed: int = 0
 
-    def add(self, change: Change) -> None:
-        """Counts one key that differs."""
-        if change.left is None:
-            self.added += 1
-        elif change.right is None:
-            self.removed += 1
-        else:
-            self.changed += 1
+    def add(self, changes: Changes) -> None:
+        """Counts the keys that differ."""
+        added, removed = (int((~side.present).sum()) for side in (changes.left, changes.right))
+        self.added += added
+        self.removed += removed
+        self.changed += len(changes) - added - removed
 
     @property
     def total(self) -> int:
@@ -77,22 +171,21 @@ class ChangeCounts:
         return self.added + self.removed + self.changed
 
 
-def diff(left: Blocks, right: Blocks) -> Iterator[Change]:
+def diff(left: Blocks, right: Blocks) -> Iterator[Changes]:
     """Yields the keys whose records differ between two sides, in key order."""
     for before, after in aligned(left, right):
-        for key, one, other in _differences(before, after):
-            yield Change(key, one, other)
+        changes = _two_way(*_differences(before, after))
+        if len(changes):
+            yield changes
 
 
-def three_way_diff(base: Blocks, source: Blocks, dest: Blocks) -> Iterator[Change | Conflict]:
+def three_way_diff(base: Blocks, source: Blocks, dest: Blocks) -> Iterator[Changes]:
     """Yields what a merge of source would change in dest, and what it could not decide."""
     for sides in aligned(base, source, dest):
-        for each in _disagreements(*sides):
-            outcome = _classify(each)
-            if outcome is Outcome.TAKE_SOURCE:
-                yield Change(each.key, each.dest, each.source)
-            elif outcome is Outcome.CONFLICT:
-                yield each
+        changes, outcomes = _disagreements(*sides)
+        shown = changes.where(~outcomes[Outcome.TAKE_DEST]) if len(changes) else changes
+        if len(shown):
+            yield shown
 
 
 def apply(layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts) -> Iterator[Block]:
@@ -100,26 +193,39 @@ def apply(layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts) -> It
 
     A change to an equal identity is none: the committed record stays.
     """
-    for block, changes in _staged_changes(layers, records):
-        for change in changes:
-            counts.add(change)
-        changed = _changed(block, ((each.key, each.right) for each in changes))
-        if changed:
+    for block, staged in _overlaid(layers, records):
+        changes = _staged_changes(block, staged)
+        counts.add(changes)
+        changed = edited(block, changes.left.mask(), changes.right.records())
+        if len(changed):
             yield changed
 
 
-def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[Change]:
+def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[Changes]:
     """Yields what staged layers, the newest first, do to records."""
-    for _, changes in _staged_changes(layers, records):
-        yield from changes
+    for block, staged in _overlaid(layers, records):
+        changes = _staged_changes(block, staged)
+        if len(changes):
+            yield changes
 
 
 def merge(base: Blocks, source: Blocks, dest: Blocks, decide: Decide) -> Iterator[Block]:
     """Yields the records of a three-way merge; base is looked up only where the others differ."""
     for sides in aligned(base, source, dest):
-        results = ((each.key, _resolve(each, decide)) for each in _disagreements(*sides))
-        merged = _changed(sides[2], results)
-        if merged:
+        changes, outcomes = _disagreements(*sides)
+        if not len(changes):
+            if len(sides[2]):
+                yield sides[2]
+            continue
+        taken = changes.where(outcomes[Outcome.TAKE_SOURCE])
+        dropped, added = taken.left.mask(), taken.right.records()
+        if changes.conflicts.any():
+            contested = changes.where(changes.conflicts)
+            overruled, decided = _decided(contested, decide)
+            dropped |= contested.left.where(overruled).mask()
+            added = edited(added, np.zeros(len(added), bool), decided)
+        merged = edited(sides[2], dropped, added)
+        if len(merged):
             yield merged
 
 
@@ -130,73 +236,85 @@ def take_side(strategy: Strategy) -> Decide:
     return lambda conflict: conflict.dest
 
 
-def _staged_changes(
-    layers: Sequence[Blocks], records: Blocks
-) -> Iterator[tuple[Block, list[Change]]]:
-    """Yields blocks of records with what the layers change in each."""
+def _decided(contested: Changes, decide: Decide) -> tuple[Mask, Block]:
+    """Returns which rows of dest give way to a decision, and the records that come instead."""
+    overruled = np.zeros(len(contested), bool)
+    records = []
+    for row, conflict in enumerate(contested):
+        assert isinstance(conflict, Conflict)
+        stored = decide(conflict)
+        overruled[row] = stored != conflict.dest
+        if overruled[row] and stored is not None:
+            records.append((conflict.key, stored))
+    return overruled, block_of_records(records)
+
+
+def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block, Block]]:
+    """Yields blocks of records with what is staged over each, of every key the newest record."""
     for block, *staged in aligned(records, *layers):
-        newest: dict[bytes, bytes] = {}
+        newest = EMPTY
         for layer in reversed(staged):
-            newest.update(layer)
-        committed = dict(block) if newest else {}
-        changes = (
-            Change(key, committed.get(key), None if is_tombstone(stored) else stored)
-            for key, stored in sorted(newest.items())
-        )
-        yield block, [each for each in changes if _differ(each.left, each.right)]
+            places, found = search(newest.keys, layer.keys)
+            hidden = np.zeros(len(newest), bool)
+            hidden[places[found]] = True
+            newest = edited(newest, hidden, layer)
+        yield block, newest
 
 
-def _disagreements(base: Block, source: Block, dest: Block) -> Iterator[Conflict]:
-    """Yields the three sides of each key on which source and dest differ."""
-    differences = _differences(source, dest)
-    ancestors = dict(base) if differences else {}
-    for key, theirs, ours in differences:
-        yield Conflict(key, ancestors.get(key), theirs, ours)
+def _staged_changes(block: Block, staged: Block) -> Changes:
+    places, found = search(block.keys, staged.keys)
+    committed = Rows(block, np.where(found, places, ABSENT))
+    rows = np.arange(len(staged))
+    wanted = Rows(staged, np.where(staged.tombstones, ABSENT, rows))
+    differ = ~committed.same_as(wanted)
+    return _two_way(committed.where(differ), wanted.where(differ))
 
 
-def _differences(left: Block, right: Block) -> list[tuple[bytes, bytes | None, bytes | None]]:
-    """Returns the keys whose identities differ, with their values, in key order."""
-    if left == right:
-        return []
-    lefts, rights = dict(left), dict(right)
-    keys = sorted({key for key, _ in lefts.items() ^ rights.items()})
-    pairs = ((key, lefts.get(key), rights.get(key)) for key in keys)
-    return [each for each in pairs if _differ(each[1], each[2])]
+def _two_way(left: Rows, right: Rows) -> Changes:
+    count = len(left.at)
+    return Changes(left, right, Rows(EMPTY, np.full(count, ABSENT)), np.zeros(count, bool))
 
 
-def _changed(block: Block, results: Iterable[tuple[bytes, bytes | None]]) -> Block:
-    """Returns a block with other values for some keys; None removes a key."""
-    changes = list(results)
-    if not changes:
-        return block
-    records = dict(block)
-    count = len(records)
-    records.update((key, stored) for key, stored in changes if stored is not None)
-    grown = len(records) > count
-    for key, stored in changes:
-        if stored is None:
-            records.pop(key, None)
-    # A dictionary keeps its order, but for keys that are new.
-    return sorted(records.items()) if grown else list(records.items())
+def _disagreements(base: Block, source: Block, dest: Block) -> tuple[Changes, dict[Outcome, Mask]]:
+    """Returns the keys on which source and dest differ, and what a merge does with each."""
+    ours, theirs = _differences(dest, source)
+    if not len(ours.at):
+        return _two_way(ours, theirs), {}
+    ancestors = Rows(base, np.full(len(ours.at), ABSENT))
+    for side in (ours, theirs):
+        places, found = search(base.keys, side.keys())
+        ancestors.at[np.flatnonzero(side.present)[found]] = places[found]
+    sides = theirs.same_as(ancestors) * 2 + ours.same_as(ancestors) * 1
+    outcomes = {outcome: rows[sides] for outcome, rows in _OUTCOMES.items()}
+    conflicts = outcomes[Outcome.CONFLICT]
+    contested = Rows(base, np.where(conflicts, ancestors.at, ABSENT))
+    return Changes(ours, theirs, contested, conflicts), outcomes
 
 
-def _classify(sides: Conflict) -> Outcome:
-    return classify(_id(sides.base), _id(sides.source), _id(sides.dest))
+def _differences(left: Block, right: Block) -> tuple[Rows, Rows]:
+    """Returns the keys whose records differ, in key order, as rows of both sides."""
+    ours, theirs = _unequal(left, right)
+    if not len(ours) and not len(theirs):
+        return Rows(left, ours), Rows(right, theirs)
+    places, found = search(left.keys_at(ours), right.keys_at(theirs))
+    partners = np.full(len(ours), ABSENT)
+    partners[places[found]] = theirs[found]
+    added = ~found
+    # A key that only the right side has goes before the left row at its place.
+    ranks = np.concatenate((2 * np.arange(len(ours)) + 1, 2 * places[added]))
+    order = np.argsort(ranks, kind="stable")
+    at_left = np.concatenate((ours, np.full(int(added.sum()), ABSENT)))
+    at_right = np.concatenate((partners, theirs[added]))
+    return Rows(left, at_left[order]), Rows(right, at_right[order])
 
 
-def _resolve(sides: Conflict, decide: Decide) -> bytes | None:
-    outcome = _classify(sides)
-    if outcome is Outcome.CONFLICT:
-        return decide(sides)
-    return sides.source if outcome is Outcome.TAKE_SOURCE else sides.dest
-
-
-def _id(stored: bytes | None) -> bytes | None:
-    return None if stored is None else stored[-RECORD_ID_BYTES:]
-
-
-def _differ(left: bytes | None, right: bytes | None) -> bool:
-    """Tells whether two stored values of one key differ in identity."""
-    if left is None or right is None:
-        return left is not right
-    return left[-RECORD_ID_BYTES:] != right[-RECORD_ID_BYTES:]
+def _unequal(left: Block, right: Block) -> tuple[Positions, Positions]:
+    """Returns the positions of the records of each side that the other does not have."""
+    shared = min(len(left), len(right))
+    differ = (left.ids[:shared] != right.ids[:shared]).any(axis=1)
+    # What both begin with is equal, and mostly that is all.
+    start = int(differ.argmax()) if differ.any() else shared
+    if start == len(left) == len(right):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    ours, theirs = unequal(left.ids[start:], right.ids[start:])
+    return start + np.flatnonzero(ours), start + np.flatnonzero(theirs)

@@ -26,8 +26,13 @@ class Strategy(str, Enum):
 
 def classify(base: bytes | None, source: bytes | None, dest: bytes | None) -> Outcome:
     """Says what a three-way merge does with one key, by record ids; None is an absent record."""
-    if source == dest:
+    return outcome_of(source == dest, source == base, dest == base)
+
+
+def outcome_of(source_is_dest: bool, source_is_base: bool, dest_is_base: bool) -> Outcome:
+    """Says what a three-way merge does with one key, given which of its sides are equal."""
+    if source_is_dest:
         return Outcome.SAME
-    if source == base:
+    if source_is_base:
         return Outcome.TAKE_DEST
-    return Outcome.TAKE_SOURCE if dest == base else Outcome.CONFLICT
+    return Outcome.TAKE_SOURCE if dest_is_base else Outcome.CONFLICT

@@ -8,10 +8,7 @@ comes from records, never from file bytes.
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING, NewType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import NewType
 
 RecordId = NewType("RecordId", bytes)
 """32 bytes: says that two records have equal key and identity."""
@@ -34,6 +31,6 @@ def record_id(key: bytes, identity: bytes) -> RecordId:
     return RecordId(sha256(sha256(key).digest() + sha256(identity).digest()).digest())
 
 
-def file_id(record_ids: Iterable[bytes]) -> str:
-    """Returns the fileID of records whose ids are given in key order."""
-    return sha256(b"".join(record_ids)).hexdigest()
+def file_id(record_ids: bytes | memoryview) -> str:
+    """Returns the fileID of records whose ids are given one after the other, in key order."""
+    return sha256(record_ids).hexdigest()

@@ -20,7 +20,7 @@ def object_key(path: str) -> bytes:
         raise InvalidKeyError(
             f"the key {path[:60]!r}... has {len(key)} bytes; at most {MAX_KEY_BYTES} are allowed"
         )
-    if path.startswith("/") or "\0" in path or ".." in path.split("/"):
+    if path.startswith("/") or "\0" in path or (".." in path and ".." in path.split("/")):
         raise InvalidKeyError(
             f"the key {path!r} would leave the store's root: no leading '/', no '..', no NUL"
         )

@@ -59,6 +59,8 @@ def _range_data_descriptor() -> Any:
             _field("max_key", 2, _Field.TYPE_BYTES),
             _field("estimated_size", 3, _Field.TYPE_UINT64),
             _field("count", 4, _Field.TYPE_INT64),
+            # Ours: lakeFS, whose readers pass over it, knows no tombstones in ranges.
+            _field("tombstones", 1000, _Field.TYPE_INT64),
         ]
     )
     return message

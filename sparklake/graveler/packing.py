@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.planning import Copied, Opened, Plan, Side, part_of
+from sparklake.graveler.planning import Opened, Piece, Plan, joined, part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def coalesced(plan: Plan, task_records: int) -> Plan:
 
     A stream is cut as it goes, so there is nothing to stitch where its segments meet.
     """
-    pieces: list[Copied | Opened] = []
+    pieces: list[Piece] = []
     held: list[Opened] = []
     records = 0
     for piece in plan.pieces:
@@ -76,7 +76,7 @@ def divided(plan: Plan, task_records: int) -> Plan:
     They are cut where a range of some side ends. That need not be a range end of the result: what
     comes out is stitched, as it is between any two pieces.
     """
-    pieces: list[Copied | Opened] = []
+    pieces: list[Piece] = []
     for piece in plan.pieces:
         if isinstance(piece, Opened) and piece.records > task_records:
             pieces.extend(_parts(piece, task_records))
@@ -100,10 +100,4 @@ def _parts(piece: Opened, task_records: int) -> Iterator[Opened]:
 def _joined(pieces: Sequence[Opened]) -> Opened:
     interval = Interval(pieces[0].interval.start, pieces[-1].interval.stop)
     streams = zip(*(piece.sides for piece in pieces), strict=True)
-    return Opened(interval, tuple(map(_joined_side, streams)))
-
-
-def _joined_side(sides: Sequence[Side]) -> Side:
-    # A staged run's range may reach into several segments: it is read once.
-    ranges = dict.fromkeys(each for side in sides for each in side.ranges)
-    return Side(tuple(ranges), tuple(row for side in sides for row in side.rows))
+    return Opened(interval, tuple(map(joined, streams)))

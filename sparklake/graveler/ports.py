@@ -6,6 +6,7 @@ Each port's contract is a test class that every implementation inherits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -43,8 +44,19 @@ class ObjectStore(Protocol):
     def uri(self) -> str:
         """Returns the root, without a trailing '/'."""
 
+    @property
+    def verifies(self) -> bool:
+        """Tells whether what it returns of a table has been verified against the table's id."""
+
     def get(self, key: str) -> bytes:
         """Returns the bytes of an object."""
+
+    def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
+        """Yields the bytes of objects in the order asked for; reads overlap where that pays.
+
+        What fails is raised when it is that object's turn. An iterator that is closed half way
+        begins no more reads.
+        """
 
     def get_to_file(self, key: str, path: Path) -> None:
         """Makes a local file of an object, by a hard link where that is possible.
@@ -59,10 +71,17 @@ class ObjectStore(Protocol):
         on return.
         """
 
-    def put_files_if_absent(self, files: Mapping[str, Path]) -> None:
+    def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
+        """Writes objects unless they exist, many at a time; all are durable on return.
+
+        Returns the keys that this call wrote.
+        """
+
+    def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
         """Writes each local file unless its key exists; all are durable on return.
 
-        A store may link what it is given: the files must never change afterwards.
+        Returns the keys that this call wrote. A store may link what it is given: the files must
+        never change afterwards.
         """
 
     def find(self, key: str) -> StoredObject | None:
@@ -199,6 +218,16 @@ class Branches(Protocol):
         not sealed, RefNotFoundError when there is no such branch. A move to where the branch is,
         which only removes layers, is not logged.
         """
+
+    def turn(self, name: str, seconds: float) -> AbstractContextManager[None]:
+        """Holds the turn of a branch, after those who asked for it before.
+
+        It is advice, and keeps nobody from moving the branch. After some seconds of waiting it goes
+        on without.
+        """
+
+    def is_turn_held(self, name: str) -> bool:
+        """Tells whether someone holds the turn of a branch."""
 
 
 class Tags(Protocol):

@@ -9,10 +9,10 @@ neither decoded nor hashed on its way from one range to the next.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRecordError
 from sparklake.graveler.ids import RECORD_ID_BYTES, RecordId, record_id
+from sparklake.graveler.varints import read_zigzag, zigzag
 
 Record = tuple[bytes, bytes]
 """`(key, stored value)`, the value always ending in its valueRecordID."""
@@ -50,7 +50,7 @@ def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
         raise InvalidRecordError(
             f"the metadata of {key!r} takes {len(data)} bytes; at most {MAX_DATA_BYTES} are kept"
         )
-    head = b"".join((varint(len(identity)), identity, varint(len(data)), data))
+    head = b"".join((zigzag(len(identity)), identity, zigzag(len(data)), data))
     return key, head + record_id(key, identity)
 
 
@@ -70,6 +70,11 @@ def decode_record(key: bytes, stored: bytes) -> ValueRecord:
     return ValueRecord(key, identity, data)
 
 
+def record_data(key: bytes, stored: bytes) -> bytes:
+    """Returns the data of a stored record; raises CorruptFileError for bytes that are none."""
+    return _fields(key, stored)[1]
+
+
 def has_trailer(key: bytes, stored: bytes) -> bool:
     """Tells whether a value ends in its record id; lakeFS writes values without."""
     return _fields(key, stored)[2] == RECORD_ID_BYTES
@@ -84,9 +89,9 @@ def with_trailer(key: bytes, stored: bytes) -> Record:
 def _fields(key: bytes, stored: bytes) -> tuple[bytes, bytes, int]:
     """Returns identity, data and the number of bytes that follow them."""
     try:
-        size, at = _read_varint(stored, 0)
+        size, at = read_zigzag(stored, 0)
         identity, at = stored[at : at + size], at + size
-        size, at = _read_varint(stored, at)
+        size, at = read_zigzag(stored, at)
         data, at = stored[at : at + size], at + size
     except IndexError:
         at = len(stored) + 1
@@ -94,26 +99,3 @@ def _fields(key: bytes, stored: bytes) -> tuple[bytes, bytes, int]:
     if rest not in (0, RECORD_ID_BYTES):
         raise CorruptFileError(f"the value of {key!r} is not that of a Graveler record")
     return identity, data, rest
-
-
-@lru_cache(maxsize=MAX_DATA_BYTES + 1)
-def varint(length: int) -> bytes:
-    """Returns the zigzag varint of a length."""
-    length <<= 1
-    out = bytearray()
-    while length > 0x7F:
-        out.append(length & 0x7F | 0x80)
-        length >>= 7
-    out.append(length)
-    return bytes(out)
-
-
-def _read_varint(buffer: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = buffer[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number >> 1, at
-        shift += 7

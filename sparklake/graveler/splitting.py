@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparklake.graveler.blocks import Block, Blocks
-from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.blocks import Block, Blocks, concatenated
+from sparklake.graveler.columns import Ids
 
 DEFAULT_RANGE_RECORDS = 1024
 CAP_FACTOR = 4
@@ -38,31 +38,35 @@ def split(blocks: Blocks, range_records: int) -> Iterator[Stretch]:
     At most one range and one block are held at a time. Only the last stretch may be open.
     """
     cap = CAP_FACTOR * range_records
-    held: Block = []
+    held: list[Block] = []
+    count = 0
     for block in blocks:
         at = 0
-        for end in (*_ends(block, range_records), None):
+        for end in (*_ends(block.ids, range_records), None):
             stop = len(block) if end is None else end
-            while len(held) + stop - at >= cap:
-                cut = at + cap - len(held)
-                yield Stretch(held + block[at:cut], closed=True)
-                held, at = [], cut
+            while count + stop - at >= cap:
+                cut = at + cap - count
+                yield Stretch(concatenated([*held, block.slice(at, cut)]), closed=True)
+                held, count, at = [], 0, cut
             if end is not None and at < stop:
-                yield Stretch(held + block[at:stop], closed=True)
-                held, at = [], stop
-        held = held + block[at:]
-    if held:
-        yield Stretch(held, closed=False)
+                yield Stretch(concatenated([*held, block.slice(at, stop)]), closed=True)
+                held, count, at = [], 0, stop
+        held.append(block.slice(at, len(block)))
+        count += len(block) - at
+    if count:
+        yield Stretch(concatenated(held), closed=False)
 
 
-def _ends(block: Block, range_records: int) -> list[int]:
-    """Returns the positions after the records of a block that end a range by their ids."""
-    # A power of two divides the whole number when it divides its last 8 bytes.
-    width = 8 if range_records.bit_count() == 1 else RECORD_ID_BYTES
-    ids = b"".join([stored[-width:] for _, stored in block])
-    words = np.frombuffer(ids, ">u4").reshape(len(block), width // 4)
-    remainder = np.zeros(len(block), np.uint64)
+def _ends(ids: Ids, range_records: int) -> list[int]:
+    """Returns the positions after the records that end a range by their ids."""
+    words = ids.view(">u8")
+    # A power of two divides the whole number when it divides its last word.
+    if range_records.bit_count() == 1:
+        words = words[:, -1:]
+    remainder = np.zeros(len(ids), np.uint64)
+    divisor = np.uint64(range_records)
     for word in words.T:
-        # No overflow: range_records, and so the remainder, is below 2^32.
-        remainder = ((remainder << np.uint64(32)) | word) % np.uint64(range_records)
+        for half in (word >> np.uint64(32), word & np.uint64(0xFFFFFFFF)):
+            # No overflow: range_records, and so the remainder, is below 2^32.
+            remainder = ((remainder << np.uint64(32)) | half) % divisor
     return [int(at) + 1 for at in np.flatnonzero(remainder == 0)]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice
-from pathlib import Path
 
-from google.protobuf.message import DecodeError
+import numpy as np
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.blocks import Block, Blocks, restricted
+from sparklake.graveler.blocks import Block, Blocks, block_of_records, concatenated, restricted
 from sparklake.graveler.commits import hash_map
 from sparklake.graveler.ids import (
     EMPTY_META_RANGE,
@@ -24,22 +20,24 @@ from sparklake.graveler.ids import (
     record_id,
 )
 from sparklake.graveler.keys import EVERYTHING, Interval
-from sparklake.graveler.messages import RangeDataMessage
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.ranges import MetaRange, RangeInfo, byte_count, overlapping
+from sparklake.graveler.range_lists import MetaRange, RangeList, Ranges, overlapping, range_list
+from sparklake.graveler.ranges import RangeInfo, byte_count
 from sparklake.graveler.records import (
     Record,
     decode_record,
-    encode_record,
     has_trailer,
     with_trailer,
 )
 from sparklake.graveler.splitting import split
-from sparklake.graveler.sstable import open_tables, write_table
+from sparklake.graveler.sstable import read_foreign, read_tables, table_bytes
 
-_FILES_OPEN_AT_ONCE = 64
-_BYTES_OPEN_AT_ONCE = 16 * 1024 * 1024
+_FILES_READ_AT_ONCE = 32
+_BYTES_READ_AT_ONCE = 16 * 1024 * 1024
 _METADATA_FOLDER = "_lakefs"
+NO_TREE = MetaRange(EMPTY_META_RANGE, RangeList())
+
+_RANGES, _META_RANGES = "ranges", "metaranges"
 
 
 def table_key(table_id: str) -> str:
@@ -58,98 +56,85 @@ class WrittenRange:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def write_ranges(
-    blocks: Blocks, range_records: int, folder: Path
-) -> Iterator[tuple[WrittenRange, Path]]:
-    """Cuts records in key order into ranges, written to local files; yields each when it is done.
+def write_ranges(blocks: Blocks, range_records: int) -> Iterator[tuple[WrittenRange, bytes]]:
+    """Cuts records in key order into ranges; yields each with its file.
 
-    Raises ValueError for keys that do not ascend from range to range; within one, RocksDB refuses.
+    Raises ValueError for keys that do not ascend.
     """
-    last = b""
-    for stretch in split(blocks, range_records):
+    for stretch in split(_ascending(blocks), range_records):
         info = describe_range(stretch.records)
-        if info.min_key <= last:
-            raise ValueError(f"records out of order: {info.min_key!r} after {last!r}")
-        last = info.max_key
-        path = folder / f"{info.id}-{uuid.uuid4().hex}"
-        write_table(path, stretch.records)
-        yield WrittenRange(info, stretch.closed), path
+        yield WrittenRange(info, stretch.closed), table_bytes(stretch.records)
+
+
+def _ascending(blocks: Blocks) -> Iterator[Block]:
+    """Passes on blocks whose keys ascend; a table in any other order would lose some."""
+    last = b""
+    for block in blocks:
+        if len(block):
+            if block.first_key <= last or not block.is_ascending:
+                raise ValueError(f"keys from {block.first_key!r} on are out of order")
+            last = block.last_key
+        yield block
 
 
 def describe_range(records: Block) -> RangeInfo:
     """Returns the range that some records make."""
     return RangeInfo(
-        id=RangeId(file_id([stored[-RECORD_ID_BYTES:] for _, stored in records])),
-        min_key=records[0][0],
-        max_key=records[-1][0],
+        id=RangeId(file_id(records.ids.data)),
+        min_key=records.first_key,
+        max_key=records.last_key,
         count=len(records),
-        size=sum([len(key) + len(stored) for key, stored in records]),
+        size=records.size,
+        tombstones=int(np.count_nonzero(records.tombstones)),
     )
 
 
-def write_meta_range(store: ObjectStore, ranges: Sequence[RangeInfo], scratch: Path) -> MetaRange:
-    """Writes the metarange of ranges in key order; it is durable on return."""
-    records = [_range_record(each) for each in ranges]
-    if not records:
-        return MetaRange(EMPTY_META_RANGE, ())
-    meta_range_id = MetaRangeId(file_id(stored[-RECORD_ID_BYTES:] for _, stored in records))
-    path = scratch / f"{meta_range_id}-{uuid.uuid4().hex}"
-    write_table(path, records)
-    store.put_files_if_absent({table_key(meta_range_id): path})
-    path.unlink()
-    return MetaRange(meta_range_id, tuple(ranges))
-
-
-def _range_record(each: RangeInfo) -> Record:
-    message = RangeDataMessage(
-        min_key=each.min_key, max_key=each.max_key, estimated_size=each.size, count=each.count
-    )
-    return encode_record(each.max_key, each.id.encode(), message.SerializeToString())
+def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
+    """Writes the metarange of ranges in key order, durable on return; none is written for none."""
+    if not ranges:
+        return NO_TREE
+    listed = range_list(ranges)
+    meta_range_id = MetaRangeId(file_id(listed.block.ids.data))
+    store.put_many_if_absent({table_key(meta_range_id): table_bytes(listed.block)})
+    return MetaRange(meta_range_id, listed)
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId, scratch: Path) -> MetaRange:
+def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange:
     """Reads a metarange and verifies it; raises MissingFileError or CorruptFileError."""
     if meta_range_id == EMPTY_META_RANGE:
-        return MetaRange(meta_range_id, ())
-    path = _fetch(store, meta_range_id, scratch)
-    with open_tables([path], scratch) as items:
-        records = _verified(list(items), meta_range_id, "metaranges")
+        return NO_TREE
+    ranges = RangeList(_read(store, [meta_range_id], _META_RANGES))
     try:
-        return MetaRange(meta_range_id, tuple(map(_range_info, records)))
-    except (DecodeError, ValueError) as error:
+        # A range's file, taken for a metarange, is told by its ends.
+        _ = ranges[0], ranges[-1]
+    except CorruptFileError as error:
         raise _corrupt(meta_range_id) from error
+    return MetaRange(meta_range_id, ranges)
 
 
 def read_ranges(
-    store: ObjectStore,
-    ranges: Sequence[RangeInfo],
-    scratch: Path,
-    interval: Interval = EVERYTHING,
+    store: ObjectStore, ranges: Sequence[RangeInfo], interval: Interval = EVERYTHING
 ) -> Iterator[Block]:
-    """Streams the records of ranges in key order, a range a block, restricted to an interval.
+    """Streams the records of ranges in key order, restricted to an interval.
 
     Only ranges that overlap the interval are fetched, and each is verified before it is passed on.
     Raises MissingFileError or CorruptFileError, naming the range.
     """
-    for group in _groups(overlapping(ranges, interval)):
-        paths = [_fetch(store, each.id, scratch) for each in group]
-        with _culprit_named(store, group, scratch), open_tables(paths, scratch) as items:
-            for each in group:
-                records = _verified(list(islice(items, each.count)), each.id, "ranges")
-                inside = restricted(records, interval)
-                if inside:
-                    yield inside
+    for group in read_together(overlapping(ranges, interval)):
+        inside = restricted(_read(store, [each.id for each in group], _RANGES), interval)
+        if len(inside):
+            yield inside
 
 
-def _groups(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
-    """Yields ranges as many at a time as are opened together."""
+def read_together(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
+    """Yields ranges as many at a time as are read at once: some files, of not too many bytes."""
     group: list[RangeInfo] = []
     for each in ranges:
-        too_large = byte_count(group) + each.size > _BYTES_OPEN_AT_ONCE
-        if group and (too_large or len(group) == _FILES_OPEN_AT_ONCE):
+        too_large = byte_count(group) + each.size > _BYTES_READ_AT_ONCE
+        if group and (too_large or len(group) == _FILES_READ_AT_ONCE):
             yield group
             group = []
         group.append(each)
@@ -157,59 +142,90 @@ def _groups(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
         yield group
 
 
-@contextmanager
-def _culprit_named(store: ObjectStore, group: Sequence[RangeInfo], scratch: Path) -> Iterator[None]:
-    """Finds the corrupt range where RocksDB can only blame all that are open."""
-    try:
-        yield
-    except CorruptFileError:
-        for each in group if len(group) > 1 else ():
-            for _ in read_ranges(store, [each], scratch):
-                pass
-        raise
+def read_each(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
+    """Yields the records of each range, verified; raises MissingFileError or CorruptFileError."""
+    files = store.get_many([table_key(each.id) for each in ranges])
+    for each, file in zip(ranges, files, strict=True):
+        yield _decoded(store, [file], [each.id], _RANGES)
 
 
-def _fetch(store: ObjectStore, table_id: str, scratch: Path) -> Path:
-    path = scratch / f"{table_id}-{uuid.uuid4().hex}"
-    store.get_to_file(table_key(table_id), path)
-    return path
+def verify_table(table_id: str, content: bytes) -> None:
+    """Raises CorruptFileError unless some bytes are the range or metarange of an id."""
+    if _read_ours([content], [table_id]) is None:
+        try:
+            _read_any(content, table_id, _RANGES)
+        except CorruptFileError:
+            # Of lakeFS's tables the id says which kind they are.
+            _read_any(content, table_id, _META_RANGES)
 
 
-def _range_info(record: Record) -> RangeInfo:
-    """Returns the range that a metarange's record describes; raises what bad bytes raise."""
-    decoded = decode_record(*record)
-    message = RangeDataMessage.FromString(decoded.data)
-    if message.max_key != decoded.key:
-        raise ValueError(f"the record of {decoded.key!r} describes no range")
-    return RangeInfo(
-        id=RangeId(decoded.identity.decode()),
-        min_key=message.min_key,
-        max_key=message.max_key,
-        count=message.count,
-        size=message.estimated_size,
-    )
+def _read(store: ObjectStore, table_ids: Sequence[str], kind: str) -> Block:
+    """Returns the records of tables, whose keys follow each other."""
+    files = list(store.get_many([table_key(each) for each in table_ids]))
+    return _decoded(store, files, table_ids, kind)
 
 
-def _verified(records: list[Record], table_id: str, kind: str) -> list[Record]:
-    """Returns records that are those of their table's id; lakeFS's get their record ids here."""
+def _decoded(
+    store: ObjectStore, files: Sequence[bytes], table_ids: Sequence[str], kind: str
+) -> Block:
+    """Returns the records in the files of tables, each verified unless the store has done so."""
+    block = _read_ours(files, table_ids, trusted=store.verifies)
+    if block is not None:
+        return block
+    pairs = zip(files, table_ids, strict=True)
+    return concatenated([_read_any(file, each, kind) for file, each in pairs])
+
+
+def _read_ours(
+    files: Sequence[bytes], table_ids: Sequence[str], *, trusted: bool = False
+) -> Block | None:
+    """Returns the records of tables that we wrote; None if one of them is damaged or another's.
+
+    What is trusted is not hashed again: RocksDB's checksums of the blocks tell damage.
+    """
+    found = read_tables(files)
+    if found is None:
+        return None
+    block, counts = found
+    start = 0
+    for table_id, count in zip(table_ids, counts, strict=True):
+        if not _are_those_of(block.slice(start, start + count), None if trusted else table_id):
+            return None
+        start += count
+    return block
+
+
+def _read_any(file: bytes, table_id: str, kind: str) -> Block:
+    """Returns the records of one table, whoever wrote it; lakeFS's get their record ids here."""
+    ours = _read_ours([file], [table_id])
+    if ours is not None:
+        return ours
+    records = read_foreign(table_key(table_id), file)
     try:
         if records and not has_trailer(*records[0]):
             if _lakefs_id(records, kind) == table_id:
-                return [with_trailer(*record) for record in records]
-        elif _are_those_of(records, table_id):
-            return records
+                return block_of_records([with_trailer(*record) for record in records])
+        else:
+            block = block_of_records(records)
+            if _are_those_of(block, table_id):
+                return block
     except CorruptFileError as error:
         # It names a key; the file is what can be restored.
         raise _corrupt(table_id) from error
     raise _corrupt(table_id)
 
 
-def _are_those_of(records: Sequence[Record], table_id: str) -> bool:
-    if not records or file_id([stored[-RECORD_ID_BYTES:] for _, stored in records]) != table_id:
+def _are_those_of(block: Block, table_id: str | None) -> bool:
+    """Tells whether records are those of a table's id: all by their ids, two by their bytes.
+
+    Without an id, only the two are looked at.
+    """
+    if not len(block) or (table_id is not None and file_id(block.ids.data) != table_id):
         return False
+    ends = (block.record(0), block.record(len(block) - 1))
     return all(
         record_id(key, decode_record(key, stored).identity) == stored[-RECORD_ID_BYTES:]
-        for key, stored in (records[0], records[-1])
+        for key, stored in ends
     )
 
 

@@ -6,22 +6,26 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from sparklake.jobs.job import branch_at, commit_parser, run, signing
+from sparklake.jobs.job import branch_at, commit_parser, explain_option, run, signing
 from sparklake.lake import Lake
-from sparklake.report import Document, commit_document
+from sparklake.report import Document, commit_document, explanation_document
 
 
 def commit(lake: Lake, arguments: Namespace) -> Document:
     """Commits a branch."""
     branch = branch_at(lake, arguments.branch)
+    if arguments.explain:
+        return explanation_document(branch.plan())
     return commit_document(branch.commit(**signing(arguments), allow_empty=arguments.allow_empty))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the job; returns its exit code."""
-    parser = commit_parser(__doc__, needs_message=True)
+    parser = commit_parser(__doc__)
+    parser.set_defaults(message="")
     parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")
     parser.add_argument("--allow-empty", action="store_true", help="even where nothing is staged")
+    explain_option(parser)
     return run(parser, commit, argv)
 
 

@@ -7,9 +7,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from sparklake.errors import InvalidInputError
-from sparklake.jobs.job import job_parser, refs_at, run
+from sparklake.jobs.job import explain_option, job_parser, refs_at, run
 from sparklake.lake import Lake
-from sparklake.report import Document
+from sparklake.report import Document, explanation_document
+from sparklake.session import described
 
 
 def diff(lake: Lake, arguments: Namespace) -> Document:
@@ -21,11 +22,14 @@ def diff(lake: Lake, arguments: Namespace) -> Document:
         rows = repository.diff_uncommitted(left, arguments.prefix)
     else:
         rows = repository.diff(left, right, arguments.prefix, arguments.three_way)
+    if arguments.explain:
+        return explanation_document(rows.explain())
     changes = rows.to_df()
-    if arguments.to:
-        changes.write.parquet(arguments.to)
-        changes = changes.sparkSession.read.parquet(arguments.to)
-    counts = {row["type"]: row["count"] for row in changes.groupBy("type").count().collect()}
+    with described(changes.sparkSession, rows.title):
+        if arguments.to:
+            changes.write.parquet(arguments.to)
+            changes = changes.sparkSession.read.parquet(arguments.to)
+        counts = {row["type"]: row["count"] for row in changes.groupBy("type").count().collect()}
     return {kind: counts.get(kind, 0) for kind in ("added", "removed", "changed", "conflict")}
 
 
@@ -37,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--to", metavar="URI", help="where the rows go, as Parquet")
     parser.add_argument("--prefix", default="", help="only keys that begin so")
     parser.add_argument("--three-way", action="store_true", help="as a merge of RIGHT would")
+    explain_option(parser)
     return run(parser, diff, argv)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from sparklake.arguments import labels
 from sparklake.branch import Branch
 from sparklake.config import Engine
-from sparklake.errors import SparklakeError
+from sparklake.errors import InterruptError, SparklakeError
 from sparklake.lake import Lake, connect
 from sparklake.report import Document, error_document, json_list, json_object
 from sparklake.repository import Repository
@@ -30,10 +30,15 @@ def job_parser(description: str | None) -> ArgumentParser:
     return parser
 
 
-def commit_parser(description: str | None, *, needs_message: bool = False) -> ArgumentParser:
+def explain_option(parser: ArgumentParser) -> None:
+    """Lets a job tell what it would do, and change nothing."""
+    parser.add_argument("--explain", action="store_true", help="what would be read, and where")
+
+
+def commit_parser(description: str | None) -> ArgumentParser:
     """Returns a parser of what every job takes that commits."""
     parser = job_parser(description)
-    parser.add_argument("-m", "--message", required=needs_message)
+    parser.add_argument("-m", "--message")
     parser.add_argument("--committer", help="SPARKLAKE_COMMITTER, or this user")
     parser.add_argument("--meta", action="append", metavar="K=V", help="a label; repeatable")
     return parser
@@ -86,11 +91,17 @@ def run(parser: ArgumentParser, verb: Verb, argv: Sequence[str] | None = None) -
                 has_begun = True
                 _write(part)
     except SparklakeError as error:
-        # A list that is cut short stays without its end, and so cannot be taken for whole.
-        stream = sys.stderr if has_begun else sys.stdout
-        stream.write(f"{json_object(error_document(error))}\n")
-        return error.exit_code
+        return _fail(error, has_begun=has_begun)
+    except KeyboardInterrupt:
+        return _fail(InterruptError(), has_begun=has_begun)
     return 0
+
+
+def _fail(error: SparklakeError, *, has_begun: bool) -> int:
+    # A list that is cut short stays without its end, and so cannot be taken for whole.
+    stream = sys.stderr if has_begun else sys.stdout
+    stream.write(f"{json_object(error_document(error))}\n")
+    return error.exit_code
 
 
 def _parts(result: Result) -> Iterator[str | bytes]:

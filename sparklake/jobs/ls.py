@@ -6,16 +6,18 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 
-from sparklake.jobs.job import job_parser, run
+from sparklake.jobs.job import explain_option, job_parser, run
 from sparklake.lake import Lake
-from sparklake.report import Document, folder_document, object_document
+from sparklake.report import Document, explanation_document, folder_document, object_document
 from sparklake.uri import prefix_uri
 
 
-def ls(lake: Lake, arguments: Namespace) -> Iterable[Document]:
+def ls(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:
     """Lists objects as they come, however many there are."""
     place = prefix_uri(arguments.prefix)
     repository = lake.repository(place.repository)
+    if arguments.explain:
+        return explanation_document(repository.objects(place.ref, place.key).explain())
     if arguments.recursive:
         return map(object_document, repository.objects(place.ref, place.key))
     return map(folder_document, repository.folder(place.ref, place.key))
@@ -26,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = job_parser(__doc__)
     parser.add_argument("prefix", metavar="lakefs://REPO/REF/[PREFIX]")
     parser.add_argument("-r", "--recursive", action="store_true", help="all levels")
+    explain_option(parser)
     return run(parser, ls, argv)
 
 

@@ -7,14 +7,16 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from sparklake.graveler.classification import Strategy
-from sparklake.jobs.job import commit_parser, refs_at, run, signing
+from sparklake.jobs.job import commit_parser, explain_option, refs_at, run, signing
 from sparklake.lake import Lake
-from sparklake.report import Document, commit_document
+from sparklake.report import Document, commit_document, explanation_document
 
 
 def merge(lake: Lake, arguments: Namespace) -> Document:
     """Merges source into dest."""
     repository, source, dest = refs_at(lake, arguments.source, arguments.dest)
+    if arguments.explain:
+        return explanation_document(repository.plan_merge(source, dest))
     return commit_document(repository.merge(source, dest, arguments.strategy, **signing(arguments)))
 
 
@@ -24,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("source", metavar="lakefs://REPO/SOURCE")
     parser.add_argument("dest", metavar="lakefs://REPO/DEST")
     parser.add_argument("--strategy", choices=[each.value for each in Strategy])
+    explain_option(parser)
     return run(parser, merge, argv)
 
 

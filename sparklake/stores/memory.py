@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from threading import RLock
+from threading import Lock, RLock
 from uuid import uuid4
 
 from sparklake.errors import (
@@ -43,6 +45,7 @@ class _State:
     commits: dict[CommitId, Commit] = field(default_factory=dict)
     rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
+    turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
 
     def branch(self, name: str) -> BranchState:
         if name not in self.branches:
@@ -199,6 +202,23 @@ class MemoryBranches:
             state.branches[move.branch] = state.drop_layers(moved, set(move.applied_layers))
             if move.to != move.expected:
                 state.log(move.who, move.verb, move.branch, move.expected, move.to)
+
+    @contextmanager
+    def turn(self, name: str, seconds: float) -> Iterator[None]:
+        """Holds the turn of a branch, after those who asked for it before."""
+        with self._state.lock:
+            lock = self._state.turns[name]
+        is_held = lock.acquire(timeout=seconds)
+        try:
+            yield
+        finally:
+            if is_held:
+                lock.release()
+
+    def is_turn_held(self, name: str) -> bool:
+        """Tells whether someone holds the turn of a branch."""
+        with self._state.lock:
+            return self._state.turns[name].locked()
 
 
 class MemoryTags:

@@ -1,26 +1,28 @@
-"""Objects as Arrow rows: entries to columns, columns to staged records."""
+"""Objects as Arrow rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRecordError
+from sparklake.graveler.blocks import Block
 from sparklake.graveler.entries import (
     DEFAULT_CONTENT_TYPE,
     AddressType,
     Entry,
+    entry_fields,
     entry_record,
-    record_entry,
+    is_relative,
 )
-from sparklake.graveler.keys import key_path, object_key
-from sparklake.graveler.records import Record, tombstone
-from sparklake.stores.objects import check_object_uri, open_object, open_store
+from sparklake.graveler.entry_columns import decode_entries
+from sparklake.graveler.keys import key_path
+from sparklake.graveler.records import Record, record_data
 from sparklake.stores.objects.keys import check_key
-from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import RECORD_SCHEMA
 
 OBJECT_SCHEMA = pa.schema(
@@ -40,15 +42,6 @@ OBJECT_DDL = (
     "path string, size bigint, checksum string, mtime timestamp, address string, "
     "metadata map<string, string>, content_type string"
 )
-
-STAGE_SCHEMA = pa.schema(
-    [
-        *(field.with_nullable(True) for field in OBJECT_SCHEMA),
-        pa.field("deleted", pa.bool_()),
-    ]
-)
-"""`path` is required, `size` and `address` too unless `deleted` is true. A missing `checksum` is
-computed from the object; a missing `mtime` is the time of staging."""
 
 _MICROSECOND = 1_000
 """Nanoseconds."""
@@ -72,125 +65,56 @@ class ObjectInfo:
 
 def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
     """Returns the object that a record stands for."""
-    entry = record_entry(record)
-    return ObjectInfo(
-        path=key_path(record[0]),
-        size=entry.size,
-        checksum=entry.checksum,
-        mtime=entry.mtime // _MICROSECOND * _MICROSECOND,
-        address=f"{storage_namespace}/{entry.address}" if entry.is_relative else entry.address,
-        metadata=dict(entry.metadata),
-        content_type=entry.content_type,
+    address, size, checksum, mtime, metadata, kind, address_type = entry_fields(
+        record_data(*record)
     )
+    if is_relative(address, address_type):
+        address = f"{storage_namespace}/{address}"
+    mtime -= mtime % _MICROSECOND
+    return ObjectInfo(key_path(record[0]), size, checksum, mtime, address, metadata, kind)
 
 
-def object_batch(objects: Sequence[ObjectInfo]) -> pa.RecordBatch:
-    """Returns objects as one batch of OBJECT_SCHEMA."""
-    columns = (
-        [each.path for each in objects],
-        [each.size for each in objects],
-        [each.checksum for each in objects],
-        [each.mtime // _MICROSECOND for each in objects],
-        [each.address for each in objects],
-        [list(each.metadata.items()) for each in objects],
-        [each.content_type for each in objects],
-    )
-    arrays = [
-        pa.array(values, field.type) for values, field in zip(columns, OBJECT_SCHEMA, strict=True)
+def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
+    """Returns the objects that records stand for as one batch of OBJECT_SCHEMA."""
+    entries = decode_entries(block)
+    inside = pc.binary_join_element_wise(storage_namespace, entries.address, "/")
+    relative = entries.relative
+    address = inside if relative.all() else pc.if_else(pa.array(relative), inside, entries.address)
+    mtime = pa.array(entries.mtime // _MICROSECOND).cast(OBJECT_SCHEMA.field("mtime").type)
+    columns = [
+        text_of(block.key_array()),
+        pa.array(entries.size),
+        entries.checksum,
+        mtime,
+        address,
+        _no_metadata(len(block)) if entries.metadata is None else entries.metadata,
+        entries.content_type,
     ]
-    return pa.record_batch(arrays, schema=OBJECT_SCHEMA)
+    return pa.record_batch(columns, schema=OBJECT_SCHEMA)
+
+
+def text_of(keys: pa.BinaryArray) -> pa.StringArray:
+    """Returns keys as paths; raises InvalidKeyError for one that is not UTF-8."""
+    try:
+        return keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        for key in keys.to_pylist():
+            key_path(key)
+        raise
+
+
+def _no_metadata(count: int) -> pa.MapArray:
+    nothing = pa.array([], pa.string())
+    offsets = pa.array(np.zeros(count + 1, np.int32))
+    return pa.MapArray.from_arrays(offsets, nothing, nothing)
 
 
 def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
     """Yields the objects in a batch of OBJECT_SCHEMA."""
-    for row in _microsecond_mtimes(batch).to_pylist():
-        row["mtime"] *= _MICROSECOND
-        row["metadata"] = dict(row["metadata"])
-        yield ObjectInfo(**row)
-
-
-def stage_body(
-    workspace: Workspace, staged_at: int, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Turns rows of STAGE_SCHEMA into rows of RECORD_SCHEMA; raises InvalidRecordError.
-
-    `staged_at` is in unix nanoseconds.
-    """
-    for batch in batches:
-        rows = _microsecond_mtimes(_staged_columns(batch)).to_pylist()
-        yield record_batch([_staged_record(row, workspace, staged_at) for row in rows])
-
-
-def _staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns a batch with the types of STAGE_SCHEMA, but for mtimes; other widths are allowed."""
-    for index, name in enumerate(batch.schema.names):
-        given, wanted = batch.column(index), STAGE_SCHEMA.field(name).type
-        if not _means(given.type, wanted):
-            raise InvalidRecordError(f"the column {name} is {given.type}; give {wanted}")
-        if given.type != wanted and not pa.types.is_timestamp(wanted):
-            try:
-                batch = batch.set_column(index, name, given.cast(wanted))
-            except pa.ArrowInvalid as error:
-                raise InvalidRecordError(f"the column {name}: {error}") from error
-    return batch
-
-
-def _means(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tells whether a column's values are what another type's are, in another width or encoding."""
-    if pa.types.is_dictionary(given):
-        given = given.value_type
-    if pa.types.is_map(given) and pa.types.is_map(wanted):
-        return _means(given.key_type, pa.string()) and _means(given.item_type, pa.string())
-    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    kinds = (
-        lambda kind: any(test(kind) for test in is_text),
-        pa.types.is_integer,
-        pa.types.is_boolean,
-        pa.types.is_timestamp,
-    )
-    return pa.types.is_null(given) or any(kind(given) and kind(wanted) for kind in kinds)
-
-
-def _staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> Record:
-    path = row.get("path")
-    if path is None:
-        raise InvalidRecordError("a row to stage has no path")
-    if row.get("deleted"):
-        return tombstone(object_key(path))
-    for name in ("size", "address"):
-        if row.get(name) is None:
-            raise InvalidRecordError(f"the row of {path!r} has no {name}; give every row one")
-    if "://" in row["address"]:
-        check_object_uri(row["address"])
-    else:
-        check_key(row["address"])
-    mtime = row.get("mtime")
-    each = ObjectInfo(
-        path=path,
-        size=row["size"],
-        checksum=row.get("checksum") or object_checksum(workspace, row["address"]),
-        mtime=staged_at if mtime is None else mtime * _MICROSECOND,
-        address=row["address"],
-        metadata=_staged_metadata(row),
-        content_type=row.get("content_type") or DEFAULT_CONTENT_TYPE,
-    )
-    return object_record(each, workspace.storage_namespace)
-
-
-def _staged_metadata(row: dict[str, Any]) -> dict[str, str]:
-    metadata = dict(row.get("metadata") or {})
-    for key, value in metadata.items():
-        if value is None:
-            raise InvalidRecordError(f"the metadata of {row['path']!r} has no value for {key!r}")
-    return metadata
-
-
-def object_checksum(workspace: Workspace, address: str) -> str:
-    """Returns the checksum of the object at an address; raises MissingFileError."""
-    if "://" not in address:
-        return open_store(workspace.storage_namespace).checksum(address)
-    store, key = open_object(address)
-    return store.checksum(key)
+    columns = (column.to_pylist() for column in microsecond_mtimes(batch).columns)
+    for path, size, checksum, mtime, address, metadata, kind in zip(*columns, strict=True):
+        moment = mtime * _MICROSECOND
+        yield ObjectInfo(path, size, checksum, moment, address, dict(metadata), kind)
 
 
 def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
@@ -218,7 +142,7 @@ def record_batch(records: Sequence[Record]) -> pa.RecordBatch:
     return pa.record_batch([keys, values], schema=RECORD_SCHEMA)
 
 
-def _microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
+def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Returns a batch whose mtimes are integers: microseconds since 1970."""
     index = batch.schema.get_field_index("mtime")
     if index < 0:

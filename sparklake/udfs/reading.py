@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
-from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparklake.graveler.algebra import (
     Change,
     ChangeCounts,
+    Changes,
     ChangeType,
     Conflict,
+    Rows,
     apply,
     diff,
     staged_diff,
@@ -21,15 +23,11 @@ from sparklake.graveler.algebra import (
 )
 from sparklake.graveler.blocks import Blocks
 from sparklake.graveler.entries import record_entry
+from sparklake.graveler.entry_columns import decode_entries
 from sparklake.graveler.keys import key_path
-from sparklake.graveler.records import Record
-from sparklake.scratch import scratch_folder
-from sparklake.stores.objects import open_store
-from sparklake.udfs.objects import object_batch, object_info
+from sparklake.udfs.objects import object_batch, text_of
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.tasks import Workspace, decode_tasks
-
-BATCH_ROWS = 8192
 
 DIFF_SCHEMA = pa.schema(
     [
@@ -47,11 +45,6 @@ DIFF_DDL = (
     "type string, path string, size bigint, "
     "left_checksum string, right_checksum string, base_checksum string"
 )
-
-Streams = Sequence[Blocks]
-"""The streams of a piece's sides, restricted to its interval."""
-
-_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,57 +64,38 @@ class DiffRow:
 
 def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields OBJECT_SCHEMA: sides are base, then staged layers, the newest first."""
-    namespace = workspace.storage_namespace
-    for records in _read(workspace, batches, _current):
-        yield object_batch([object_info(record, namespace) for record in records])
+    for base, *layers in _tasks(workspace, batches):
+        for block in apply(layers, base, ChangeCounts()):
+            yield object_batch(block, workspace.storage_namespace)
 
 
 def diff_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields DIFF_SCHEMA: sides are left, right."""
-    for changes in _read(workspace, batches, lambda sides: diff(*sides)):
-        yield diff_batch(list(map(diff_row, changes)))
+    for left, right in _tasks(workspace, batches):
+        yield from map(diff_batch, diff(left, right))
 
 
 def staged_diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yields DIFF_SCHEMA: sides are base, then staged layers, the newest first."""
-    for changes in _read(workspace, batches, _staged):
-        yield diff_batch(list(map(diff_row, changes)))
+    for base, *layers in _tasks(workspace, batches):
+        yield from map(diff_batch, staged_diff(layers, base))
 
 
 def three_way_diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yields DIFF_SCHEMA of what a merge would change in dest: sides are base, source, dest."""
-    for changes in _read(workspace, batches, lambda sides: three_way_diff(*sides)):
-        yield diff_batch(list(map(diff_row, changes)))
+    for base, source, dest in _tasks(workspace, batches):
+        yield from map(diff_batch, three_way_diff(base, source, dest))
 
 
-def _current(sides: Streams) -> Iterator[Record]:
-    base, *layers = sides
-    return chain.from_iterable(apply(layers, base, ChangeCounts()))
-
-
-def _staged(sides: Streams) -> Iterator[Change]:
-    base, *layers = sides
-    return staged_diff(layers, base)
-
-
-def _read(
-    workspace: Workspace,
-    batches: Iterable[pa.RecordBatch],
-    algebra: Callable[[Streams], Iterator[_Item]],
-) -> Iterator[list[_Item]]:
-    """Yields what the algebra makes of the pieces of tasks, some thousand items at a time."""
-    store = open_store(workspace.storage_namespace)
+def _tasks(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[Sequence[Blocks]]:
+    """Yields the streams of each task's sides."""
+    store = workspace.open_store()
     for task in decode_tasks(batches):
-        with scratch_folder() as scratch:
-            sides = open_sides(store, task.pieces, scratch)
-            for each in task.pieces:
-                items = algebra([side.within(each.piece.interval) for side in sides])
-                while chunk := list(islice(items, BATCH_ROWS)):
-                    yield chunk
+        yield open_sides(store, task.pieces)
 
 
 def diff_row(change: Change | Conflict) -> DiffRow:
@@ -144,20 +118,40 @@ def diff_row(change: Change | Conflict) -> DiffRow:
     )
 
 
-def diff_batch(rows: Sequence[DiffRow]) -> pa.RecordBatch:
-    """Returns rows as one batch of DIFF_SCHEMA."""
-    columns = (
-        [row.type.value for row in rows],
-        [row.path for row in rows],
-        [row.size for row in rows],
-        [row.left_checksum for row in rows],
-        [row.right_checksum for row in rows],
-        [row.base_checksum for row in rows],
+def diff_batch(changes: Changes) -> pa.RecordBatch:
+    """Returns changes as one batch of DIFF_SCHEMA."""
+    left, right, base = (_Side.of(rows) for rows in (changes.left, changes.right, changes.base))
+    kinds = np.select(
+        [changes.conflicts, ~changes.left.present, ~changes.right.present],
+        [ChangeType.CONFLICT.value, ChangeType.ADDED.value, ChangeType.REMOVED.value],
+        ChangeType.CHANGED.value,
     )
-    arrays = [
-        pa.array(values, field.type) for values, field in zip(columns, DIFF_SCHEMA, strict=True)
+    # A conflict of which both sides are gone is none, so one of the two is there.
+    size = pc.coalesce(right.size, left.size)
+    columns = [
+        pa.array(kinds, pa.string()),
+        text_of(changes.keys()),
+        size,
+        left.checksum,
+        right.checksum,
+        base.checksum,
     ]
-    return pa.record_batch(arrays, schema=DIFF_SCHEMA)
+    return pa.record_batch(columns, schema=DIFF_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """Is what a diff shows of one side; null where there is no object."""
+
+    size: pa.Array
+    checksum: pa.Array
+
+    @staticmethod
+    def of(rows: Rows) -> _Side:
+        entries = decode_entries(rows.records())
+        present = rows.present
+        at = pa.array(np.cumsum(present) - 1, mask=~present)
+        return _Side(pa.array(entries.size).take(at), entries.checksum.take(at))
 
 
 def diff_rows(batch: pa.RecordBatch) -> Iterator[DiffRow]:

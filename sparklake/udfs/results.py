@@ -9,15 +9,21 @@ import pyarrow as pa
 
 from sparklake.graveler.algebra import ChangeCounts, Conflict
 from sparklake.graveler.tables import WrittenRange
+from sparklake.stores.cache.counts import TALLY, CacheCounts
 
 RESULT_SCHEMA = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 
 
 class PieceResult(msgspec.Struct, frozen=True, tag="piece"):
-    """Says which ranges a piece of the plan made, in key order, and what it changed."""
+    """Says which ranges a piece of the plan made, in key order."""
 
     position: int
     written: tuple[WrittenRange, ...]
+
+
+class ChangesResult(msgspec.Struct, frozen=True, tag="changes"):
+    """Says what a task changed."""
+
     counts: ChangeCounts
 
 
@@ -33,15 +39,24 @@ class ConflictResult(msgspec.Struct, frozen=True, tag="conflict"):
     conflict: Conflict
 
 
-Result = PieceResult | ConflictCountResult | ConflictResult
+class CacheResult(msgspec.Struct, frozen=True, tag="cache"):
+    """Says what the cache did for the process of a task, in all its tasks so far."""
+
+    process: str
+    counts: CacheCounts
+
+
+Result = PieceResult | ChangesResult | ConflictCountResult | ConflictResult | CacheResult
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Result).decode
 
 
 def encode_results(results: Iterable[Result]) -> pa.RecordBatch:
-    """Returns results as one batch of RESULT_SCHEMA."""
-    column = pa.array([_encode(result) for result in results], pa.binary())
+    """Returns results, and what the cache did, as one batch of RESULT_SCHEMA."""
+    cache = CacheResult(*TALLY.report())
+    said = (*results, cache) if cache.counts.reads else results
+    column = pa.array([_encode(result) for result in said], pa.binary())
     return pa.record_batch([column], schema=RESULT_SCHEMA)
 
 

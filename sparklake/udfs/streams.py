@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from sparklake.graveler.blocks import Block, restricted
+from sparklake.graveler.blocks import Block, Blocks, block_of_records, restricted
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.packing import TaskPiece
 from sparklake.graveler.planning import Side
@@ -13,40 +12,45 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.tables import read_ranges
 
 
-class SideStream:
-    """Is one side of several pieces in key order, read as a single stream.
+def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator[Block]]:
+    """Returns a stream for each side of some pieces, which all have the same number of sides.
 
-    Opening tables costs more than reading a small one, so a task opens each side once.
+    A task works on all its pieces at once: what is done for many records costs little more than
+    for few. Between its pieces no side has a record, unless the result is cut by `within_each`.
     """
-
-    def __init__(self, blocks: Iterator[Block]) -> None:
-        self._blocks = filter(None, blocks)
-        self._held: Block = next(self._blocks, [])
-
-    def within(self, interval: Interval) -> Iterator[Block]:
-        """Yields the records of an interval; intervals must be asked for in ascending order."""
-        while self._held:
-            inside = restricted(self._held, interval)
-            if inside:
-                yield inside
-            if interval.stop is not None and self._held[-1][0] >= interval.stop:
-                return
-            self._held = next(self._blocks, [])
-
-
-def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece], scratch: Path) -> list[SideStream]:
-    """Returns a stream for each side of some pieces, which all have the same number of sides."""
     streams = zip(*(each.piece.sides for each in pieces), strict=True)
     hull = Interval(pieces[0].piece.interval.start, pieces[-1].piece.interval.stop)
-    return [SideStream(_read(store, sides, scratch, hull)) for sides in streams]
+    return [_read(store, sides, hull) for sides in streams]
 
 
-def _read(
-    store: ObjectStore, sides: Sequence[Side], scratch: Path, hull: Interval
-) -> Iterator[Block]:
+def within_each(blocks: Blocks, pieces: Sequence[TaskPiece]) -> Iterator[tuple[TaskPiece, Blocks]]:
+    """Yields each piece with the part of a stream that lies in its interval, to be used at once."""
+    stream = _Cut(iter(blocks))
+    for each in pieces:
+        yield each, stream.within(each.piece.interval)
+
+
+class _Cut:
+    """Hands out a stream in intervals of ascending keys; every record lies in one of them."""
+
+    def __init__(self, blocks: Iterator[Block]) -> None:
+        self._blocks = filter(len, blocks)
+        self._held = next(self._blocks, None)
+
+    def within(self, interval: Interval) -> Iterator[Block]:
+        while self._held is not None:
+            inside = restricted(self._held, interval)
+            if len(inside):
+                yield inside
+            if interval.stop is not None and self._held.last_key >= interval.stop:
+                return
+            self._held = next(self._blocks, None)
+
+
+def _read(store: ObjectStore, sides: Sequence[Side], hull: Interval) -> Iterator[Block]:
     # A side is ranges or rows, never both.
     rows = [row for side in sides for row in side.rows]
     if rows:
-        yield rows
+        yield block_of_records(rows)
     ranges = tuple(dict.fromkeys(each for side in sides for each in side.ranges))
-    yield from read_ranges(store, ranges, scratch, hull)
+    yield from read_ranges(store, ranges, hull)

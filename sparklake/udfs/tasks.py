@@ -6,23 +6,20 @@ writes immutable files named by content, and may run twice.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 
+from sparklake.config import NO_CACHE, CacheSettings
 from sparklake.graveler.blocks import Block, Blocks
 from sparklake.graveler.packing import Task
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.sstable import write_table
+from sparklake.graveler.sstable import table_bytes
 from sparklake.graveler.tables import WrittenRange, describe_range, table_key, write_ranges
-from sparklake.scratch import scratch_folder
-from sparklake.stores.objects import open_store
+from sparklake.stores.cache import open_cached_store
 
 TASK_SCHEMA = pa.schema(
     [
@@ -43,6 +40,11 @@ class Workspace:
 
     storage_namespace: str
     range_records: int
+    cache: CacheSettings = NO_CACHE
+
+    def open_store(self) -> ObjectStore:
+        """Returns the repository's store; tables of a remote one come from this machine's cache."""
+        return open_cached_store(self.storage_namespace, self.cache)
 
 
 def encode_tasks(tasks: Iterable[Task]) -> pa.Table:
@@ -67,44 +69,36 @@ class RangeSink:
 
     store: ObjectStore
     range_records: int
-    scratch: Path
     withheld: bool = False
-    _files: dict[str, Path] = field(default_factory=dict)
+    _files: dict[str, bytes] = field(default_factory=dict)
     _bytes: int = 0
 
     def write(self, blocks: Blocks) -> tuple[WrittenRange, ...]:
         """Cuts records in key order into ranges; returns them."""
         made = []
-        for written, path in write_ranges(blocks, self.range_records, self.scratch):
+        for written, file in write_ranges(blocks, self.range_records):
             made.append(written)
-            self._add(written.info, path)
+            self._add(written.info, file)
         return tuple(made)
 
     def write_one(self, records: Block) -> RangeInfo:
         """Writes the records of one range, already cut."""
         info = describe_range(records)
-        path = self.scratch / f"{info.id}-{uuid.uuid4().hex}"
-        write_table(path, records)
-        self._add(info, path)
+        self._add(info, table_bytes(records))
         return info
 
     def put(self) -> None:
         """Makes the ranges durable in the store, and lets go of them here."""
-        self.store.put_files_if_absent(self._files)
-        for path in self._files.values():
-            path.unlink(missing_ok=True)
+        self.store.put_many_if_absent(self._files)
         self._files, self._bytes = {}, 0
 
-    def _add(self, info: RangeInfo, path: Path) -> None:
-        self._files[table_key(info.id)] = path
-        self._bytes += info.size
+    def _add(self, info: RangeInfo, file: bytes) -> None:
+        self._files[table_key(info.id)] = file
+        self._bytes += len(file)
         if self._bytes >= _BYTES_PUT_AT_ONCE and not self.withheld:
             self.put()
 
 
-@contextmanager
-def open_sink(workspace: Workspace, *, withheld: bool = False) -> Iterator[RangeSink]:
+def open_sink(workspace: Workspace, *, withheld: bool = False) -> RangeSink:
     """Opens the store of a workspace for one task."""
-    with scratch_folder() as scratch:
-        store = open_store(workspace.storage_namespace)
-        yield RangeSink(store, workspace.range_records, scratch, withheld)
+    return RangeSink(workspace.open_store(), workspace.range_records, withheld)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRecordError
 from sparklake.graveler.algebra import (
@@ -17,17 +17,18 @@ from sparklake.graveler.algebra import (
     merge,
     take_side,
 )
-from sparklake.graveler.blocks import Block
+from sparklake.graveler.blocks import Block, Blocks, block_of
 from sparklake.graveler.classification import Strategy
+from sparklake.graveler.packing import Task
 from sparklake.udfs.results import (
+    ChangesResult,
     ConflictCountResult,
     ConflictResult,
     PieceResult,
-    Result,
     encode_results,
 )
-from sparklake.udfs.streams import open_sides
-from sparklake.udfs.tasks import Workspace, decode_tasks, open_sink
+from sparklake.udfs.streams import open_sides, within_each
+from sparklake.udfs.tasks import RangeSink, Workspace, decode_tasks, open_sink
 
 MAX_CONFLICTS_REPORTED = 10_000
 
@@ -42,16 +43,11 @@ RECORD_SCHEMA = pa.schema(
 def apply_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Writes staged layers over a base: sides are base, then layers, the newest first."""
     for task in decode_tasks(batches):
-        results: list[Result] = []
-        with open_sink(workspace) as sink:
-            base, *layers = open_sides(sink.store, task.pieces, sink.scratch)
-            for each in task.pieces:
-                interval, counts = each.piece.interval, ChangeCounts()
-                staged = [layer.within(interval) for layer in layers]
-                written = sink.write(apply(staged, base.within(interval), counts))
-                results.append(PieceResult(each.position, written, counts))
-            sink.put()
-        yield encode_results(results)
+        sink, counts = open_sink(workspace), ChangeCounts()
+        base, *layers = open_sides(sink.store, task.pieces)
+        results = _written(sink, task, apply(layers, base, counts))
+        sink.put()
+        yield encode_results([*results, ChangesResult(counts)])
 
 
 def merge_body(
@@ -62,26 +58,35 @@ def merge_body(
     Without a strategy, a task that meets a conflict writes nothing and reports the first ones.
     """
     for task in decode_tasks(batches):
-        judge, results = _Judge(strategy), list[Result]()
-        with open_sink(workspace, withheld=strategy is None) as sink:
-            sides = open_sides(sink.store, task.pieces, sink.scratch)
-            for each in task.pieces:
-                base, source, dest = (side.within(each.piece.interval) for side in sides)
-                written = sink.write(merge(base, source, dest, judge.decide))
-                results.append(PieceResult(each.position, written, ChangeCounts()))
-            results.append(ConflictCountResult(judge.conflicts))
-            results.extend(map(ConflictResult, judge.reported))
-            if strategy is not None or not judge.conflicts:
-                sink.put()
-        yield encode_results(results)
+        judge, sink = _Judge(strategy), open_sink(workspace, withheld=strategy is None)
+        base, source, dest = open_sides(sink.store, task.pieces)
+        results = _written(sink, task, merge(base, source, dest, judge.decide))
+        if strategy is not None or not judge.conflicts:
+            sink.put()
+        conflicts = map(ConflictResult, judge.reported)
+        yield encode_results([*results, ConflictCountResult(judge.conflicts), *conflicts])
 
 
 def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Writes the ranges of a run from rows of RECORD_SCHEMA in key order."""
-    with open_sink(workspace) as sink:
-        written = sink.write(_distinct(map(_block, batches)))
-        sink.put()
-    yield encode_results([PieceResult(0, written, ChangeCounts())])
+    sink = open_sink(workspace)
+    written = sink.write(_distinct(map(record_block, batches)))
+    sink.put()
+    yield encode_results([PieceResult(0, written)])
+
+
+def _written(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceResult]:
+    """Writes the records of a task as ranges, which begin anew with each of its pieces."""
+    return [
+        PieceResult(each.position, sink.write(inside))
+        for each, inside in within_each(blocks, task.pieces)
+    ]
+
+
+def record_block(batch: pa.RecordBatch) -> Block:
+    """Returns the block of a batch of RECORD_SCHEMA in key order."""
+    keys, stored = (batch.column(name).cast(pa.binary()) for name in ("key", "stored"))
+    return block_of(keys, stored)
 
 
 @dataclass(slots=True)
@@ -103,21 +108,18 @@ class _Judge:
         return self._side(conflict)
 
 
-def _block(batch: pa.RecordBatch) -> Block:
-    keys, values = (batch.column(name).to_pylist() for name in ("key", "stored"))
-    return list(zip(keys, values, strict=True))
-
-
 def _distinct(blocks: Iterable[Block]) -> Iterator[Block]:
     """Passes on blocks that are not empty; raises InvalidRecordError for a key that is repeated."""
     last = None
     for block in blocks:
-        keys = [last, *(key for key, _ in block)]
-        if len(set(keys)) < len(keys):
-            twice = next(one for one, other in pairwise(keys) if one == other)
+        if not len(block):
+            continue
+        keys = block.key_array()
+        twice = keys[1:].filter(pc.equal(keys[1:], keys[:-1]))
+        if len(twice) or block.first_key == last:
+            key = twice[0].as_py() if len(twice) else last
             raise InvalidRecordError(
-                f"{twice!r} is there twice in one table; stage each key once, or in two calls"
+                f"{key!r} is there twice in one table; stage each key once, or in two calls"
             )
-        last = keys[-1]
-        if block:
-            yield block
+        last = block.last_key
+        yield block

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
-from sparklake.engine.execution import finish, run_plan
+from sparklake.engine.execution import cut_for_tasks
+from sparklake.engine.explanation import LAYERED, Explanation, explained
 from sparklake.errors import ChangesTakenError, NoChangesError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.planning import plan_apply
-from sparklake.graveler.ports import BranchMove, BranchState
-from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.planning import Plan
+from sparklake.graveler.ports import BranchMove, BranchState, Layer
+from sparklake.graveler.range_lists import MetaRange
 from sparklake.udfs.writing import apply_body
+from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
-from sparklake.verbs.publish import publish, until_it_lands
+from sparklake.verbs.publish import publish, until_it_moves
+from sparklake.verbs.resolve import Resolved, get_branch, steadily
 from sparklake.verbs.signing import Signature
-from sparklake.verbs.staged import staged_intervals, staged_sides
+from sparklake.verbs.staged import Staged
 
 
 def commit(
@@ -27,6 +31,8 @@ def commit(
     it meanwhile, RaceLostError when the branch kept moving.
     """
     check_namespace(context.store)
+    attempts = Attempts(context, context.title("commit", branch), layered=True)
+    staged = Staged(context)
     had_changes = False
 
     def attempt() -> Commit:
@@ -38,16 +44,33 @@ def commit(
                 f"in {state.commit_id} or before"
             )
         had_changes = bool(state.layers)
-        return _commit_sealed(context, state, signature, allow_empty=allow_empty)
+        return _commit_sealed(attempts, staged, state, signature, allow_empty=allow_empty)
 
-    return until_it_lands(attempt)
+    return until_it_moves(context, branch, attempt)
+
+
+def explain_commit(context: Context, branch: str) -> Explanation:
+    """Returns what a commit of a branch would do; it seals, writes and moves nothing."""
+    name = get_branch(context, branch).name
+
+    def plan(found: Resolved) -> Plan:
+        return Staged(context, dry=True).plan(context.tree(found.commit), found.layers)
+
+    found = steadily(context, name, plan)
+    return explained("commit", found, cut_for_tasks, context.runners, LAYERED)
 
 
 def _commit_sealed(
-    context: Context, state: BranchState, signature: Signature, *, allow_empty: bool
+    attempts: Attempts,
+    staged: Staged,
+    state: BranchState,
+    signature: Signature,
+    *,
+    allow_empty: bool,
 ) -> Commit:
+    context = attempts.context
     head = context.graph.commit(state.commit_id)
-    tree = apply_layers(context, context.tree(head), state)
+    tree = apply_layers(attempts, context.tree(head), staged, state.layers)
     applied = tuple(layer.id for layer in state.layers)
     if tree.id == head.meta_range_id and not allow_empty:
         # The layers hold only what the head holds already: they would make the branch look dirty.
@@ -59,14 +82,14 @@ def _commit_sealed(
     return publish(context, state, "commit", [head], tree.id, signature, applied)
 
 
-def apply_layers(context: Context, base: MetaRange, state: BranchState) -> MetaRange:
+def apply_layers(
+    attempts: Attempts, base: MetaRange, staged: Staged, layers: Sequence[Layer]
+) -> MetaRange:
     """Writes the tree of staged layers over a base; the base itself when they change nothing."""
-    sides = staged_sides(context, state.layers)
-    plan = plan_apply(base.ranges, sides, staged_intervals(context, base.ranges, sides))
-    if not plan.stretches:
+    plan = staged.plan(base, layers)
+    if not plan.stretches and not plan.adopted:
         return base
-    runner = context.runners.choose(plan.records)
-    outcome = run_plan(runner, partial(apply_body, context.workspace), plan)
-    if not outcome.counts.total:
+    outcome = attempts.run(partial(apply_body, attempts.context.workspace), plan)
+    if not outcome.counts.total and not attempts.has_lost:
         return base
-    return finish(context.store, context.workspace, outcome.pieces)
+    return attempts.finish(plan, outcome)

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from sparklake.engine.base import Runner
 from sparklake.engine.choice import Runners
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import ObjectStore, RepositoryInfo, RepositoryRefs
-from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.tables import read_meta_range
-from sparklake.scratch import scratch_folder
 from sparklake.udfs.tasks import Workspace
+from sparklake.verbs.open_ranges import OpenRanges
 
 _TREES_KEPT = 32
 _FIRST_STRETCH = 64
@@ -27,17 +28,22 @@ class Context:
     """Is one repository, opened."""
 
     info: RepositoryInfo
+    workspace: Workspace
     store: ObjectStore
     refs: RepositoryRefs
     runners: Runners
     committer: str
     graph: CommitGraph
     trees: Trees
+    open_ranges: OpenRanges
 
-    @property
-    def workspace(self) -> Workspace:
-        """Returns what tasks need to know of the repository."""
-        return Workspace(self.info.storage_namespace, self.info.range_records)
+    def title(self, verb: str, what: str) -> str:
+        """Returns what the Spark UI shows of a verb's jobs."""
+        return f"sparklake {verb} {self.info.name}: {what}"
+
+    def runner(self, records: int, verb: str, what: str) -> Runner:
+        """Returns the runner for a plan of some size."""
+        return self.runners.choose(records, self.title(verb, what))
 
     def tree(self, commit: Commit) -> MetaRange:
         """Returns the metarange of a commit."""
@@ -52,8 +58,7 @@ class Trees:
         self.get = lru_cache(maxsize=_TREES_KEPT)(self._read)
 
     def _read(self, meta_range_id: MetaRangeId) -> MetaRange:
-        with scratch_folder() as scratch:
-            return read_meta_range(self._store, meta_range_id, scratch)
+        return read_meta_range(self._store, meta_range_id)
 
 
 @dataclass(slots=True)

@@ -7,19 +7,20 @@ from functools import partial
 
 import pyarrow as pa
 
-from sparklake.engine.execution import finish, run_plan, stitched, write_run
+from sparklake.engine.execution import stitched, write_run
 from sparklake.errors import InvalidInputError, NoChangesError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.keys import object_key, prefix_interval
 from sparklake.graveler.planning import plan_replace
-from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.range_lists import Ranges
 from sparklake.stores.objects import normalise_store_uri
 from sparklake.udfs.listing import SOURCE_SCHEMA, list_source_body
 from sparklake.udfs.writing import apply_body
+from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.merge import check_clean
 from sparklake.verbs.namespaces import check_namespace
-from sparklake.verbs.publish import publish, until_it_lands
+from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.signing import Signature
 
@@ -38,10 +39,15 @@ def import_objects(
         object_key(folder)
     check_clean(get_branch(context, branch), "import into it")
     check_namespace(context.store)
-    imported = _write_listing(context, root, folder)
+    imported = _write_listing(context, root, folder, branch)
     if not imported:
         raise InvalidInputError(f"{root} holds no object; nothing was imported")
-    return until_it_lands(lambda: _import_once(context, branch, folder, imported, signature))
+    attempts = Attempts(context, context.title("import", branch))
+
+    def attempt() -> Commit:
+        return _import_once(attempts, branch, folder, imported, signature)
+
+    return until_it_moves(context, branch, attempt)
 
 
 def _checked_source(context: Context, source: str) -> str:
@@ -62,27 +68,27 @@ def _real(uri: str) -> str:
     return os.path.realpath(uri.removeprefix("file://")).rstrip("/") + "/"
 
 
-def _write_listing(context: Context, root: str, folder: str) -> list[RangeInfo]:
+def _write_listing(context: Context, root: str, folder: str, branch: str) -> Ranges:
     encode = partial(list_source_body, context.workspace, root, folder)
     work = pa.table([pa.array([""])], schema=SOURCE_SCHEMA)
-    pieces = write_run(context.runners.choose(0), context.workspace, encode, work)
+    pieces = write_run(context.runner(0, "import", branch), context.workspace, encode, work)
     return stitched(context.store, context.workspace, pieces)
 
 
 def _import_once(
-    context: Context,
+    attempts: Attempts,
     branch: str,
     folder: str,
-    imported: list[RangeInfo],
+    imported: Ranges,
     signature: Signature,
 ) -> Commit:
+    context = attempts.context
     state = get_branch(context, branch)
     check_clean(state, "import into it")
     head = context.graph.commit(state.commit_id)
     plan = plan_replace(context.tree(head).ranges, imported, prefix_interval(folder.encode()))
-    runner = context.runners.choose(plan.records)
-    outcome = run_plan(runner, partial(apply_body, context.workspace), plan)
-    tree = finish(context.store, context.workspace, outcome.pieces)
+    outcome = attempts.run(partial(apply_body, context.workspace), plan)
+    tree = attempts.finish(plan, outcome)
     if tree.id == head.meta_range_id:
         raise NoChangesError(f"{branch!r} holds all of this already under {folder or '/'!r}")
     return publish(context, state, "import", [head], tree.id, signature)

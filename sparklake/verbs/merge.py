@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from sparklake.engine.execution import Outcome, finish, run_plan
+from sparklake.engine.execution import Outcome, cut_for_tasks
+from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.errors import (
     DirtyBranchError,
     InvalidInputError,
@@ -16,13 +18,14 @@ from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.merge_base import merge_bases
-from sparklake.graveler.planning import plan_merge
+from sparklake.graveler.planning import Plan, plan_merge
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.reading import DiffRow, diff_row
 from sparklake.udfs.writing import merge_body
+from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
-from sparklake.verbs.publish import publish, until_it_lands
+from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import get_branch, resolve
 from sparklake.verbs.signing import Signature
 
@@ -41,15 +44,14 @@ def merge(
     Raises MergeConflictError, DirtyBranchError, NoChangesError or RaceLostError; then nothing has
     moved.
     """
-    if source == dest:
-        raise NoChangesError(f"{source!r} cannot be merged into itself: name two different refs")
-    theirs = resolve(context, source).commit
+    theirs = _source(context, source, dest)
     check_namespace(context.store)
+    attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
 
     def attempt() -> Commit:
-        return _merge_once(context, theirs, get_branch(context, dest), strategy, signature)
+        return _merge_once(attempts, theirs, get_branch(context, dest), strategy, signature)
 
-    return until_it_lands(attempt)
+    return until_it_moves(context, dest, attempt)
 
 
 def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
@@ -68,13 +70,25 @@ def check_clean(state: BranchState, verb: str) -> None:
         )
 
 
-def _merge_once(
-    context: Context,
-    source: Commit,
-    state: BranchState,
-    strategy: Strategy | None,
-    signature: Signature,
-) -> Commit:
+def explain_merge(context: Context, source: str, dest: str) -> Explanation:
+    """Returns what a merge would do; it writes and moves nothing.
+
+    Raises DirtyBranchError and NoChangesError as the merge would.
+    """
+    theirs = _source(context, source, dest)
+    sides = _sides(context, theirs, get_branch(context, dest))
+    plan = _plan(context, sides)
+    return explained("merge", plan, cut_for_tasks, context.runners, THREE_WAY)
+
+
+def _source(context: Context, source: str, dest: str) -> Commit:
+    if source == dest:
+        raise NoChangesError(f"{source!r} cannot be merged into itself: name two different refs")
+    return resolve(context, source).commit
+
+
+def _sides(context: Context, source: Commit, state: BranchState) -> tuple[Commit, Commit, Commit]:
+    """Returns base, source and dest of a merge that there is something to do for."""
     check_clean(state, "merge into it")
     dest = context.graph.commit(state.commit_id)
     base = merge_base(context, source, dest)
@@ -82,23 +96,38 @@ def _merge_once(
         raise NoChangesError(
             f"nothing to merge: {state.name!r} has all that commit {source.id[:12]} changed"
         )
-    tree_id = _merged_tree(context, base, source, dest, strategy)
+    return base, source, dest
+
+
+def _plan(context: Context, sides: Sequence[Commit]) -> Plan:
+    return plan_merge(*(context.tree(each).ranges for each in sides))
+
+
+def _merge_once(
+    attempts: Attempts,
+    source: Commit,
+    state: BranchState,
+    strategy: Strategy | None,
+    signature: Signature,
+) -> Commit:
+    sides = base, _, dest = _sides(attempts.context, source, state)
+    if dest.meta_range_id == base.meta_range_id:
+        tree_id = source.meta_range_id
+    else:
+        tree_id = _merged_tree(attempts, sides, strategy)
     label = strategy.value if strategy else DEFAULT_STRATEGY
     labelled = replace(signature, metadata={**signature.metadata, STRATEGY_METADATA_KEY: label})
-    return publish(context, state, "merge", [dest, source], tree_id, labelled)
+    return publish(attempts.context, state, "merge", [dest, source], tree_id, labelled)
 
 
 def _merged_tree(
-    context: Context, base: Commit, source: Commit, dest: Commit, strategy: Strategy | None
+    attempts: Attempts, sides: Sequence[Commit], strategy: Strategy | None
 ) -> MetaRangeId:
-    if dest.meta_range_id == base.meta_range_id:
-        return source.meta_range_id
-    plan = plan_merge(*(context.tree(each).ranges for each in (base, source, dest)))
-    runner = context.runners.choose(plan.records)
-    outcome = run_plan(runner, partial(merge_body, context.workspace, strategy), plan)
+    plan = _plan(attempts.context, sides)
+    outcome = attempts.run(partial(merge_body, attempts.context.workspace, strategy), plan)
     if outcome.conflict_count and strategy is None:
         raise _conflict_error(outcome)
-    return finish(context.store, context.workspace, outcome.pieces).id
+    return attempts.finish(plan, outcome).id
 
 
 def _conflict_error(outcome: Outcome) -> MergeConflictError:

@@ -15,8 +15,9 @@ from sparklake.verbs.context import Context, now
 from sparklake.verbs.signing import Signature
 
 MAX_ATTEMPTS = 10
+_TURN_SECONDS = 10.0
 _WAIT_SECONDS = 0.02
-_MAX_WAIT_SECONDS = 2.0
+_MAX_WAIT_SECONDS = 0.5
 
 T = TypeVar("T")
 
@@ -30,6 +31,23 @@ def until_it_lands(attempt: Callable[[], T]) -> T:
         reraise=True,
     )
     return retrying(attempt)
+
+
+def until_it_moves(context: Context, branch: str, attempt: Callable[[], T]) -> T:
+    """Calls `attempt` until it does not lose a race for a branch.
+
+    Who has lost queues for the branch, and who comes while others queue does so, too. So nobody is
+    unlucky for long, and few work in vain.
+    """
+    branches = context.refs.branches
+    if not branches.is_turn_held(branch):
+        try:
+            return attempt()
+        except RaceLostError as error:
+            if not _is_race(error):
+                raise
+    with branches.turn(branch, _TURN_SECONDS):
+        return until_it_lands(attempt)
 
 
 def publish(

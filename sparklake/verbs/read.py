@@ -7,25 +7,20 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from sparklake.engine.explanation import LAYERED, THREE_WAY, TWO_WAY
 from sparklake.engine.rows import Row, Rows, RowShape
-from sparklake.errors import CorruptFileError, MissingFileError, ObjectNotFoundError
+from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.keys import Interval, key_prefix, object_key, prefix_interval, successor
+from sparklake.graveler.keys import key_prefix, prefix_interval
+from sparklake.graveler.layering import plan_listing, plan_view
 from sparklake.graveler.planning import (
     Plan,
-    plan_apply,
     plan_diff,
-    plan_listing,
     plan_three_way_diff,
 )
-from sparklake.graveler.ports import Layer, LayerKind
-from sparklake.graveler.ranges import MetaRange, RangeInfo
-from sparklake.graveler.records import Record, is_tombstone
-from sparklake.graveler.tables import read_ranges
-from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import open_object
-from sparklake.udfs.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_info, object_rows
+from sparklake.udfs.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
 from sparklake.udfs.reading import (
     DIFF_DDL,
     DIFF_SCHEMA,
@@ -40,7 +35,8 @@ from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.context import Context
 from sparklake.verbs.merge import merge_base
 from sparklake.verbs.resolve import Resolved, get_branch, resolve, steadily
-from sparklake.verbs.staged import staged_intervals, staged_sides
+from sparklake.verbs.snapshot import stat_object
+from sparklake.verbs.staged import Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,25 +50,11 @@ def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
     start = key_prefix(prefix)
 
     def plan(found: Resolved) -> Plan:
-        sides = staged_sides(context, found.layers, start)
+        sides = Staged(context, start).sides(found.layers)
         return plan_listing(context.tree(found.commit).ranges, sides, prefix_interval(start))
 
-    return _rows(context, steadily(context, ref, plan), OBJECTS, list_body)
-
-
-def stat_object(context: Context, ref: str, path: str) -> ObjectInfo:
-    """Returns one object; raises ObjectNotFoundError."""
-    key = object_key(path)
-
-    def newest(found: Resolved) -> bytes | None:
-        return next(_versions(context, context.tree(found.commit), found.layers, key), None)
-
-    stored = steadily(context, ref, newest)
-    if stored is None or is_tombstone(stored):
-        raise ObjectNotFoundError(
-            f"{ref!r} has no object {path!r}; `sparklake ls` shows what it has"
-        )
-    return object_info((key, stored), context.info.storage_namespace)
+    found = steadily(context, ref, plan)
+    return _rows(context, found, OBJECTS, list_body, "ls", ref, LAYERED)
 
 
 def read_object(context: Context, ref: str, path: str) -> bytes:
@@ -106,14 +88,14 @@ def diff_refs(
     Three-way: what merging right into left would change in left, conflicts included.
     """
     dest, source = (resolve(context, ref).commit for ref in (left, right))
-    within = prefix_interval(key_prefix(prefix))
+    within, what = prefix_interval(key_prefix(prefix)), f"{left} -> {right}"
     if not three_way:
         plan = plan_diff(context.tree(dest).ranges, context.tree(source).ranges, within)
-        return _rows(context, plan, DIFFS, diff_body)
+        return _rows(context, plan, DIFFS, diff_body, "diff", what, TWO_WAY)
     base = merge_base(context, source, dest)
     trees = [context.tree(each).ranges for each in (base, source, dest)]
     plan = plan_three_way_diff(trees[0], trees[1], trees[2], within)
-    return _rows(context, plan, DIFFS, three_way_diff_body)
+    return _rows(context, plan, DIFFS, three_way_diff_body, "diff", what, THREE_WAY)
 
 
 def diff_uncommitted(context: Context, branch: str, prefix: str) -> Rows[DiffRow]:
@@ -121,12 +103,11 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Rows[DiffRow
     name, start = get_branch(context, branch).name, key_prefix(prefix)
 
     def plan(found: Resolved) -> Plan:
-        base = context.tree(found.commit).ranges
-        sides = staged_sides(context, found.layers, start)
-        touched = staged_intervals(context, base, sides)
-        return plan_apply(base, sides, touched).restricted(prefix_interval(start))
+        plan = Staged(context, start).plan(context.tree(found.commit), found.layers, plan_view)
+        return plan.restricted(prefix_interval(start))
 
-    return _rows(context, steadily(context, name, plan), DIFFS, staged_diff_body)
+    found = steadily(context, name, plan)
+    return _rows(context, found, DIFFS, staged_diff_body, "diff", name, LAYERED)
 
 
 def log(context: Context, ref: str) -> Iterator[Commit]:
@@ -149,28 +130,9 @@ def _rows(
     plan: Plan,
     shape: RowShape[Row],
     body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    verb: str,
+    what: str,
+    sides: Sequence[str],
 ) -> Rows[Row]:
-    return Rows(plan, shape, partial(body, context.workspace), context.runners)
-
-
-def _versions(
-    context: Context, base: MetaRange, layers: Sequence[Layer], key: bytes
-) -> Iterator[bytes]:
-    """Yields what layers, newest first, and then the base store of a key."""
-    for layer in layers:
-        if layer.kind is LayerKind.ROWS:
-            row = context.refs.staging.row(layer.id, key)
-        else:
-            row = _find(context, staged_sides(context, [layer])[0].ranges, key)
-        if row is not None:
-            yield row[1]
-    row = _find(context, base.ranges, key)
-    if row is not None:
-        yield row[1]
-
-
-def _find(context: Context, ranges: Sequence[RangeInfo], key: bytes) -> Record | None:
-    with scratch_folder() as scratch:
-        point = Interval(key, successor(key))
-        block = next(read_ranges(context.store, ranges, scratch, point), None)
-        return block[0] if block else None
+    title, task = context.title(verb, what), partial(body, context.workspace)
+    return Rows(plan, shape, title, task, context.runners, verb, sides)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sparklake.errors import ObjectNotFoundError
 from sparklake.verbs.context import Context
-from sparklake.verbs.read import stat_object
+from sparklake.verbs.snapshot import open_snapshot
 from sparklake.verbs.stage import delete_object, delete_prefix
 
 
 def remove_object(context: Context, branch: str, path: str) -> int:
     """Stages the removal of one object, and returns 1; raises ObjectNotFoundError."""
-    stat_object(context, branch, path)
+    open_snapshot(context, branch).stat(path)
     delete_object(context, branch, path)
     return 1
 

@@ -24,7 +24,8 @@ from sparklake.graveler.ports import BranchState
 from sparklake.graveler.records import Record, tombstone
 from sparklake.scratch import scratch_folder
 from sparklake.stores.objects.files import store_errors
-from sparklake.udfs.objects import STAGE_SCHEMA, ObjectInfo, object_record, stage_body
+from sparklake.udfs.objects import ObjectInfo, object_record
+from sparklake.udfs.staging import STAGE_SCHEMA, stage_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.read import list_objects
@@ -99,7 +100,7 @@ def delete_prefix(context: Context, branch: str, prefix: str) -> int:
             count += len(chunk)
             yield deletions(chunk)
 
-    stage_batches(context, branch, context.runners.choose(0), rows())
+    stage_batches(context, branch, context.runner(0, "rm", branch), rows())
     return count
 
 
@@ -111,9 +112,9 @@ def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> Non
         raise InvalidInputError(f"stage takes an Arrow table or a DataFrame, not {type(rows)}")
     _check_columns(names)
     if isinstance(rows, pa.Table):
-        runner: Runner = context.runners.choose(rows.num_rows)
+        runner = context.runner(rows.num_rows, "stage", branch)
     else:
-        runner = context.runners.on_spark()
+        runner = context.runners.on_spark(context.title("stage", branch))
     stage_batches(context, branch, runner, rows)
 
 

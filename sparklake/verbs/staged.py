@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from sparklake.engine.base import Body, Runner, Source
 from sparklake.engine.execution import finish, write_run
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.planning import Side
+from sparklake.graveler.layering import plan_apply
+from sparklake.graveler.planning import Plan, Side
 from sparklake.graveler.ports import Layer, LayerKind
-from sparklake.graveler.ranges import MetaRange, RangeInfo, overlapping
+from sparklake.graveler.range_lists import MetaRange, Ranges, overlapping
+from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
 from sparklake.graveler.tables import read_ranges
-from sparklake.scratch import scratch_folder
 from sparklake.udfs.objects import record_batch
 from sparklake.verbs.context import Context
 
@@ -26,53 +28,69 @@ INLINE_ROWS = 10_000
 
 _BATCH_ROWS = 8192
 
-
-def staged_sides(context: Context, layers: Sequence[Layer], prefix: bytes = b"") -> list[Side]:
-    """Returns staging layers as sides, in the order given."""
-    return [_side(context, layer, prefix) for layer in layers]
+Planned = Callable[[Ranges, Sequence[Side], Iterable[Interval]], Plan]
+"""Makes a plan of a base, layers, and the intervals that these touch."""
 
 
-def _side(context: Context, layer: Layer, prefix: bytes) -> Side:
-    if layer.kind is LayerKind.RUN and layer.meta_range_id is not None:
-        return Side(context.trees.get(layer.meta_range_id).ranges)
-    rows = tuple(islice(context.refs.staging.rows(layer.id, prefix), INLINE_ROWS + 1))
-    if len(rows) <= INLINE_ROWS:
-        return Side(rows=rows)
-    batches = _batches(context.refs.staging.rows(layer.id, prefix))
-    return Side(write_meta_run(context, context.runners.choose(0), iter, batches).ranges)
+class Staged:
+    """Reads staging layers for plans, and keeps what it has read: a sealed layer never changes.
+
+    With `dry`, all rows travel inside of the plan, and nothing is ever written.
+    """
+
+    def __init__(self, context: Context, prefix: bytes = b"", *, dry: bool = False) -> None:
+        self._context = context
+        self._prefix = prefix
+        self._dry = dry
+        self._side = cache(self._read_side)
+        self._keys = cache(self._read_keys)
+
+    def sides(self, layers: Sequence[Layer]) -> list[Side]:
+        """Returns layers as sides, in the order given."""
+        return [self._side(layer) for layer in layers]
+
+    def plan(self, base: MetaRange, layers: Sequence[Layer], planned: Planned = plan_apply) -> Plan:
+        """Returns the plan of layers over a base, which opens only what they touch."""
+        sides = self.sides(layers)
+        intervals = (each for side in sides for each in self._intervals(base.ranges, side))
+        touched = sorted(intervals, key=lambda interval: interval.start)
+        return planned(base.ranges, sides, touched)
+
+    def _read_side(self, layer: Layer) -> Side:
+        if layer.kind is LayerKind.RUN and layer.meta_range_id is not None:
+            return Side(tuple(self._context.trees.get(layer.meta_range_id).ranges))
+        limit = None if self._dry else INLINE_ROWS + 1
+        rows = tuple(islice(self._rows(layer), limit))
+        if len(rows) != limit:
+            return Side(rows=rows)
+        runner = self._context.runner(0, "stage", "rows")
+        run = write_meta_run(self._context, runner, iter, _batches(self._rows(layer)))
+        return Side(tuple(run.ranges))
+
+    def _rows(self, layer: Layer) -> Iterator[Record]:
+        return self._context.refs.staging.rows(layer.id, self._prefix)
+
+    def _intervals(self, base: Ranges, side: Side) -> Iterator[Interval]:
+        yield from map(_point, (key for key, _ in side.rows))
+        for each in side.ranges:
+            hull = Interval(each.min_key, successor(each.max_key))
+            # Many changes for each base range under them will touch them all. Few may touch few:
+            # their keys are read, so that a commit opens no range without a change. At most 3 keys
+            # are read for each range of the base.
+            if each.count > 3 * len(overlapping(base, hull)):
+                yield hull
+            else:
+                yield from map(_point, self._keys(each))
+
+    def _read_keys(self, each: RangeInfo) -> list[bytes]:
+        blocks = read_ranges(self._context.store, [each])
+        return [key for block in blocks for key in block.key_array().to_pylist()]
 
 
 def write_meta_run(context: Context, runner: Runner, encode: Body, rows: Source) -> MetaRange:
     """Writes rows as a run: ranges of staged records under a metarange."""
     pieces = write_run(runner, context.workspace, encode, rows)
     return finish(context.store, context.workspace, pieces)
-
-
-def staged_intervals(
-    context: Context, base: Sequence[RangeInfo], sides: Sequence[Side]
-) -> list[Interval]:
-    """Returns intervals, by ascending start, outside of which no side holds a record."""
-    intervals = [each for side in sides for each in _intervals(context, base, side)]
-    return sorted(intervals, key=lambda interval: interval.start)
-
-
-def _intervals(context: Context, base: Sequence[RangeInfo], side: Side) -> Iterator[Interval]:
-    yield from map(_point, (key for key, _ in side.rows))
-    for each in side.ranges:
-        hull = Interval(each.min_key, successor(each.max_key))
-        # Many changes for each base range under them will touch them all. Few may touch few: their
-        # keys are read, so that a commit opens no range without a change. At most 3 keys are read
-        # for each range of the base.
-        if each.count > 3 * len(overlapping(base, hull)):
-            yield hull
-        else:
-            yield from map(_point, _keys(context, each))
-
-
-def _keys(context: Context, each: RangeInfo) -> Iterator[bytes]:
-    with scratch_folder() as scratch:
-        for block in read_ranges(context.store, [each], scratch):
-            yield from (key for key, _ in block)
 
 
 def _point(key: bytes) -> Interval:

@@ -17,7 +17,7 @@ from sparklake.engine.base import Runner
 from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import StoredObject
-from sparklake.udfs.objects import STAGE_SCHEMA
+from sparklake.udfs.staging import STAGE_SCHEMA
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_lands
@@ -138,7 +138,7 @@ def _stage(
     seen = None if mode is WriteMode.APPEND else context.refs.staging.seal(branch)
     if mode is WriteMode.ERROR_IF_EXISTS:
         _check_absent(context, branch, folder)
-    runner = _runner(context, sum(each.size for each in files))
+    runner = _runner(context, branch, sum(each.size for each in files))
     batches = _staged(context, branch, folder, place, files, mode)
     stage_batches(context, branch, runner, batches, seen)
 
@@ -171,10 +171,10 @@ def _staged(
             yield deletions(chunk)
 
 
-def _runner(context: Context, size: int) -> Runner:
+def _runner(context: Context, branch: str, size: int) -> Runner:
     if context.runners.engine is not Engine.LOCAL and size >= HASHED_BY_TASKS_BYTES:
-        return context.runners.on_spark()
-    return context.runners.choose(0)
+        return context.runners.on_spark(context.title("write", branch))
+    return context.runner(0, "write", branch)
 
 
 def _is_hidden_file(key: str) -> bool:

@@ -74,11 +74,11 @@ def failed(code: int, *arguments: str, stdin: bytes = b"") -> str:
 class Scene:
     """Is a fresh repository with a branch `main`, and short ways to change it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
         self.name = f"r{uuid4().hex[:12]}"
         self.namespace = folder / "namespace"
-        ok("repo", "create", self.uri(), str(self.namespace))
+        ok("repo", "create", self.uri(), str(self.namespace), *options)
 
     def uri(self, ref: str | None = None, key: str | None = None) -> str:
         return "lakefs://" + "/".join(part for part in (self.name, ref, key) if part is not None)

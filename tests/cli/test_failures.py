@@ -248,7 +248,10 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("sparklake.cli.session.load_settings", interrupt)
     ran = run("repo", "list")
-    assert (ran.code, "Traceback" in ran.err) == (130, False)
+    assert (ran.code, ran.out) == (130, b"")
+    assert ran.err.startswith("error: interrupted; what was not finished has changed no branch")
+    ran = run("repo", "list", "--output", "json")
+    assert (ran.code, ran.json["kind"], ran.err) == (130, "interrupted", "")
 
 
 def test_a_reader_that_goes_away_is_no_error(scene: Scene) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +12,8 @@ import pytest
 
 import sparklake
 from tests.cli.running import Scene, ok, run, said
+from tests.cli.terminal import SCRIPT, on_terminal
 
-SCRIPT = Path(sys.executable).with_name("sparklake")
 LOADED = """
 import json, sys
 from sparklake.cli.main import main
@@ -129,31 +128,6 @@ def test_a_terminal_sees_colours_unless_it_is_told_not_to(scene: Scene) -> None:
     for unwanted in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         assert "\x1b[3" not in on_terminal("diff", scene.uri("main"), **unwanted)
     assert "\x1b[" not in on_terminal("diff", scene.uri("main"), "--output", "json")
-
-
-def on_terminal(*words: str, **environment: str) -> str:
-    """Runs the command on a terminal; returns what is to be seen on it."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [SCRIPT, *words],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm-256color", **environment},
-    )
-    os.close(theirs)
-    seen = b""
-    while True:
-        try:
-            chunk = os.read(ours, 65536)
-        except OSError:  # how Linux says that the last writer has gone
-            break
-        if not chunk:
-            break
-        seen += chunk
-    os.close(ours)
-    assert process.wait() == 0
-    return seen.decode()
 
 
 def test_the_public_names_are_found_on_demand() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sparklake.engine import pool
+from sparklake.engine.base import Runner
 from sparklake.engine.execution import run_plan, write_run
 from sparklake.engine.local import LocalRunner
 from sparklake.errors import (
@@ -19,14 +21,17 @@ from sparklake.errors import (
 )
 from sparklake.graveler.algebra import ChangeCounts
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
-from sparklake.graveler.planning import Side, plan_apply, plan_diff
-from sparklake.graveler.ranges import MetaRange, RangeInfo
+from sparklake.graveler.layering import plan_apply
+from sparklake.graveler.planning import Side, plan_diff
+from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.tables import NO_TREE
 from sparklake.udfs.objects import record_batch
 from sparklake.udfs.writing import apply_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
 from tests.support.reads import recorded_reads
-from tests.support.trees import NO_TREE, Trees, open_trees, staged_records, touched
+from tests.support.trees import Trees, open_trees, staged_records, touched
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,7 +119,7 @@ def test_a_range_that_vanishes_whole_costs_no_neighbour(trees: Trees, tree: Meta
     gone: Changes = {key: None for key in PAIRS if here.min_key <= key <= here.max_key}
     after, reads = commit(trees, tree, gone)
     assert reads == [here.id]
-    assert after.ranges == tuple(each for each in tree.ranges if each != here)
+    assert [*after.ranges] == [each for each in tree.ranges if each != here]
 
 
 @pytest.mark.parametrize(
@@ -142,11 +147,13 @@ def test_appending_reads_the_last_range(trees: Trees, tree: MetaRange) -> None:
     assert reads == [tree.ranges[-1].id]
 
 
-def test_a_first_commit_reads_nothing_but_its_run(trees: Trees) -> None:
+def test_a_first_commit_reads_and_writes_nothing(trees: Trees) -> None:
     run = trees.run(dict(PAIRS))
+    before = trees.names()
     with recorded_reads() as reads:
         after, outcome = trees.commit(NO_TREE, [run])
-    assert sorted(reads) == sorted(each.id for each in run.tree.ranges)
+    assert reads == []
+    assert trees.names() == before
     assert after == run.tree
     assert outcome.counts == ChangeCounts(added=len(PAIRS))
 
@@ -202,12 +209,12 @@ def test_a_body_that_runs_twice_writes_one_file_an_id(trees: Trees, tree: MetaRa
     plan = plan_apply(tree.ranges, [Side(rows=layer.records)], touched([layer]))
 
     class Twice(LocalRunner):
-        def collect(self, body, work: pa.Table) -> list[pa.RecordBatch]:
-            first = super().collect(body, work)
+        def collect(self, body, work: pa.Table) -> Iterator[pa.RecordBatch]:
+            first = list(super().collect(body, work))
             names = trees.names()
-            assert super().collect(body, work) == first
+            assert list(super().collect(body, work)) == first
             assert trees.names() == names
-            return first
+            return iter(first)
 
     outcome = run_plan(Twice(), partial(apply_body, trees.workspace), plan, 20)
     assert trees.contents(trees.finish(outcome.pieces)) == oracle.changed(PAIRS, changes)
@@ -225,6 +232,19 @@ def test_finishing_twice_gives_one_tree(trees: Trees) -> None:
 def test_no_temporary_file_is_left(trees: Trees, tree: MetaRange) -> None:
     commit(trees, tree, dict.fromkeys(list(PAIRS)[::7], None))
     assert list(trees.scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("other", [0, 599])
+def test_a_key_that_two_slices_hold_is_named(
+    trees: Trees, runner: Runner, other: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_SLICE_BYTES", 3000)
+    monkeypatch.setattr(pool, "_MIN_SHARE_BYTES", 3000)
+    records = staged_records(dict(PAIRS))
+    batches = [record_batch(records[at : at + 50]) for at in range(0, 600, 50)]
+    batches.append(record_batch([records[other]]))
+    with pytest.raises(InvalidRecordError, match=records[other][0].decode()):
+        write_run(runner, trees.workspace, iter, batches)
 
 
 # --- bad input ------------------------------------------------------------------------------------
@@ -245,23 +265,29 @@ def test_a_corrupt_range_is_named(trees: Trees, tree: MetaRange) -> None:
         trees.commit(tree, [trees.rows({here.min_key: b"new"})])
 
 
-def test_rows_of_a_run_in_any_order(trees: Trees) -> None:
+def test_rows_of_a_run_in_any_order(
+    trees: Trees, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_SLICE_BYTES", 3000)
+    monkeypatch.setattr(pool, "_MIN_SHARE_BYTES", 3000)
     records = staged_records(dict(PAIRS))
     shuffled = [record_batch(records[at::7]) for at in range(6, -1, -1)]
-    pieces = write_run(LocalRunner(), trees.workspace, iter, shuffled)
+    pieces = write_run(runner, trees.workspace, iter, shuffled)
     assert trees.finish(pieces).id == oracle.meta_range_id(PAIRS, SIZE)
 
 
-def test_a_key_that_is_staged_twice_is_named_and_nothing_is_written(trees: Trees) -> None:
+def test_a_key_that_is_staged_twice_is_named_and_nothing_is_written(
+    trees: Trees, runner: Runner
+) -> None:
     records = staged_records(dict(PAIRS))
     batches = [record_batch(records), record_batch(records[300:301])]
     with pytest.raises(InvalidRecordError, match="k0300"):
-        write_run(LocalRunner(), trees.workspace, iter, batches)
+        write_run(runner, trees.workspace, iter, batches)
     assert trees.names() == set()
 
 
-def test_no_row_is_no_run(trees: Trees) -> None:
-    pieces = write_run(LocalRunner(), trees.workspace, iter, [])
+def test_no_row_is_no_run(trees: Trees, runner: Runner) -> None:
+    pieces = write_run(runner, trees.workspace, iter, [])
     assert pieces == []
     assert trees.finish(pieces) == NO_TREE
 
@@ -270,8 +296,8 @@ def test_a_lost_result_is_an_error_and_not_a_loss(trees: Trees) -> None:
     """An engine that forgets a task must not make its records disappear."""
 
     class Forgetful(LocalRunner):
-        def collect(self, body: Any, work: Any) -> list[Any]:
-            return super().collect(body, work)[1:]
+        def collect(self, body: Any, work: Any) -> Iterator[Any]:
+            return islice(super().collect(body, work), 1, None)
 
     tree = trees.write({b"k%02d" % at: b"A" for at in range(40)})
     layer = trees.rows({b"k05": b"B", b"k35": b"B"})

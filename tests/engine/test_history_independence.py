@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    rule,
+    run_state_machine_as_test,
+)
 
+from sparklake.engine.base import Runner
 from sparklake.engine.execution import Outcome
 from sparklake.graveler.algebra import Change, ChangeType
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
-from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.tables import NO_TREE
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
-from tests.support.trees import NO_TREE, Layer, Trees, open_trees, records_of
+from tests.support.trees import Layer, Trees, open_trees, records_of
 
 RANGE_RECORDS = (1, 2, 3, 4, 5, 8)
 FOLDERS = (b"a", b"b", b"c/", b"c/d/", b"\xff")
@@ -113,8 +123,9 @@ class Histories(RuleBasedStateMachine):
 
     known = Bundle("known")
 
-    def __init__(self) -> None:
+    def __init__(self, runner: Runner) -> None:
         super().__init__()
+        self.runner = runner
         self.opened = ExitStack()
         self.trees: Trees
 
@@ -129,7 +140,7 @@ class Histories(RuleBasedStateMachine):
 
     @initialize(target=known, range_records=st.sampled_from(RANGE_RECORDS))
     def create(self, range_records: int) -> tuple[MetaRange, Contents]:
-        self.trees = self.opened.enter_context(open_trees(range_records))
+        self.trees = self.opened.enter_context(open_trees(range_records, self.runner))
         return NO_TREE, {}
 
     @rule(target=known, pairs=contents | full, cuts=partitions)
@@ -212,8 +223,9 @@ class Histories(RuleBasedStateMachine):
         """Keeps the number of trees small, so that their descendants meet."""
 
 
-TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=50, stateful_step_count=14)
+def test_histories(runner: Runner) -> None:
+    chosen = settings(max_examples=50, stateful_step_count=14)
+    run_state_machine_as_test(partial(Histories, runner), settings=chosen)
 
 
 # --- the same, with what is likely to go wrong ----------------------------------------------------

@@ -11,13 +11,14 @@ from sparklake.engine.execution import run_plan
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.planning import Copied, plan_merge
-from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.records import decode_record
+from sparklake.graveler.tables import NO_TREE
 from tests.graveler.merge_table import MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.oracle import Contents
 from tests.support.reads import recorded_reads
-from tests.support.trees import NO_TREE, Trees, open_trees
+from tests.support.trees import Trees, open_trees
 
 Sides = tuple[Contents, Contents, Contents]
 
@@ -249,9 +250,11 @@ def test_where_a_resolved_conflict_deletes_the_end_the_neighbour_is_read() -> No
             assert sorted(reads) == sorted(each.id for each in plan.opened)
             tree = trees.finish(outcome.pieces)
         (opened,) = (
-            piece for piece in outcome.pieces if not piece.closed and piece.info.max_key < end
+            row.ranges[-1]
+            for row in outcome.pieces
+            if not row.closed and row.ranges[-1].max_key < end
         )
-        assert reads[3:] == [opened.info.id, neighbour.id]
+        assert reads[3:] == [opened.id, neighbour.id]
         assert tree.id == oracle.meta_range_id(expected, size)
         assert trees.contents(tree) == expected
 

@@ -24,7 +24,8 @@ from sparklake.graveler.entries import (
 )
 from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.keys import key_path
-from sparklake.graveler.ranges import MetaRange, RangeInfo
+from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record, decode_record, has_trailer, with_trailer
 from sparklake.graveler.tables import read_meta_range, read_ranges
 from sparklake.stores.objects import open_store
@@ -55,13 +56,13 @@ def scratch() -> Iterator[Path]:
         yield folder
 
 
-def read_tree(meta_range_id: str, scratch: Path, root: Path = NAMESPACE) -> MetaRange:
-    return read_meta_range(open_store(str(root)), MetaRangeId(meta_range_id), scratch)
+def read_tree(meta_range_id: str, root: Path = NAMESPACE) -> MetaRange:
+    return read_meta_range(open_store(str(root)), MetaRangeId(meta_range_id))
 
 
-def read_records(meta_range_id: str, scratch: Path, root: Path = NAMESPACE) -> list[Record]:
-    tree = read_tree(meta_range_id, scratch, root)
-    return flat(read_ranges(open_store(str(root)), tree.ranges, scratch))
+def read_records(meta_range_id: str, root: Path = NAMESPACE) -> list[Record]:
+    tree = read_tree(meta_range_id, root)
+    return flat(read_ranges(open_store(str(root)), tree.ranges))
 
 
 def range_infos(commit: dict[str, Any]) -> list[RangeInfo]:
@@ -169,7 +170,7 @@ def test_every_entry_is_encoded_to_the_same_bytes(row: dict[str, Any]) -> None:
 
 
 @trees
-def test_the_listing_of_every_commit_is_lakefs_own(commit: dict[str, Any], scratch: Path) -> None:
+def test_the_listing_of_every_commit_is_lakefs_own(commit: dict[str, Any]) -> None:
     listing = [
         {
             "path": key_path(record[0]),
@@ -181,29 +182,29 @@ def test_the_listing_of_every_commit_is_lakefs_own(commit: dict[str, Any], scrat
             "content_type": entry.content_type,
             **({"metadata": entry.metadata} if entry.metadata else {}),
         }
-        for record in read_records(commit["meta_range_id"], scratch)
+        for record in read_records(commit["meta_range_id"])
         for entry in [record_entry(record)]
     ]
     assert listing == commit["entries"]
 
 
 @trees
-def test_the_ranges_of_every_commit_are_described(commit: dict[str, Any], scratch: Path) -> None:
-    assert list(read_tree(commit["meta_range_id"], scratch).ranges) == range_infos(commit)
+def test_the_ranges_of_every_commit_are_described(commit: dict[str, Any]) -> None:
+    assert list(read_tree(commit["meta_range_id"]).ranges) == range_infos(commit)
 
 
 @trees
-def test_lakefs_records_get_their_record_ids(commit: dict[str, Any], scratch: Path) -> None:
-    for key, stored in read_records(commit["meta_range_id"], scratch):
+def test_lakefs_records_get_their_record_ids(commit: dict[str, Any]) -> None:
+    for key, stored in read_records(commit["meta_range_id"]):
         assert stored[-32:] == value_record_id(key, decode_record(key, stored).identity)
 
 
 @trees
-def test_the_diff_to_the_first_parent_is_lakefs_own(commit: dict[str, Any], scratch: Path) -> None:
+def test_the_diff_to_the_first_parent_is_lakefs_own(commit: dict[str, Any]) -> None:
     parent = BY_ID[commit["parents"][0]]
     changes = diff(
-        in_blocks(read_records(parent["meta_range_id"], scratch)),
-        in_blocks(read_records(commit["meta_range_id"], scratch)),
+        in_blocks(read_records(parent["meta_range_id"])),
+        in_blocks(read_records(commit["meta_range_id"])),
     )
     assert [
         {
@@ -212,7 +213,8 @@ def test_the_diff_to_the_first_parent_is_lakefs_own(commit: dict[str, Any], scra
             "size_bytes": record_entry((each.key, each.right or each.left or b"")).size,
             "type": each.type.value,
         }
-        for each in changes
+        for columns in changes
+        for each in columns
     ] == commit["diff_to_first_parent"]
 
 
@@ -229,11 +231,11 @@ PADDING = range(-46, -12)
 tables = pytest.mark.parametrize("name", TABLES, ids=lambda name: name[:8])
 
 
-def read_table(name: str, scratch: Path, root: Path) -> object:
+def read_table(name: str, root: Path) -> object:
     """Reads one table, whichever kind it is."""
     if name in INFOS:
-        return flat(read_ranges(open_store(str(root)), [INFOS[RangeId(name)]], scratch))
-    return read_tree(name, scratch, root)
+        return flat(read_ranges(open_store(str(root)), [INFOS[RangeId(name)]]))
+    return read_tree(name, root)
 
 
 def tried(name: str, body: bytes, scratch: Path) -> object:
@@ -244,7 +246,7 @@ def tried(name: str, body: bytes, scratch: Path) -> object:
     file.unlink(missing_ok=True)
     file.write_bytes(body)
     try:
-        return read_table(name, scratch, root)
+        return read_table(name, root)
     except CorruptFileError as error:
         return CorruptFileError if name in str(error) else error
 
@@ -270,7 +272,7 @@ def test_a_flipped_byte_is_found(name: str, scratch: Path) -> None:
 def test_a_flipped_byte_of_a_footer_is_found_or_changes_nothing(name: str, scratch: Path) -> None:
     body = (NAMESPACE / "_lakefs" / name).read_bytes()
     assert unnoticed(name, body, range(-FOOTER_BYTES, 0), scratch) == set(PADDING)
-    truth = read_table(name, scratch, NAMESPACE)
+    truth = read_table(name, NAMESPACE)
     assert all(tried(name, flipped(body, at), scratch) == truth for at in PADDING)
 
 
@@ -302,7 +304,7 @@ def test_reading_leaves_the_files_as_they_are(scratch: Path) -> None:
     shutil.copytree(NAMESPACE, root)
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in root.glob("*/*")}
     for name in TABLES:
-        read_table(name, scratch, root)
+        read_table(name, root)
     assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in root.glob("*/*")} == (
         before
     )

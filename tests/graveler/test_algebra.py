@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparklake.graveler import algebra
 from sparklake.graveler.algebra import (
     Change,
     ChangeCounts,
@@ -22,7 +23,7 @@ from sparklake.graveler.algebra import (
     take_side,
     three_way_diff,
 )
-from sparklake.graveler.blocks import Block
+from sparklake.graveler.blocks import Block, block_of_records
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.records import Record, encode_record, tombstone
 from tests.graveler.merge_table import MERGE_TABLE, Row
@@ -44,7 +45,9 @@ def sided(base: Contents, source: Contents, dest: Contents) -> tuple[list[Record
     return tuple(records_of(each, data) for data, each in sides.items())
 
 
-def check_merge(base: Contents, source: Contents, dest: Contents) -> None:
+def check_merge(
+    base: Contents, source: Contents, dest: Contents, sizes: Sequence[int] = (4, 2)
+) -> None:
     """Compares the merges of both strategies, and the three-way diff, with the oracle."""
     streams = sided(base, source, dest)
     for strategy, winner in ((Strategy.SOURCE_WINS, source), (Strategy.DEST_WINS, dest)):
@@ -55,7 +58,7 @@ def check_merge(base: Contents, source: Contents, dest: Contents) -> None:
             decided.append(conflict)
             return side(conflict)
 
-        result = identities(flat(merge(*blocks_of(streams), decide)))
+        result = identities(flat(merge(*blocks_of(streams, sizes), decide)))
         expected, conflicts = oracle.merged(base, source, dest, winner)
         assert result == expected
         assert [each.key for each in decided] == conflicts
@@ -65,7 +68,7 @@ def check_merge(base: Contents, source: Contents, dest: Contents) -> None:
             assert identity_or_none(each.key, each.dest) == dest.get(each.key)
 
     # Of three sides, conflicts left out: what the diff shows is what the merge does.
-    rows = list(three_way_diff(*blocks_of(streams)))
+    rows = rows_of(three_way_diff(*blocks_of(streams, sizes)))
     assert [row.key for row in rows if isinstance(row, Conflict)] == conflicts
     assert decided == [row for row in rows if isinstance(row, Conflict)]
     shown = {
@@ -75,9 +78,29 @@ def check_merge(base: Contents, source: Contents, dest: Contents) -> None:
     assert oracle.changed(dest, shown) == expected
 
 
-def blocks_of(streams: Iterable[list[Record]]) -> list[Iterator[Block]]:
+def blocks_of(
+    streams: Iterable[list[Record]], sizes: Sequence[int] = (4, 2)
+) -> list[Iterator[Block]]:
     """Returns streams in blocks that are cut at other places in each."""
-    return [in_blocks(stream, (1 + at, 4, 2)) for at, stream in enumerate(streams)]
+    return [in_blocks(stream, (1 + at, *sizes)) for at, stream in enumerate(streams)]
+
+
+def check_merges(cases: Iterable[tuple[Contents, Contents, Contents]]) -> None:
+    """Checks many cases as a few merges, each case in a folder of its own: keys stand alone."""
+    numbered = enumerate(cases)
+    while chunk := list(islice(numbered, 2_000)):
+        sides: tuple[Contents, Contents, Contents] = ({}, {}, {})
+        for number, case in chunk:
+            for side, contents in zip(sides, case, strict=True):
+                side.update({b"%06d/%b" % (number, key): each for key, each in contents.items()})
+        check_merge(*sides, sizes=(1_001, 777, 2_048))
+
+
+def rows_of(stream: Iterable[algebra.Changes]) -> list[Change | Conflict]:
+    """Returns the rows of columns of changes, none of which may be empty."""
+    columns = list(stream)
+    assert all(map(len, columns))
+    return [row for each in columns for row in each]
 
 
 def changes_of(rows: list[Change | Conflict]) -> Iterator[Change]:
@@ -143,8 +166,7 @@ def test_arrangements_are_every_one_but_for_names() -> None:
 
 @pytest.mark.parametrize("keys", [1, 2, 3])
 def test_every_arrangement_of_a_few_keys_is_merged(keys: int) -> None:
-    for sides in arrangements(keys):
-        check_merge(*sides)
+    check_merges(arrangements(keys))
 
 
 def random_sides(chance: random.Random) -> tuple[Contents, Contents, Contents]:
@@ -162,8 +184,7 @@ def random_sides(chance: random.Random) -> tuple[Contents, Contents, Contents]:
 
 def test_random_merges_with_shared_identities() -> None:
     chance = random.Random(20_000)
-    for _ in range(18_000):
-        check_merge(*random_sides(chance))
+    check_merges(random_sides(chance) for _ in range(30_000))
 
 
 @given(contents, contents, contents)
@@ -175,7 +196,7 @@ def test_equal_identities_keep_the_record_of_dest() -> None:
     streams = sided({b"k": b"A"}, {b"k": b"B"}, {b"k": b"B"})
     winner = take_side(Strategy.SOURCE_WINS)
     assert flat(merge(*blocks_of(streams), winner)) == streams[2]
-    assert list(three_way_diff(*blocks_of(streams))) == []
+    assert rows_of(three_way_diff(*blocks_of(streams))) == []
 
 
 def test_identities_of_other_keys_are_never_compared() -> None:
@@ -193,7 +214,7 @@ def test_a_merge_holds_one_block_of_each_side() -> None:
 
     def stream(pairs: Mapping[bytes, bytes]) -> Iterator[Block]:
         for block in in_blocks(records_of(pairs), [1]):
-            asked.append(block[0][0])
+            asked.append(block.first_key)
             yield block
 
     everything = dict.fromkeys(KEYS, b"A")
@@ -210,7 +231,7 @@ def test_a_merge_holds_one_block_of_each_side() -> None:
 @given(contents, contents)
 def test_a_diff_is_that_of_dicts(left: Contents, right: Contents) -> None:
     streams = records_of(left, b"left"), records_of(right, b"right")
-    rows = list(diff(*blocks_of(streams)))
+    rows = rows_of(diff(*blocks_of(streams)))
     assert {
         row.key: (identity_or_none(row.key, row.left), identity_or_none(row.key, row.right))
         for row in rows
@@ -253,21 +274,23 @@ def test_staged_layers_are_applied_newest_first(layers: list[Changes], base: Con
     )
     assert counts.total == len(differences)
 
-    rows = list(staged_diff(staged(), in_blocks(records_of(base))))
-    assert rows == list(diff(*blocks_of([records_of(base), records_of(after)])))
+    rows = rows_of(staged_diff(staged(), in_blocks(records_of(base))))
+    assert rows == rows_of(diff(*blocks_of([records_of(base), records_of(after)])))
 
 
 def test_a_change_to_the_same_identity_is_none() -> None:
     """The committed record stays, with its address and its time."""
     committed, staged = [encode_record(b"k", b"A", data) for data in (b"old", b"new")]
     counts = ChangeCounts()
-    assert list(apply([[[staged]]], [[committed]], counts)) == [[committed]]
-    assert list(staged_diff([[[staged]]], [[committed]])) == []
+    layer, base = block_of_records([staged]), block_of_records([committed])
+    assert flat(apply([[layer]], [base], counts)) == [committed]
+    assert rows_of(staged_diff([[layer]], [base])) == []
     assert counts.total == 0
 
 
 def test_a_tombstone_of_a_missing_key_is_nothing() -> None:
     counts = ChangeCounts()
-    assert list(apply([[[tombstone(b"k")]]], [], counts)) == []
-    assert list(staged_diff([[[tombstone(b"k")]]], [])) == []
+    layer = block_of_records([tombstone(b"k")])
+    assert flat(apply([[layer]], [], counts)) == []
+    assert rows_of(staged_diff([[layer]], [])) == []
     assert counts.total == 0

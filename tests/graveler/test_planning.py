@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import chain, groupby, pairwise
 
 import pytest
 from hypothesis import given
@@ -10,22 +11,22 @@ from hypothesis import strategies as st
 
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval, successor
+from sparklake.graveler.layering import plan_apply, plan_listing, plan_view
 from sparklake.graveler.packing import Task, TaskPiece, coalesced, pack
 from sparklake.graveler.planning import (
     Copied,
     Opened,
     Plan,
     Side,
-    plan_apply,
     plan_diff,
-    plan_listing,
     plan_merge,
     plan_replace,
     plan_three_way_diff,
-    segments,
 )
-from sparklake.graveler.ranges import RangeInfo, overlapping
+from sparklake.graveler.range_lists import overlapping, range_list
+from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
+from sparklake.graveler.segments import Segment, segments, segments_apart
 from tests.support.oracle import Contents, cut, file_id
 from tests.support.trees import records_of
 
@@ -182,9 +183,60 @@ def test_a_merge_and_a_three_way_diff_open_what_is_unsettled(
 
 
 @given(trees, trees, trees)
-def test_closed_ranges_are_followed_by_another(base: Ranges, source: Ranges, dest: Ranges) -> None:
+def test_tails_are_followed_by_no_other(base: Ranges, source: Ranges, dest: Ranges) -> None:
     plan = plan_merge(base, source, dest)
-    assert plan.closed == {each.id for side in (base, source, dest) for each in side[:-1]}
+    sides = (base, source, dest)
+    closed = {each.id for side in sides for each in side[:-1]}
+    assert plan.tails == {each.id for side in sides for each in side} - closed
+
+
+@given(trees, trees, trees)
+def test_ranges_in_common_are_settled_in_rows(base: Ranges, source: Ranges, dest: Ranges) -> None:
+    """As if each segment were looked at by itself."""
+    for sides in ((base, source, dest), (base, source), (base, base, dest), (base, base)):
+        apart = list(segments_apart(*map(range_list, sides)))
+        for alike, held in groupby(segments(*sides), lambda each: len({*each.sides}) == 1):
+            row = list(held)
+            row = [together(row)] if alike else row
+            found, apart = apart[: len(row)], apart[len(row) :]
+            assert [(each.interval, infos(each.sides)) for each in found] == [
+                (each.interval, infos(each.sides)) for each in row
+            ]
+            assert {each.alike for each in found} == {alike}
+        assert apart == []
+
+
+def together(held: list[Segment]) -> Segment:
+    interval = Interval(held[0].interval.start, held[-1].interval.stop)
+    sides = zip(*(each.sides for each in held), strict=True)
+    return Segment(interval, tuple(tuple(chain.from_iterable(side)) for side in sides))
+
+
+def infos(sides: Sequence[Sequence[RangeInfo]]) -> list[tuple[RangeInfo, ...]]:
+    return [tuple(side) for side in sides]
+
+
+def by_range(plan: Plan) -> tuple[Copied | Opened, ...]:
+    """Returns the pieces of a plan, each range that is copied by itself."""
+    return tuple(
+        each
+        for piece in plan.pieces
+        for each in (
+            [piece]
+            if isinstance(piece, Opened)
+            else [Copied((each,), piece.is_new) for each in piece.ranges]
+        )
+    )
+
+
+@given(trees, trees, trees)
+def test_lists_of_ranges_are_planned_as_ranges_are(
+    base: Ranges, source: Ranges, dest: Ranges
+) -> None:
+    lists = [*map(range_list, (base, source, dest))]
+    assert by_range(plan_merge(*lists)) == by_range(plan_merge(base, source, dest))
+    assert plan_diff(*lists[:2]) == plan_diff(base, source)
+    assert plan_three_way_diff(*lists) == plan_three_way_diff(base, source, dest)
 
 
 # --- diff -----------------------------------------------------------------------------------------
@@ -270,6 +322,17 @@ def test_a_run_is_opened_in_each_segment_that_it_reaches() -> None:
     assert plan.opened == (A, run, B, C)
 
 
+def test_a_run_counts_once_however_many_segments_it_reaches() -> None:
+    run = span("r", "bh", count=5)
+    plan = plan_apply((A, B, C), [Side((run,)), rows("b", "e")], [Interval(b"b", b"h\0")])
+    committed, above, below = plan.streams
+    assert (committed, above, below) == (Side((A, B, C)), Side((run,)), rows("b", "e"))
+    assert plan.records == 30 + 5 + 2
+    assert plan.bytes == 3500 + below.bytes
+    assert below.bytes == sum(len(key) + len(stored) for key, stored in below.rows)
+    assert Plan(()).streams == ()
+
+
 def test_layers_over_nothing_are_one_stretch() -> None:
     assert plan_apply((), [rows("a", "b")], spots("a", "b")).pieces == (
         Opened(EVERYTHING, (Side(), rows("a", "b"))),
@@ -303,6 +366,50 @@ def test_every_staged_record_meets_its_range(
         assert all(key in piece.interval for key, _ in held)
 
 
+@given(trees, trees, st.sets(keys, max_size=6), st.sets(keys, max_size=3))
+def test_staged_layers_are_planned_as_if_each_range_were_looked_at(
+    base: Ranges, run: Ranges, staged: set[bytes], touched_besides: set[bytes]
+) -> None:
+    layers = [Side(rows=tuple(records_of(dict.fromkeys(staged, b"x")))), Side(run)]
+    touched = [Interval(key, successor(key)) for key in staged | touched_besides]
+    touched += [Interval(each.min_key, successor(each.max_key)) for each in run]
+    touched.sort(key=lambda each: each.start)
+    expected = [
+        Opened(segment.interval, (Side(segment.sides[0]), *sides_in(layers, segment.interval)))
+        if any(meet(segment.interval, spot) for spot in touched)
+        else Copied(segment.sides[0])
+        for segment in [*segments(base)] or [Segment(EVERYTHING, ((),))]
+    ]
+    listed = range_list(base)
+    assert [*by_range(plan_view(listed, layers, touched))] == [
+        each for each in expected if isinstance(each, Opened) or each.ranges
+    ]
+    assert by_range(plan_apply(listed, layers, touched)) == by_range(
+        plan_apply(base, layers, touched)
+    )
+
+
+def sides_in(sides: list[Side], interval: Interval) -> list[Side]:
+    """Returns what is in an interval, every record and range looked at."""
+    return [
+        Side(
+            tuple(
+                each
+                for each in side.ranges
+                if meet(interval, Interval(each.min_key, successor(each.max_key)))
+            ),
+            tuple(row for row in side.rows if row[0] in interval),
+        )
+        for side in sides
+    ]
+
+
+def meet(one: Interval, other: Interval) -> bool:
+    return (one.stop is None or other.start < one.stop) and (
+        other.stop is None or one.start < other.stop
+    )
+
+
 @given(trees, st.sets(keys, max_size=6), intervals)
 def test_a_listing_opens_its_interval(base: Ranges, staged: set[bytes], within: Interval) -> None:
     layer = Side(rows=tuple(records_of(dict.fromkeys(staged, b"x"))))
@@ -325,8 +432,8 @@ def test_a_listing_opens_its_interval(base: Ranges, staged: set[bytes], within: 
         (EVERYTHING, (Copied((B2,)),)),
         (Interval(b"d", b"g"), (Copied((A,)), Copied((B2,)), Copied((C,)))),
         (Interval(b"c\0", b"f\0"), (Copied((A,)), Copied((B2,)), Copied((C,)))),
-        (Interval(b"", b"d"), (Copied((B2,)), Copied((B,)), Copied((C,)))),
-        (Interval(b"g", None), (Copied((A,)), Copied((B,)), Copied((B2,)))),
+        (Interval(b"", b"d"), (Copied((B2,)), Copied((B, C)))),
+        (Interval(b"g", None), (Copied((A, B)), Copied((B2,)))),
         (
             Interval(b"e", b"h"),
             (
@@ -353,7 +460,7 @@ def test_a_replacement_opens_what_straddles_its_bounds(
 ) -> None:
     plan = plan_replace((A, B, C), (B2,), within)
     assert plan.pieces == pieces
-    assert plan.closed == {A.id, B.id}
+    assert plan.tails == {C.id, B2.id}
 
 
 # --- tasks ----------------------------------------------------------------------------------------
@@ -387,7 +494,7 @@ def test_coalesced_pieces_are_the_same_work(
     )
     assert {*joined.opened} == {*plan.opened}
     assert joined.copied == plan.copied
-    assert joined.closed == plan.closed
+    assert joined.tails == plan.tails
     assert joined.records == plan.records
     for side in range(3):
         assert [each for piece in joined.stretches for each in piece.sides[side].ranges] == [

@@ -14,9 +14,9 @@ from sparklake.graveler.records import (
     has_trailer,
     is_tombstone,
     tombstone,
-    varint,
     with_trailer,
 )
+from sparklake.graveler.varints import zigzag
 from tests.support.oracle import value_record_id
 
 keys = st.binary(min_size=1, max_size=1024)
@@ -58,7 +58,7 @@ def test_a_tombstone_is_one(key: bytes) -> None:
     [(0, "00"), (1, "02"), (32, "40"), (63, "7e"), (64, "8001"), (8191, "fe7f"), (8192, "808001")],
 )
 def test_lengths_are_zigzag_varints(number: int, encoded: str) -> None:
-    assert varint(number).hex() == encoded
+    assert zigzag(number).hex() == encoded
 
 
 @pytest.mark.parametrize("size", [1, 1024])

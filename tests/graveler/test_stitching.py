@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.graveler.blocks import Block
+from sparklake.graveler.blocks import Block, block_of_records
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.records import Record
 from sparklake.graveler.splitting import split
-from sparklake.graveler.stitching import stitch
-from sparklake.graveler.tables import WrittenRange, describe_range
+from sparklake.graveler.stitching import Row, stitch
+from sparklake.graveler.tables import describe_range
 from tests.support.blocks import in_blocks
 from tests.support.oracle import range_ids
 from tests.support.trees import records_of
@@ -23,23 +22,27 @@ class Store:
     """Keeps ranges in a dict, and notes what is read and written."""
 
     def __init__(self) -> None:
-        self.ranges: dict[str, Sequence[Record]] = {}
+        self.ranges: dict[str, Block] = {}
         self.read_ids: list[str] = []
         self.written_ids: list[str] = []
 
-    def piece(self, records: Sequence[Record], *, closed: bool) -> WrittenRange:
+    def piece(self, records: Block, *, closed: bool) -> Row:
         info = describe_range(records)
         self.ranges[info.id] = records
-        return WrittenRange(info, closed)
+        return Row((info,), closed)
 
     def read(self, each: RangeInfo) -> Iterator[Block]:
         self.read_ids.append(each.id)
-        return in_blocks(self.ranges[each.id])
+        return in_blocks(self.ranges[each.id].records())
 
-    def write(self, records: Sequence[Record]) -> RangeInfo:
-        info = self.piece(records, closed=True).info
+    def write(self, records: Block) -> RangeInfo:
+        (info,) = self.piece(records, closed=True).ranges
         self.written_ids.append(info.id)
         return info
+
+
+def infos(rows: list[Row]) -> list[RangeInfo]:
+    return [each for row in rows for each in row.ranges]
 
 
 def numbered(count: int) -> dict[bytes, bytes]:
@@ -73,14 +76,14 @@ def test_closed_pieces_are_not_read() -> None:
     pieces = [
         store.piece(each.records, closed=each.closed) for each in split(in_blocks(records), 4)
     ]
-    assert stitch(pieces, 4, store.read, store.write) == [piece.info for piece in pieces]
+    assert [*stitch(pieces, 4, store.read, store.write)] == infos(pieces)
     assert store.read_ids == store.written_ids == []
 
 
 def test_an_open_piece_at_the_end_stays() -> None:
     store = Store()
-    pieces = [store.piece(records_of(numbered(1)), closed=False)]
-    assert stitch(pieces, 1000, store.read, store.write) == [pieces[0].info]
+    pieces = [store.piece(block_of_records(records_of(numbered(1))), closed=False)]
+    assert [*stitch(pieces, 1000, store.read, store.write)] == infos(pieces)
     assert store.read_ids == []
 
 
@@ -89,18 +92,18 @@ def test_an_open_piece_costs_its_neighbour_alone() -> None:
     at = next(
         at
         for at in range(3, 30)
-        if len(stretches[at].records) + len(stretches[at + 1].records) < 16
+        if 1 < len(stretches[at].records) < 16 - len(stretches[at + 1].records)
     )
     pieces = [store.piece(each.records, closed=True) for each in stretches]
-    pieces[at] = store.piece(
-        stretches[at].records[:-1] or [(b"k", bytes(31) + b"\1")], closed=False
-    )
-    ranges = stitch(pieces, 4, store.read, store.write)
-    assert store.read_ids == [pieces[at].info.id, pieces[at + 1].info.id]
-    assert ranges[:at] == [piece.info for piece in pieces[:at]]
-    assert ranges[-3:] == [piece.info for piece in pieces[-3:]]
+    shortened = stretches[at].records
+    assert len(shortened) > 1
+    pieces[at] = store.piece(shortened.slice(0, len(shortened) - 1), closed=False)
+    ranges = [*stitch(pieces, 4, store.read, store.write)]
+    assert store.read_ids == [each.id for each in infos(pieces[at : at + 2])]
+    assert ranges[:at] == infos(pieces[:at])
+    assert ranges[-3:] == infos(pieces[-3:])
 
 
 def test_nothing_is_no_range() -> None:
     store = Store()
-    assert stitch([], 4, store.read, store.write) == []
+    assert not stitch([], 4, store.read, store.write)

@@ -1,74 +1,68 @@
-"""Jobs through the real spark-submit, with the package as a zip, as a cluster gets it."""
+"""Jobs through the real spark-submit, on a real cluster, with the package as a zip."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
-import pyspark
+import pyarrow.parquet as pq
 import pytest
 
-import sparklake
-from sparklake.session import LOGGING_OPTION
-from tests.cli.running import Scene, said
-from tests.support.spark import spark_environment
+from tests.cli.running import Scene, ok, run, said
+from tests.support.cluster import PACKAGE, Cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-PACKAGE = Path(sparklake.__file__).parent
+SPARK, LOCAL = ("--engine", "spark"), ("--engine", "local")
 
 
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tree = tmp_path_factory.mktemp("zip")
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PACKAGE, tree / "in" / "sparklake", ignore=ignored)
-    return Path(shutil.make_archive(str(tree / "sparklake"), "zip", tree / "in"))
-
-
-def submit(archive: Path, name: str, *arguments: str) -> tuple[int, Any]:
+def submit(cluster: Cluster, name: str, *arguments: str) -> tuple[int, Any]:
     """Submits a job; returns its exit code and what it prints."""
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.extraJavaOptions": LOGGING_OPTION,
-    }
-    ran = subprocess.run(
-        [
-            *(Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[2]"),
-            *(word for pair in settings.items() for word in ("--conf", "=".join(pair))),
-            *("--py-files", archive, PACKAGE / "jobs" / f"{name}.py", *arguments),
-        ],
-        env={**os.environ, **spark_environment()},
-        capture_output=True,
-        text=True,
-    )
+    ran = cluster.submit(PACKAGE / "jobs" / f"{name}.py", *arguments, *SPARK)
     assert "Traceback" not in ran.stderr, ran.stderr
     return ran.returncode, json.loads(ran.stdout)
 
 
-def test_import_commit_diff_and_merge(scene: Scene, archive: Path, tmp_path: Path) -> None:
+def diverge(scene: Scene) -> tuple[str, str]:
+    """Changes main, and stages changes on dev; both change `00`."""
+    dev = scene.branch("dev")
+    scene.commit("main", {"00": "main", "31": None})
+    scene.put("dev", {"00": "dev!", "17": None, "new": "1"})
+    return scene.uri("main"), dev
+
+
+@pytest.mark.timeout(600)
+def test_a_cluster_makes_of_the_verbs_what_this_process_makes(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     source = tmp_path / "source"
     source.mkdir()
-    for name in ("both", "other"):
-        (source / name).write_text("base")
-    main = scene.uri("main")
-    code, made = submit(archive, "import_objects", f"{main}/", "--from", str(source), "-m", "load")
-    assert (code, made) == (0, said("log", main)[0])
-    dev = scene.branch("dev")
-    scene.commit("main", {"both": "main"})
-    scene.put("dev", {"both": "dev!", "new": "1"})
-    spark = ("--engine", "spark")
-    code, made = submit(archive, "commit", dev, "-m", "from dev", "--meta", "k=v", *spark)
+    for number in range(40):
+        (source / f"{number:02d}").write_text(f"content {number}")
+    there, here = (Scene(tmp_path / each, "--range-records", "4") for each in ("there", "here"))
+    for scene in (there, here):
+        ok("import", scene.uri("main", ""), "--from", str(source), "-m", "load", *LOCAL)
+    (main, dev), (our_main, our_dev) = diverge(there), diverge(here)
+    code, made = submit(cluster, "commit", dev, "-m", "from dev", "--meta", "k=v")
     assert (code, made) == (0, said("log", dev)[0])
-    assert submit(archive, "diff", main, dev, "--three-way") == (
-        0,
-        {"added": 1, "removed": 0, "changed": 0, "conflict": 1},
-    )
-    code, failure = submit(archive, "merge", dev, main, *spark)
+    expected = said("commit", our_dev, "-m", "from dev", *LOCAL)
+    assert made["meta_range_id"] == expected["meta_range_id"]
+
+    rows = str(tmp_path / "rows")
+    code, counts = submit(cluster, "diff", main, dev, "--three-way", "--to", rows)
+    assert (code, counts) == (0, {"added": 1, "removed": 1, "changed": 0, "conflict": 1})
+    expected = said("diff", our_main, our_dev, "--three-way", *LOCAL)
+    assert sorted(pq.read_table(rows).to_pylist(), key=lambda row: row["path"]) == expected
+
+    code, failure = submit(cluster, "merge", dev, main)
     assert (code, failure["kind"], failure["count"]) == (3, "merge_conflict", 1)
     assert said("log", main)[0]["message"] == "change"
+    ours = run("merge", our_dev, our_main, *LOCAL, "--output", "json")
+    assert (ours.code, ours.json["conflicts"]) == (3, failure["conflicts"])
+
+    settled = ("--strategy", "source-wins")
+    code, made = submit(cluster, "merge", dev, main, *settled)
+    assert (code, made) == (0, said("log", main)[0])
+    expected = said("merge", our_dev, our_main, *settled, *LOCAL)
+    assert made["meta_range_id"] == expected["meta_range_id"]

@@ -19,6 +19,7 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.errors import AlreadyExistsError, NamespaceInUseError
 from sparklake.graveler.entries import Entry, entry_record
+from sparklake.verbs.publish import MAX_ATTEMPTS
 from tests.support.lakes import (
     commit_all,
     contents,
@@ -114,6 +115,35 @@ def test_commits_of_several_processes(
     assert len(made) == len(set(made))
     assert set(made) < {each.id for each in repo.log("main")}
     assert len(list(repo.log("main"))) == len(made) + 2
+    check_log(repo)
+
+
+@pytest.mark.slow
+def test_eight_writers_commit_on_one_branch(race: Race, repo: Repository) -> None:
+    """Nobody gives up: what was put is committed, by its writer or by one who came before."""
+    answers = race(*["commit_each"] * 8, turns=3)
+    done = [commit for answer in answers for commit in answer["commits"]]
+    assert {result["kind"] for _, result in done} <= {"ok", "changes_taken", "no_changes"}
+    assert contents(repo, "main@") == {"base": b"base", **{path: path.encode() for path, _ in done}}
+    assert not repo.branch("main").is_dirty
+    check_log(repo)
+
+
+@pytest.mark.slow
+def test_eight_writers_merge_into_one_branch(race: Race, repo: Repository) -> None:
+    """All merges land, after a bounded number of attempts each."""
+    writers, turns = 8, 4
+    for number in range(writers):
+        for turn in range(turns):
+            name = f"racer-{number}-{turn}"
+            commit_all(repo.create_branch(name, "main"), {name: name.encode()}, name)
+    answers = race(*["merge_prepared"] * writers, turns=turns)
+    merges = [merge for answer in answers for merge in answer["merges"]]
+    assert {result["kind"] for _, result, _ in merges} == {"ok"}
+    expected = {name: name.encode() for name, _, _ in merges}
+    assert len(expected) == writers * turns
+    assert contents(repo, "main@") == {"base": b"base", **expected}
+    assert max(attempts for _, _, attempts in merges) <= 1 + MAX_ATTEMPTS
     check_log(repo)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 from uuid import uuid4
 
@@ -21,11 +22,12 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
-from tests.support.lakes import commit_all, contents, memory_lake, paths, refs_of
+from tests.support.lakes import commit_all, contents, memory_lake, paths, refs_of, stage_sizes
 from tests.support.s3 import (
     access_control,
     aws_client,
     make_bucket,
+    recorded_requests,
     s3_environment,
     s3_server,
 )
@@ -141,6 +143,42 @@ def test_the_main_flow(repo: Repository, bucket: Bucket) -> None:
     assert repo.read_bytes("main~2", "raw/a.csv") == b"a"
     assert next(each.id for each in repo.log("main")) == merged.id
     assert not other.is_dirty
+
+
+def test_a_lookup_gets_each_range_once_and_several_at_a_time(repo: Repository) -> None:
+    sizes = {f"k/{number:03}": number for number in range(120)}
+    stage_sizes(repo.branch("main"), sizes)
+    repo.branch("main").commit("m")
+    chosen = repo.tree("main").ranges[:40]
+    assert len(chosen) == 40
+    asked = [each.min_key.decode() for each in reversed(chosen)]
+    # Neither of the first two returns before both have begun.
+    together, waiting = Barrier(2), iter(range(2))
+
+    def before(method: str) -> None:
+        if method == "GET" and next(waiting, None) is not None:
+            together.wait(timeout=60)
+
+    view = repo.at("main")
+    with recorded_requests(before) as requests:
+        found = view.lookup([*asked, *asked, "k", "z"])
+    assert found.column("size").to_pylist() == [*map(sizes.get, asked * 2), None, None]
+    assert sorted(requests) == sorted(("GET", each.id) for each in chosen)
+    with recorded_requests() as requests:
+        view.lookup(asked)
+        assert [view.stat(path).size for path in asked] == [*map(sizes.get, asked)]
+    assert requests == []
+
+
+def test_a_level_gets_each_range_once(repo: Repository) -> None:
+    stage_sizes(repo.branch("main"), {f"k/{number:03}": 1 for number in range(120)})
+    repo.branch("main").commit("m")
+    with recorded_requests() as requests:
+        assert len(list(repo.folder("main", "k/"))) == 120
+    assert sorted(requests) == sorted(("GET", each.id) for each in repo.tree("main").ranges)
+    with recorded_requests() as requests:
+        assert [each.path for each in repo.folder("main")] == ["k/"]
+    assert requests == []
 
 
 def test_an_import_again(repo: Repository, bucket: Bucket) -> None:

@@ -39,7 +39,16 @@ from tests.support.lakes import (
 from tests.support.reads import recorded_reads
 
 OBJECTS = {f"k/{number:03}": b"%d" % number for number in range(80)}
-CALLS = ("get", "get_to_file", "put_if_absent", "put_files_if_absent", "find", "checksum", "list")
+CALLS = (
+    "get",
+    "get_many",
+    "put_if_absent",
+    "put_many_if_absent",
+    "put_files_if_absent",
+    "find",
+    "checksum",
+    "list",
+)
 
 
 @pytest.fixture

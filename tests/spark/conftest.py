@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,10 +11,8 @@ import pytest
 
 import sparklake
 from sparklake import Lake, Repository
-from sparklake.engine import rows
-from sparklake.engine.execution import run_plan
+from sparklake.engine.local import LocalRunner
 from sparklake.engine.spark import SparkRunner
-from sparklake.verbs import commit, imports, merge
 from tests.support.postgres import fresh_database, postgres_server
 
 if TYPE_CHECKING:
@@ -81,7 +78,5 @@ def runner(spark: SparkSession) -> SparkRunner:
 @pytest.fixture
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes plans of several tasks out of few records."""
-    small = partial(run_plan, task_records=TASK_RECORDS)
-    for module in (commit, imports, merge):
-        monkeypatch.setattr(module, "run_plan", small)
-    monkeypatch.setattr(rows, "TASK_RECORDS", TASK_RECORDS)
+    for runner in (LocalRunner, SparkRunner):
+        monkeypatch.setattr(runner, "task_records", lambda *_: TASK_RECORDS)

@@ -70,11 +70,24 @@ def test_spark_at_hand_takes_what_is_large(spark: SparkSession, small_threshold:
         ]
 
 
-def test_large_work_stays_here_where_no_spark_is_at_hand(
-    small_threshold: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_choice_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def why(records: int, runners: Runners) -> tuple[str, str]:
+        choice = runners.choice(records)
+        return choice.engine, choice.reason
+
     monkeypatch.setattr(choice, "active_session", lambda: None)
-    assert Runners().choose(10**9).name == "local"
+    two = Runners(workers=2)
+    assert why(12_345, two) == ("local", "12,345 records to read, below 2,000,000")
+    assert why(2_000_000, two) == (
+        "pool",
+        "2,000,000 records to read, 2,000,000 or more, on 2 cores",
+    )
+    assert why(10**9, Runners(workers=1))[0] == "local"
+    assert why(0, Runners(Engine.SPARK)) == ("spark", "the engine is set")
+    for session, engine in ((None, "pool"), (object(), "spark")):
+        monkeypatch.setattr(choice, "active_session", lambda session=session: session)
+        assert why(10**9, two)[0] == engine
+        assert why(10**9, Runners(Engine.LOCAL, workers=2))[0] == "pool"
 
 
 @pytest.mark.spark
@@ -98,11 +111,18 @@ def test_a_commit_runs_on_spark_from_its_size_on(
     lake = Lake(MemoryRefStore(), Runners(Engine.AUTO, spark), "tester")
     repo = lake.create_repository("lake", str(tmp_path / "namespace"), range_records=4)
     main = repo.branch("main")
+    paths = [f"x/{number:03d}" for number in range(100)]
+
+    def stage(size: int) -> None:
+        columns = {"path": paths, "size": [size] * 100, "address": paths, "checksum": paths}
+        main.stage(pa.table(columns))
+
+    stage(1)
+    main.commit("what is taken over by id")
     main.put("x/050", b"one")
     main.commit("small")
     assert ran == []
-    rows = [f"x/{number:03d}" for number in range(100)]
-    main.stage(pa.table({"path": rows, "size": [1] * 100, "address": rows, "checksum": rows}))
+    stage(2)
     main.commit("large")
     assert ran == [1]
-    assert len(list(repo.objects("main"))) == 100
+    assert {each.size for each in repo.objects("main")} == {2}

@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
-import pyspark
 import pytest
 
+from tests.support.cluster import Cluster
 from tests.support.postgres import public_folder, system_folder
-from tests.support.spark import SHORT_LIVED, spark_environment
 
 APP = Path(__file__).with_name("cluster_app.py")
-MASTER = "local-cluster[2,1,1024]"
+
+# A second copy of a task as soon as it takes longer than others: that there is one, is our default.
+SPECULATION = {
+    "spark_speculation_interval": "100ms",
+    "spark_speculation_quantile": "0.1",
+    "spark_speculation_multiplier": "1.1",
+}
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_cluster_imports_commits_and_merges() -> None:
-    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+def test_a_cluster_makes_the_same_trees_whatever_befalls_its_tasks(cluster: Cluster) -> None:
     with system_folder(), public_folder() as folder:
-        settings = {
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.driver.extraJavaOptions": SHORT_LIVED,
-            "spark.executor.extraJavaOptions": SHORT_LIVED,
-        }
-        options = [text for pair in settings.items() for text in ("--conf", "=".join(pair))]
-        command = ["bash", submit, "--master", MASTER, *options, str(APP), str(folder)]
-        environment = {**os.environ, **spark_environment()}
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-5000:]
+        ui = {"spark_ui_enabled": "true", "spark_ui_port": "0"}
+        done = cluster.submit(APP, str(folder), **ui, **SPECULATION)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     said = json.loads(done.stdout.strip().rpartition("\n")[2])
-    assert said["master"] == MASTER, "what spark-submit says is not overridden"
+    assert said["master"] == cluster.master, "what spark-submit says is not overridden"
     assert said["executors"] == 2
-    assert said["trees"]["spark"] == said["trees"]["local"]
-    assert len(set(said["trees"]["spark"])) == 4
-    assert said["a task died"], "after it had written, and it ran again"
+    assert all(f"{cluster.archive.name}/" in each for each in said["packages"])
     assert not said["near the ref store"]
+
+    expected = said["trees"].pop("local")
+    assert len(set(expected)) == 4
+    assert len(said["trees"]) == 4
+    for engine, trees in said["trees"].items():
+        assert trees == expected, engine
+    struck = said["struck by"]
+    assert struck["exit_once"] == ["exited"], "after it had written, and it ran again"
+    assert struck["kill_executor"] == ["killed"]
+    assert struck["straggle"] == ["first", "second"]
+    failed = struck["fail_first"]
+    assert failed == [f"failed-{task}" for task in range(len(failed))]
+    assert len(failed) > 2
+
+    assert {
+        "sparklake import spark: main",
+        "sparklake stage spark: ours",
+        "sparklake commit spark: theirs",
+        "sparklake merge spark: theirs -> ours",
+    } <= set(said["jobs"])
+    assert "" not in said["jobs"]

@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 import sparklake
 from sparklake.engine.spark import _pack, _reported
 from sparklake.graveler.classification import Strategy
-from sparklake.udfs import listing, objects, reading, writing
+from sparklake.udfs import listing, reading, staging, writing
 from sparklake.udfs.tasks import Workspace
 
 PACKAGE = Path(sparklake.__file__).parent
@@ -34,7 +34,7 @@ BODIES = {
     "diff": partial(reading.diff_body, WORKSPACE),
     "staged diff": partial(reading.staged_diff_body, WORKSPACE),
     "three-way diff": partial(reading.three_way_diff_body, WORKSPACE),
-    "stage": partial(objects.stage_body, WORKSPACE, 0),
+    "stage": partial(staging.stage_body, WORKSPACE, 0),
     "import": partial(listing.list_source_body, WORKSPACE, "s3://elsewhere", "prefix/"),
 }
 

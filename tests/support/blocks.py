@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, cycle
 
-from sparklake.graveler.blocks import Block
+from sparklake.graveler.blocks import Block, block_of_records
 from sparklake.graveler.records import Record
 
 _SIZES = (1, 3, 2, 7, 1, 5)
@@ -17,12 +17,12 @@ def in_blocks(records: Iterable[Record], sizes: Sequence[int] = _SIZES) -> Itera
     for size in cycle(sizes):
         if not rest:
             return
-        yield rest[:size]
+        yield block_of_records(rest[:size])
         rest = rest[size:]
 
 
 def flat(blocks: Iterable[Block]) -> list[Record]:
     """Returns the records of blocks, none of which may be empty."""
     listed = list(blocks)
-    assert all(listed)
-    return list(chain.from_iterable(listed))
+    assert all(map(len, listed))
+    return list(chain.from_iterable(block.records() for block in listed))

@@ -16,7 +16,7 @@ from sparklake.graveler.ports import LayerKind
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.objects import open_object
 from sparklake.stores.postgres import connect_ref_store
-from sparklake.udfs.objects import STAGE_SCHEMA
+from sparklake.udfs.staging import STAGE_SCHEMA
 
 TESTER = "tester"
 
@@ -53,6 +53,22 @@ def stage_table(rows: list[dict[str, Any]]) -> pa.Table:
     names = {name for row in rows for name in row}
     schema = pa.schema([each for each in STAGE_SCHEMA if each.name in names])
     return pa.Table.from_pylist(rows, schema=schema)
+
+
+def stage_sizes(branch: Branch, sizes: Mapping[str, int | None]) -> None:
+    """Stages objects that are nowhere, as a run; None deletes."""
+    rows = [
+        {"path": path, "deleted": True}
+        if size is None
+        else {"path": path, "size": size, "checksum": f"s{size}", "address": f"data/{path}"}
+        for path, size in sizes.items()
+    ]
+    branch.stage(stage_table(rows))
+
+
+def put_sizes(branch: Branch, sizes: Mapping[str, int | None]) -> None:
+    """Puts objects of some sizes one by one, as rows; None deletes."""
+    put_all(branch, {path: None if size is None else b"x" * size for path, size in sizes.items()})
 
 
 def contents(repository: Repository, ref: str) -> dict[str, bytes]:

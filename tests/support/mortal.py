@@ -19,15 +19,17 @@ from typing import Any
 import psycopg
 
 from sparklake import Lake
-from sparklake.cli.lightness import keep_pandas_out
+from sparklake.lightness import keep_pandas_out
 from sparklake.stores.objects.local import LocalStore
 from tests.support.lakes import postgres_lake
 
 FILE_SYSTEM = ("link", "fsync", "open")
 OBJECT_STORE = (
     "get",
+    "get_many",
     "get_to_file",
     "put_if_absent",
+    "put_many_if_absent",
     "put_files_if_absent",
     "find",
     "checksum",

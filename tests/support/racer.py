@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 from sparklake import Repository, SparklakeError
-from sparklake.cli.lightness import keep_pandas_out
+from sparklake.graveler.ports import BranchMove
+from sparklake.lightness import keep_pandas_out
+from sparklake.stores.postgres.branches import PostgresBranches
 from tests.support.lakes import postgres_lake, stage_table
 
 
@@ -72,6 +76,32 @@ def merge_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
     return {"merges": merged}
 
 
+def merge_prepared(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
+    """Merges branches that were made before, one after the other; counts the moves tried."""
+    names = [f"{order['name']}-{turn}" for turn in range(order["turns"])]
+    merged = []
+    with noted_moves() as moves:
+        for name in names:
+            before = len(moves)
+            result = outcome(lambda name=name: repository.merge(name, order["branch"]).id)
+            merged.append([name, result, len(moves) - before])
+    return {"merges": merged}
+
+
+@contextmanager
+def noted_moves() -> Iterator[list[str]]:
+    """Notes the branches that this process tries to move."""
+    names: list[str] = []
+    move = PostgresBranches.move
+
+    def noting(branches: PostgresBranches, wanted: BranchMove) -> None:
+        names.append(wanted.branch)
+        move(branches, wanted)
+
+    with mock.patch.object(PostgresBranches, "move", noting):
+        yield names
+
+
 def outcome(verb: Callable[[], str]) -> dict[str, str]:
     try:
         return {"kind": "ok", "id": verb()}
@@ -79,7 +109,9 @@ def outcome(verb: Callable[[], str]) -> dict[str, str]:
         return {"kind": error.kind, "id": str(error)}
 
 
-WORK = {each.__name__: each for each in (commit_each, put_each, commit_all, merge_each)}
+WORK = {
+    each.__name__: each for each in (commit_each, put_each, commit_all, merge_each, merge_prepared)
+}
 
 
 def main() -> None:

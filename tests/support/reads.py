@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from unittest import mock
 
 from sparklake.stores.objects.local import LocalStore
@@ -14,11 +13,11 @@ from sparklake.stores.objects.local import LocalStore
 def recorded_reads() -> Iterator[list[str]]:
     """Notes the names of the files that local stores are asked for, in order."""
     names: list[str] = []
-    get_to_file = LocalStore.get_to_file
+    get = LocalStore.get
 
-    def noting(store: LocalStore, key: str, path: Path) -> None:
+    def noting(store: LocalStore, key: str) -> bytes:
         names.append(key.rpartition("/")[2])
-        get_to_file(store, key, path)
+        return get(store, key)
 
-    with mock.patch.object(LocalStore, "get_to_file", noting):
+    with mock.patch.object(LocalStore, "get", noting):
         yield names

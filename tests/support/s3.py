@@ -5,13 +5,16 @@ from __future__ import annotations
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from unittest import mock
+from urllib.parse import unquote, urlsplit
 from urllib.request import Request, urlopen
 
 import boto3
+from botocore.httpsession import URLLib3Session
 from moto.server import ThreadedMotoServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 REGION = "eu-central-1"
@@ -63,6 +66,24 @@ def make_bucket(environment: Mapping[str, str], bucket: str) -> None:
         Bucket=bucket,
         CreateBucketConfiguration={"LocationConstraint": REGION},
     )
+
+
+@contextmanager
+def recorded_requests(
+    before: Callable[[str], object] = lambda _: None,
+) -> Iterator[list[tuple[str, str]]]:
+    """Notes method and last part of the path of each request; `before` is told the method first."""
+    noted: list[tuple[str, str]] = []
+    send = URLLib3Session.send
+
+    def noting(session: Any, request: Any) -> Any:
+        before(request.method)
+        path = unquote(urlsplit(request.url).path)
+        noted.append((request.method, path.rpartition("/")[2]))
+        return send(session, request)
+
+    with mock.patch.object(URLLib3Session, "send", noting):
+        yield noted
 
 
 @contextmanager

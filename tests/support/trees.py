@@ -11,16 +11,19 @@ from itertools import pairwise
 from pathlib import Path
 from unittest import mock
 
-from sparklake.engine.execution import TASK_RECORDS, Outcome, finish, run_plan
+from sparklake.engine.base import Runner
+from sparklake.engine.execution import Outcome, finish, row_of, run_plan
 from sparklake.engine.local import LocalRunner
 from sparklake.graveler.classification import Strategy
-from sparklake.graveler.ids import EMPTY_META_RANGE
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.planning import Side, plan_apply, plan_merge, plan_replace
+from sparklake.graveler.layering import plan_apply
+from sparklake.graveler.planning import Side, plan_merge, plan_replace
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.ranges import MetaRange, RangeInfo
+from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
-from sparklake.graveler.tables import WrittenRange, read_meta_range, read_ranges
+from sparklake.graveler.stitching import Row
+from sparklake.graveler.tables import read_meta_range, read_ranges
 from sparklake.stores.objects import open_store
 from sparklake.udfs.objects import record_batch
 from sparklake.udfs.results import PieceResult, decode_results
@@ -29,8 +32,6 @@ from sparklake.udfs.writing import apply_body, merge_body, run_body
 from tests.support.blocks import flat
 from tests.support.folders import memory_folder
 from tests.support.oracle import Contents
-
-NO_TREE = MetaRange(EMPTY_META_RANGE, ())
 
 
 @dataclass(frozen=True)
@@ -51,29 +52,29 @@ Layer = Run | Rows
 
 
 @contextmanager
-def open_trees(range_records: int) -> Iterator[Trees]:
-    """Yields an empty store, gone at the end."""
+def open_trees(range_records: int, runner: Runner | None = None) -> Iterator[Trees]:
+    """Yields an empty store, gone at the end; its plans run in this process or by a runner."""
     with memory_folder() as folder:
         root, scratch = folder / "namespace", folder / "scratch"
         root.mkdir()
         scratch.mkdir()
         with mock.patch.dict(os.environ, {"SPARKLAKE_SCRATCH": str(scratch)}):
-            yield Trees(root, scratch, range_records)
+            yield Trees(root, scratch, range_records, runner or LocalRunner())
 
 
 class Trees:
     """Makes and reads trees in one storage namespace."""
 
-    def __init__(self, root: Path, scratch: Path, range_records: int) -> None:
+    def __init__(self, root: Path, scratch: Path, range_records: int, runner: Runner) -> None:
         self.workspace = Workspace(f"file://{root}", range_records)
         self.store: ObjectStore = open_store(self.workspace.storage_namespace)
         self.scratch = scratch
-        self.runner = LocalRunner()
+        self.runner = runner
 
     def with_range_records(self, range_records: int) -> Trees:
         """Returns the same store with another rule for where ranges end."""
         root = Path(self.workspace.storage_namespace.removeprefix("file://"))
-        return Trees(root, self.scratch, range_records)
+        return Trees(root, self.scratch, range_records, self.runner)
 
     def names(self) -> set[str]:
         """Returns the names of all tables in the store."""
@@ -87,7 +88,7 @@ class Trees:
         """Writes records by one body a partition; partitions are cut at the given positions."""
         return self.finish(self.written(records, cuts))
 
-    def written(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> list[WrittenRange]:
+    def written(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> list[Row]:
         """Writes the ranges of records, not yet stitched."""
         bounds = [0, *sorted(min(at, len(records)) for at in cuts), len(records)]
         results = (
@@ -97,21 +98,19 @@ class Trees:
                 run_body(self.workspace, [record_batch(records[start:stop])])
             )
         )
-        return [
-            each for result in results if isinstance(result, PieceResult) for each in result.written
-        ]
+        return [row_of(each.written) for each in results if isinstance(each, PieceResult)]
 
-    def finish(self, pieces: Sequence[WrittenRange]) -> MetaRange:
+    def finish(self, pieces: Sequence[Row]) -> MetaRange:
         """Stitches pieces and writes their metarange."""
         return finish(self.store, self.workspace, pieces)
 
     def read_back(self, tree: MetaRange) -> MetaRange:
         """Reads a metarange from the store."""
-        return read_meta_range(self.store, tree.id, self.scratch)
+        return read_meta_range(self.store, tree.id)
 
     def records(self, ranges: Sequence[RangeInfo]) -> list[Record]:
         """Reads the records of ranges."""
-        return flat(read_ranges(self.store, ranges, self.scratch))
+        return flat(read_ranges(self.store, ranges))
 
     def contents(self, tree: MetaRange) -> Contents:
         """Reads a tree, from its id alone."""
@@ -126,10 +125,10 @@ class Trees:
         return Run(self.write_records(staged_records(changes), cuts))
 
     def commit(
-        self, base: MetaRange, layers: Sequence[Layer], task_records: int = TASK_RECORDS
+        self, base: MetaRange, layers: Sequence[Layer], task_records: int | None = None
     ) -> tuple[MetaRange, Outcome]:
         """Applies staged layers, newest first, to a base."""
-        plan = plan_apply(base.ranges, [_side(layer) for layer in layers], touched(layers))
+        plan = plan_apply(base.ranges, [side_of(layer) for layer in layers], touched(layers))
         outcome = run_plan(self.runner, partial(apply_body, self.workspace), plan, task_records)
         return self.finish(outcome.pieces), outcome
 
@@ -139,7 +138,7 @@ class Trees:
         source: MetaRange,
         dest: MetaRange,
         strategy: Strategy | None,
-        task_records: int = TASK_RECORDS,
+        task_records: int | None = None,
     ) -> Outcome:
         """Runs a merge up to its stitching."""
         plan = plan_merge(base.ranges, source.ranges, dest.ranges)
@@ -151,7 +150,7 @@ class Trees:
         base: MetaRange,
         replacement: MetaRange,
         within: Interval,
-        task_records: int = TASK_RECORDS,
+        task_records: int | None = None,
     ) -> MetaRange:
         """Puts a tree in the place of what a base holds in an interval."""
         plan = plan_replace(base.ranges, replacement.ranges, within)
@@ -204,5 +203,6 @@ def touched(layers: Sequence[Layer]) -> list[Interval]:
     return [Interval(*spot) for spot in sorted(spots)]
 
 
-def _side(layer: Layer) -> Side:
-    return Side(layer.tree.ranges) if isinstance(layer, Run) else Side(rows=layer.records)
+def side_of(layer: Layer) -> Side:
+    """Returns a staged layer as a side of a plan."""
+    return Side(tuple(layer.tree.ranges)) if isinstance(layer, Run) else Side(rows=layer.records)

@@ -11,18 +11,18 @@ import pyarrow as pa
 import pytest
 
 from sparklake.errors import InvalidKeyError, InvalidRecordError, MissingFileError
+from sparklake.graveler.blocks import EMPTY, block_of_records
 from sparklake.graveler.entries import AddressType, Entry, entry_record, record_entry
 from sparklake.graveler.records import Record, is_tombstone
 from sparklake.udfs.objects import (
     OBJECT_SCHEMA,
-    STAGE_SCHEMA,
     ObjectInfo,
     object_batch,
     object_info,
     object_record,
     object_rows,
-    stage_body,
 )
+from sparklake.udfs.staging import STAGE_SCHEMA, stage_body
 from sparklake.udfs.tasks import Workspace
 
 NAMESPACE = "s3://bucket/lake"
@@ -46,10 +46,11 @@ OBJECTS = [
 
 
 def test_objects_come_back_from_rows() -> None:
-    batch = object_batch(OBJECTS)
+    block = block_of_records([object_record(each, NAMESPACE) for each in OBJECTS])
+    batch = object_batch(block, NAMESPACE)
     assert batch.schema == OBJECT_SCHEMA
     assert list(object_rows(batch)) == OBJECTS
-    assert object_batch([]).num_rows == 0
+    assert object_batch(EMPTY, NAMESPACE).num_rows == 0
 
 
 @pytest.mark.parametrize("each", OBJECTS, ids=lambda each: each.path)

@@ -5,25 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
-from unittest import mock
 
 import pytest
 
 from sparklake.graveler.algebra import Change, ChangeType
 from sparklake.graveler.entries import Entry, entry_record
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
+from sparklake.graveler.layering import plan_listing, plan_view
 from sparklake.graveler.packing import pack
 from sparklake.graveler.planning import (
     Plan,
     Side,
-    plan_apply,
     plan_diff,
-    plan_listing,
     plan_three_way_diff,
 )
-from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.range_lists import MetaRange, overlapping
 from sparklake.graveler.records import Record, tombstone
-from sparklake.udfs import reading
 from sparklake.udfs.objects import OBJECT_SCHEMA, object_rows
 from sparklake.udfs.reading import (
     DIFF_SCHEMA,
@@ -46,7 +43,7 @@ PATHS = [f"{folder}/{number:03}.csv" for folder in "abc" for number in range(60)
 
 @pytest.fixture
 def trees() -> Iterator[Trees]:
-    with open_trees(5) as opened, mock.patch.object(reading, "BATCH_ROWS", 7):
+    with open_trees(5) as opened:
         yield opened
 
 
@@ -88,7 +85,7 @@ def diffs(trees: Trees, body: Callable, plan: Plan, task_records: int) -> list[D
     tasks = encode_tasks(pack(plan, task_records))
     batches = list(trees.runner.stream(partial(body, trees.workspace), tasks))
     assert all(batch.schema == DIFF_SCHEMA for batch in batches)
-    assert all(0 < batch.num_rows <= 7 for batch in batches)
+    assert all(batch.num_rows for batch in batches)
     return [row for batch in batches for row in diff_rows(batch)]
 
 
@@ -167,7 +164,7 @@ def layers_of(
 
 def sides_of(layers: list[Rows | Run]) -> list[Side]:
     return [
-        Side(layer.tree.ranges) if isinstance(layer, Run) else Side(rows=layer.records)
+        Side(tuple(layer.tree.ranges)) if isinstance(layer, Run) else Side(rows=layer.records)
         for layer in layers
     ]
 
@@ -183,7 +180,7 @@ def test_a_diff_of_staged_layers(trees: Trees, task_records: int, shape: str, se
     chance = random.Random(seed)
     base = some(chance)
     layers, changes = layers_of(trees, shape, chance)
-    plan = plan_apply(write(trees, base).ranges, sides_of(layers), touched(layers))
+    plan = plan_view(write(trees, base).ranges, sides_of(layers), touched(layers))
     expected = rows_between(base, staged_over(base, changes))
     assert diffs(trees, staged_diff_body, plan, task_records) == expected
 
@@ -216,10 +213,26 @@ def test_the_listing_of_a_prefix_reads_its_ranges_alone(trees: Trees) -> None:
     within = prefix_interval(b"b/01")
     plan = plan_listing(tree.ranges, [], within)
     with recorded_reads() as reads:
-        batches = trees.runner.collect(
-            partial(list_body, trees.workspace), encode_tasks(pack(plan, 1000))
-        )
+        work = encode_tasks(pack(plan, 1000))
+        batches = list(trees.runner.collect(partial(list_body, trees.workspace), work))
     assert sum(batch.num_rows for batch in batches) == 10
     assert reads == [
         each.id for each in tree.ranges if each.max_key >= b"b/01" and each.min_key < b"b/02"
     ]
+
+
+def test_a_plan_within_an_interval_counts_and_reads_its_ranges_alone(trees: Trees) -> None:
+    base = write(trees, dict.fromkeys(PATHS[:70], 1))
+    run = write(trees, dict.fromkeys(PATHS[50:], 2))
+    within = prefix_interval(b"b/01")
+    sides = [[*base.ranges], [*run.ranges]]
+    for layered in (sides, [[], run.ranges]):
+        plan = plan_listing(layered[0], [Side(tuple(layered[1]))]).restricted(within)
+        needed = {each for side in layered for each in overlapping(side, within)}
+        assert set(plan.opened) == needed
+        assert plan.records == sum(each.count for each in needed)
+        with recorded_reads() as reads:
+            work = encode_tasks(pack(plan, 1000))
+            batches = list(trees.runner.collect(partial(list_body, trees.workspace), work))
+        assert sum(batch.num_rows for batch in batches) == 10
+        assert sorted(reads) == sorted(each.id for each in needed)

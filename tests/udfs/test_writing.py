@@ -20,6 +20,7 @@ from sparklake.graveler.tables import WrittenRange
 from sparklake.udfs import writing
 from sparklake.udfs.objects import record_batch
 from sparklake.udfs.results import (
+    ChangesResult,
     ConflictCountResult,
     ConflictResult,
     PieceResult,
@@ -95,7 +96,7 @@ def test_a_run_is_written_twice_to_the_same_end(trees: Trees) -> None:
 def test_a_run_of_nothing_writes_nothing(trees: Trees) -> None:
     for batches in ([], [record_batch([])]):
         (result,) = decode_results(run_body(trees.workspace, batches))
-        assert result == PieceResult(0, (), ChangeCounts())
+        assert result == PieceResult(0, ())
     assert trees.names() == set()
 
 
@@ -132,8 +133,9 @@ def test_tasks_travel() -> None:
 
 def test_results_travel() -> None:
     results: list[Result] = [
-        PieceResult(3, (WrittenRange(ONE, closed=True),), ChangeCounts(1, 2, 3)),
-        PieceResult(4, (WrittenRange(OTHER, closed=False),), ChangeCounts()),
+        PieceResult(3, (WrittenRange(ONE, closed=True),)),
+        ChangesResult(ChangeCounts(1, 2, 3)),
+        PieceResult(4, (WrittenRange(OTHER, closed=False),)),
         ConflictCountResult(1 << 40),
         ConflictResult(Conflict(b"k", None, b"\xff", b"")),
     ]

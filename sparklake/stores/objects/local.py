@@ -52,11 +52,20 @@ class LocalStore:
         """Returns the root, without a trailing '/'."""
         return "file://" + str(self.root).rstrip("/")
 
+    @property
+    def verifies(self) -> bool:
+        """Tells that what it returns is as it lies there."""
+        return False
+
     def get(self, key: str) -> bytes:
         """Returns the bytes of an object."""
         path = self._path(key)
         with self._reading(path):
             return path.read_bytes()
+
+    def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
+        """Yields the bytes of objects, read one after the other."""
+        yield from map(self.get, keys)
 
     def get_to_file(self, key: str, path: Path) -> None:
         """Makes a local file of an object, by a hard link where that is possible."""
@@ -68,14 +77,18 @@ class LocalStore:
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
         """Writes an object unless it exists; returns whether this call wrote it."""
-        return self._publish({key: partial(_write, body)}) == 1
+        return bool(self._publish({key: partial(_write, body)}))
 
-    def put_files_if_absent(self, files: Mapping[str, Path]) -> None:
-        """Writes each local file unless its key exists; all are durable on return.
+    def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
+        """Writes objects unless they exist, many at a time; returns the keys that it wrote."""
+        return self._publish({key: partial(_write, body) for key, body in bodies.items()})
+
+    def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
+        """Writes each local file unless its key exists; returns the keys that it wrote.
 
         A file of the same file system is linked, so it must not be changed in place afterwards.
         """
-        self._publish({key: partial(link_or_copy, path) for key, path in files.items()})
+        return self._publish({key: partial(link_or_copy, path) for key, path in files.items()})
 
     def find(self, key: str) -> StoredObject | None:
         """Returns what is known of an object, or None when there is none."""
@@ -120,22 +133,22 @@ class LocalStore:
             except ABSENT:
                 self._check_root()
 
-    def _publish(self, writers: Mapping[str, Callable[[Path], object]]) -> int:
-        """Writes the objects that are not there yet; returns how many. All are durable then."""
-        targets = [self._path(key) for key in writers]
+    def _publish(self, writers: Mapping[str, Callable[[Path], object]]) -> Sequence[str]:
+        """Writes the objects that are not there yet; returns their keys. All are durable then."""
+        targets = {self._path(key): key for key in writers}
         if not targets:
-            return 0
+            return ()
         with store_errors(self.root):
             # Those that exist too: whoever linked them may not have come to its sync.
             dirty = self._make_directories({each.parent for each in targets})
             _remove_abandoned(self.root / TEMPORARY)
             written = self._link_new(targets, writers.values())
             sync(dirty)
-        return written
+        return [targets[each] for each in written]
 
     def _link_new(
-        self, targets: Sequence[Path], writers: Iterable[Callable[[Path], object]]
-    ) -> int:
+        self, targets: Iterable[Path], writers: Iterable[Callable[[Path], object]]
+    ) -> Sequence[Path]:
         """Writes files that nobody sees yet, then links those that are still new."""
         # Not a directory for each call: to remove one takes ext4 longer than all the rest.
         stem = f"{int(time.time())}-{uuid4().hex}"
@@ -148,7 +161,7 @@ class LocalStore:
                     write(source)
             # Before the links: others take what they find under the final name for durable.
             sync(staged)
-            return sum(link_new(source, target) for source, target in staged.items())
+            return [target for source, target in staged.items() if link_new(source, target)]
         finally:
             for source in staged:
                 source.unlink(missing_ok=True)

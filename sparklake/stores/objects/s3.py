@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from sparklake.graveler.ports import StoredObject
 from sparklake.stores.objects.files import store_errors, whole_file
 from sparklake.stores.objects.keys import check_key, check_prefix
+from sparklake.stores.objects.overlap import overlapped
 from sparklake.stores.objects.s3_client import (
     CUT_SHORT,
     BotoCoreError,
@@ -28,7 +29,7 @@ from sparklake.stores.objects.s3_client import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 _T = TypeVar("_T")
 
@@ -66,9 +67,18 @@ class S3Store:
         """Returns the root, without a trailing '/'."""
         return f"s3://{self.bucket}/{self.prefix}" if self.prefix else f"s3://{self.bucket}"
 
+    @property
+    def verifies(self) -> bool:
+        """Tells that what it returns is as it lies there."""
+        return False
+
     def get(self, key: str) -> bytes:
         """Returns the bytes of an object."""
         return self._read(key, _whole_body)
+
+    def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
+        """Yields the bytes of objects; several are read at a time."""
+        return overlapped(self.get, keys)
 
     def get_to_file(self, key: str, path: Path) -> None:
         """Makes a local file of an object, streamed to a temporary name beside it."""
@@ -82,15 +92,24 @@ class S3Store:
         """
         return self._put(key, BytesIO(body), len(body))
 
-    def put_files_if_absent(self, files: Mapping[str, Path]) -> None:
-        """Writes each local file unless its key exists; several at a time."""
-        for key in files:
+    def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
+        """Writes objects unless they exist, several at a time; returns the keys of those.
+
+        A write that S3 took but whose answer was lost is not among them.
+        """
+        return self._put_all(bodies, self.put_if_absent)
+
+    def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
+        """Writes local files in the same way."""
+        return self._put_all(files, self._put_file)
+
+    def _put_all(self, items: Mapping[str, _T], put: Callable[[str, _T], bool]) -> Sequence[str]:
+        for key in items:
             check_key(key)
-        with ThreadPoolExecutor(max(1, min(PUT_THREADS, len(files)))) as pool:
-            waiting = [pool.submit(self._put_file, key, path) for key, path in files.items()]
+        with ThreadPoolExecutor(max(1, min(PUT_THREADS, len(items)))) as pool:
+            writing = {key: pool.submit(put, key, item) for key, item in items.items()}
             try:
-                for each in waiting:
-                    each.result()
+                return [key for key, written in writing.items() if written.result()]
             finally:
                 pool.shutdown(cancel_futures=True)
 
@@ -165,9 +184,9 @@ class S3Store:
             with closing(_body(target)) as body:
                 return consume(body)
 
-    def _put_file(self, key: str, path: Path) -> None:
+    def _put_file(self, key: str, path: Path) -> bool:
         with store_errors(path), path.open("rb") as stream:
-            self._put(key, stream, path.stat().st_size)
+            return self._put(key, stream, path.stat().st_size)
 
     def _put(self, key: str, stream: BinaryIO, size: int) -> bool:
         target = self._target(key)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from sparklake.errors import AlreadyExistsError, RaceLostError, RefNotFoundError
+from sparklake.errors import (
+    AlreadyExistsError,
+    RaceLostError,
+    RefNotFoundError,
+    RefStoreUnavailableError,
+)
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.stores.postgres.commits import insert_commit
 from sparklake.stores.postgres.layers import (
@@ -19,7 +25,7 @@ from sparklake.stores.postgres.layers import (
 from sparklake.stores.postgres.operations import log_operation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sparklake.graveler.ids import CommitId
     from sparklake.stores.postgres.connections import Connections
@@ -31,6 +37,9 @@ _SELECT = """
     LEFT JOIN sparklake.layers l ON l.repository_uid = b.repository_uid AND l.branch = b.name
     WHERE b.repository_uid = %(uid)s
 """
+
+# The name of a lock, as a number.
+_TURN = "hashtextextended(%(turn)s, 0)"
 
 
 class PostgresBranches:
@@ -102,6 +111,27 @@ class PostgresBranches:
                     move.to,
                 )
 
+    @contextmanager
+    def turn(self, name: str, seconds: float) -> Iterator[None]:
+        """Holds the turn of a branch, after those who asked for it before."""
+        with ExitStack() as held:
+            connection = held.enter_context(self._connections.transaction())
+            _wait_for_turn(connection, self._turn(name), seconds)
+            yield
+            # What was done in turn is done, even where the server has gone away meanwhile.
+            with suppress(RefStoreUnavailableError):
+                held.close()
+
+    def is_turn_held(self, name: str) -> bool:
+        """Tells whether someone holds the turn of a branch."""
+        # As a statement of its own it gives back at once what it gets.
+        query = f"SELECT NOT pg_try_advisory_xact_lock({_TURN})"
+        ((is_held,),) = self._connections.fetch(query, {"turn": self._turn(name)})
+        return bool(is_held)
+
+    def _turn(self, name: str) -> str:
+        return f"{self._uid}/{name}"
+
     def _swap(self, connection: psycopg.Connection, move: BranchMove) -> None:
         try:
             swapped = connection.execute(
@@ -114,6 +144,15 @@ class PostgresBranches:
         if not swapped:
             head = lock_branch(connection, self._uid, move.branch)
             raise RaceLostError(f"branch {move.branch!r} has moved to {head}")
+
+
+def _wait_for_turn(connection: psycopg.Connection, turn: str, seconds: float) -> None:
+    """Takes a lock that goes with the transaction; Postgres serves who waits in order."""
+    # 0 would be no bound at all.
+    bound = f"{max(round(seconds * 1000), 1)}ms"
+    connection.execute("SELECT set_config('lock_timeout', %s, true)", (bound,))
+    with suppress(psycopg.errors.LockNotAvailable):
+        connection.execute(f"SELECT pg_advisory_xact_lock({_TURN})", {"turn": turn})
 
 
 def _branches(rows: Sequence[tuple[Any, ...]]) -> Sequence[BranchState]:

@@ -14,12 +14,13 @@ import pytest
 from chispa import assert_df_equality
 
 from sparklake import Branch, Commit, DiffRow, MergeConflictError, ObjectInfo, Repository
-from sparklake.engine.execution import TASK_RECORDS
+from sparklake.engine.base import MAX_TASK_RECORDS
 from sparklake.engine.spark import SparkRunner
 from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileError
 from sparklake.graveler.packing import pack
-from sparklake.udfs.objects import OBJECT_DDL, STAGE_SCHEMA
+from sparklake.udfs.objects import OBJECT_DDL
 from sparklake.udfs.reading import DIFF_DDL
+from sparklake.udfs.staging import STAGE_SCHEMA
 from sparklake.udfs.tasks import Workspace, encode_tasks
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs import commit as commits
@@ -218,7 +219,7 @@ def test_a_task_that_runs_beside_itself_makes_the_same_ranges(
     main.stage(to_stage(dict(tree_of("bulk", 40))))
     base = main.commit("bulk")
     rows = repo.objects(base.id)
-    work = encode_tasks(pack(rows.plan, TASK_RECORDS))
+    work = encode_tasks(pack(rows.plan, MAX_TASK_RECORDS))
     twice = pa.concat_tables([work, work])
     workspace = repo._context.workspace
     (once,) = apply_body(workspace, work.to_batches())

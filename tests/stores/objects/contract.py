@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import md5
+from itertools import chain
 from threading import Barrier
 from typing import TYPE_CHECKING
 
@@ -243,15 +244,16 @@ class ObjectStoreContract:
         files = {f"_lakefs/{number}": tmp_path / f"{number}" for number in range(5)}
         for key, path in files.items():
             path.write_bytes(key.encode())
-        store.put_files_if_absent(files)
+        written = store.put_files_if_absent(files)
+        assert sorted(written) == [f"_lakefs/{number}" for number in (0, 2, 3, 4)]
         assert store.get("_lakefs/1") == b"old"
         for number in (0, 2, 3, 4):
             assert store.get(f"_lakefs/{number}") == f"_lakefs/{number}".encode()
-        store.put_files_if_absent(files)
+        assert list(store.put_files_if_absent(files)) == []
         assert len(keys(store)) == 5
 
     def test_a_batch_of_nothing(self, store: ObjectStore) -> None:
-        store.put_files_if_absent({})
+        assert list(store.put_files_if_absent({})) == []
         assert keys(store) == []
 
     def test_racing_batches_agree(self, store: ObjectStore, tmp_path: Path) -> None:
@@ -261,11 +263,12 @@ class ObjectStoreContract:
             source.write_bytes(b"%d" % writer * 10_000)
             batches.append({f"_lakefs/{number}": source for number in range(10)})
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(store.put_files_if_absent, batches))
+            written = list(pool.map(store.put_files_if_absent, batches))
+        assert sorted(chain.from_iterable(written)) == keys(store)
         assert len(keys(store)) == 10
-        for key in keys(store):
-            body = store.get(key)
-            assert (len(set(body)), len(body)) == (1, 10_000)
+        for writer, won in enumerate(written):
+            for key in won:
+                assert store.get(key) == b"%d" % writer * 10_000
 
     def test_a_batch_with_a_file_that_is_not_there(
         self, store: ObjectStore, tmp_path: Path
@@ -309,3 +312,31 @@ class ObjectStoreContract:
         with pytest.raises(OSError, match="nowhere") as caught:
             store.get_to_file("data/x", tmp_path / "nowhere" / "copy")
         assert not isinstance(caught.value, MissingFileError)
+
+    # --- many at a time ---------------------------------------------------------------------------
+
+    def test_many_are_read_in_the_order_asked_for(self, store: ObjectStore) -> None:
+        bodies = {f"_lakefs/{number:03}": b"%d" % number * number for number in range(40)}
+        for key, body in bodies.items():
+            store.put_if_absent(key, body)
+        asked = [*reversed(bodies), "_lakefs/007", "_lakefs/007"]
+        assert list(store.get_many(asked)) == [bodies[key] for key in asked]
+        assert list(store.get_many(["_lakefs/011"])) == [bodies["_lakefs/011"]]
+        assert list(store.get_many([])) == []
+
+    @pytest.mark.parametrize(
+        ("bad", "error"), [("gone", MissingFileError), ("../x", InvalidKeyError)]
+    )
+    def test_one_of_many_fails_in_its_turn(
+        self, store: ObjectStore, bad: str, error: type[Exception]
+    ) -> None:
+        store.put_if_absent("x", b"x")
+        store.put_if_absent("y", b"y")
+        found = store.get_many(["x", "y", bad, "x", "y"])
+        assert (next(found), next(found)) == (b"x", b"y")
+        with pytest.raises(error, match=bad):
+            next(found)
+        assert list(found) == []
+
+    def test_what_a_store_holds_it_has_not_verified(self, store: ObjectStore) -> None:
+        assert not store.verifies

@@ -72,6 +72,7 @@ def every_call(store: S3Store, folder: Path) -> list[Callable[[], object]]:
         lambda: store.checksum("x"),
         lambda: list(store.list()),
         lambda: store.delete("x"),
+        lambda: list(store.get_many(["x", "y"])),
     ]
 
 

@@ -389,6 +389,54 @@ class RefStoreContract:
         assert len(log) == 5
         assert [line.from_commit for line in log[:-1]] == [line.to_commit for line in log[1:]]
 
+    def test_one_at_a_time_has_the_turn_of_a_branch(self, refs: RepositoryRefs) -> None:
+        held, most, lock = 0, 0, Lock()
+
+        def take_turns(_: int) -> None:
+            nonlocal held, most
+            for _ in range(5):
+                with refs.branches.turn("main", 60):
+                    with lock:
+                        held += 1
+                        most = max(most, held)
+                    assert refs.branches.is_turn_held("main")
+                    with lock:
+                        held -= 1
+
+        at_once(4, take_turns)
+        assert most == 1
+        assert not refs.branches.is_turn_held("main")
+
+    def test_who_waits_for_too_long_goes_on_without_a_turn(self, refs: RepositoryRefs) -> None:
+        with refs.branches.turn("main", 60):
+            with refs.branches.turn("main", 0.01):
+                assert refs.branches.is_turn_held("main")
+            assert refs.branches.is_turn_held("main")
+        assert not refs.branches.is_turn_held("main")
+
+    def test_a_turn_is_of_one_branch_and_of_one_repository(self, store: RefStore) -> None:
+        refs, others = new_refs(store), new_refs(store, "other")
+        with refs.branches.turn("main", 60), others.branches.turn("main", 60):
+            assert not refs.branches.is_turn_held("dev")
+            with refs.branches.turn("dev", 60):
+                assert refs.branches.is_turn_held("dev")
+                assert not others.branches.is_turn_held("dev")
+
+    def test_a_turn_ends_with_an_error_and_keeps_nobody_from_moving(
+        self, refs: RepositoryRefs
+    ) -> None:
+        made = a_commit()
+
+        def move_twice() -> None:
+            with refs.branches.turn("main", 60):
+                refs.branches.move(a_move(FIRST, made))
+                refs.branches.move(a_move(FIRST, a_commit()))
+
+        with pytest.raises(RaceLostError):
+            move_twice()
+        assert not refs.branches.is_turn_held("main")
+        assert refs.branches.find("main") == BranchState("main", made.id)
+
     # --- commits
 
     def test_a_commit_comes_back_as_it_was(self, refs: RepositoryRefs) -> None:

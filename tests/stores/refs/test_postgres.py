@@ -100,6 +100,19 @@ def end_sessions(admin: psycopg.Connection) -> None:
     )
 
 
+def test_a_server_that_restarts_ends_a_turn_and_not_what_was_done_in_it(
+    store: RefStore, admin: psycopg.Connection
+) -> None:
+    refs, made = new_refs(store), a_commit()
+    with refs.branches.turn("main", 60):
+        refs.branches.move(a_move(FIRST, made))
+        end_sessions(admin)
+    assert not refs.branches.is_turn_held("main")
+    state = refs.branches.find("main")
+    assert state is not None
+    assert state.commit_id == made.id
+
+
 # --- what is left in the tables
 
 

@@ -1,4 +1,4 @@
-"""Keeps small commands fast."""
+"""Keeps small commands and worker processes light."""
 
 from __future__ import annotations
 

@@ -1,0 +1,182 @@
+"""Shows what the metarange of very many objects costs: python -m benchmarks.billion.
+
+The objects are not there: the metaranges describe the ranges that they would have. Source and dest
+have changed some ranges each, none in common, so that a merge takes all ranges over by id: what is
+left is the work on metaranges alone.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import tempfile
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from io import StringIO
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks import report
+from benchmarks.measuring import Meter, in_own_process, open_meter
+from sparklake.engine.execution import finish, run_plan
+from sparklake.engine.local import LocalRunner
+from sparklake.graveler.ids import MetaRangeId, RangeId
+from sparklake.graveler.keys import Interval, successor
+from sparklake.graveler.layering import plan_apply
+from sparklake.graveler.planning import Side, plan_diff, plan_merge
+from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.splitting import CAP_FACTOR
+from sparklake.graveler.tables import read_meta_range, table_key, write_meta_range
+from sparklake.stores.objects import open_store
+from sparklake.udfs.tasks import Workspace
+from sparklake.udfs.writing import merge_body
+
+OBJECTS = (10_000_000, 100_000_000, 1_000_000_000)
+RANGE_RECORDS = (1024, 8192, 65536)
+RECORD_BYTES = 230
+_PROFILED_LINES = 12
+_WARM_OBJECTS = 1_000_000
+
+T = TypeVar("T")
+
+
+def main() -> None:
+    """Measures every number of objects and of records in a range, each in a fresh process."""
+    parser = report.new_parser(__doc__, "billion")
+    parser.add_argument("--objects", type=int, nargs="+", default=OBJECTS)
+    parser.add_argument("--range-records", type=int, nargs="+", default=RANGE_RECORDS)
+    parser.add_argument("--changed", type=int, default=1000, help="ranges changed on each side")
+    parser.add_argument(
+        "--profile", action="store_true", help="print where the time of a step goes"
+    )
+    args = parser.parse_args()
+    rows = [
+        row
+        for objects in args.objects
+        for range_records in args.range_records
+        for row in in_own_process(_measure, args, objects, range_records)
+    ]
+    notes = [
+        f"Metaranges alone, on a local disk; {args.changed:,} ranges changed on each side, none in "
+        "common. The merge is plan, run without anything to open, stitch and write.",
+        "Memory is the peak of the process; what the step before it left is in it.",
+    ]
+    report.write(args, "The metarange of a billion objects", notes, rows)
+
+
+def _measure(args: Namespace, objects: int, range_records: int) -> list[dict[str, Any]]:
+    with (
+        tempfile.TemporaryDirectory(prefix="billion-", dir=args.folder) as folder,
+        open_meter() as meter,
+    ):
+        store = open_store(folder)
+        warm = _Steps(meter, store, _WARM_OBJECTS, range_records)
+        list(warm.run(args.changed, args.seed))
+        steps = _Steps(meter, store, objects, range_records, args.profile)
+        return list(steps.run(args.changed, args.seed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    meter: Meter
+    store: ObjectStore
+    objects: int
+    range_records: int
+    profile: bool = False
+
+    def run(self, changes: int, seed: int) -> Iterator[dict[str, Any]]:
+        """Yields a row a step. Every metarange is read anew, as a driver would have it."""
+        row, ids, touched = self._write(changes, np.random.default_rng(seed))
+        yield row
+        trees, row = self._step("read three metaranges", lambda: [*map(self._read, ids)])
+        yield row
+        base, source, dest = (each.ranges for each in trees)
+        yield self._step("plan a diff", lambda: plan_diff(base, source))[1]
+        yield self._step("plan a commit", lambda: plan_apply(base, [Side()], touched))[1]
+        plan, row = self._step("merge: plan", lambda: plan_merge(base, source, dest))
+        yield row
+        workspace = Workspace(self.store.uri, self.range_records)
+        body = partial(merge_body, workspace, None)
+        outcome, row = self._step("merge: run", lambda: run_plan(LocalRunner(), body, plan))
+        yield row
+        merged = partial(finish, self.store, workspace, outcome.pieces)
+        yield self._step("merge: stitch and write", merged)[1]
+
+    def _write(
+        self, changes: int, numbers: np.random.Generator
+    ) -> tuple[dict[str, Any], list[MetaRangeId], list[Interval]]:
+        """Writes base, source and dest; returns the row of the first, and where source differs."""
+        base = made_ranges(self.objects, self.range_records, numbers)
+        picked = numbers.choice(len(base), 2 * min(changes, len(base) // 2), replace=False)
+        write = partial(write_meta_range, self.store)
+        tree, row = self._step("write a metarange", lambda: write(base))
+        size = sum(each.size for each in self.store.list(table_key(tree.id)))
+        halves = np.split(picked, 2)
+        sides = [write(changed(base, half, numbers)).id for half in halves]
+        points = [base[at].max_key for at in sorted(halves[0].tolist())]
+        touched = [Interval(key, successor(key)) for key in points]
+        row = {**row, "ranges": len(base), "file, MB": round(size / 1e6, 1)}
+        return row, [tree.id, *sides], touched
+
+    def _read(self, tree: MetaRangeId) -> MetaRange:
+        return read_meta_range(self.store, tree)
+
+    def _step(self, name: str, operation: Callable[[], T]) -> tuple[T, dict[str, Any]]:
+        profile = cProfile.Profile() if self.profile else None
+        with profile or nullcontext():
+            result, usage = self.meter.measure(operation)
+        if profile:
+            text = StringIO()
+            pstats.Stats(profile, stream=text).sort_stats("tottime").print_stats(_PROFILED_LINES)
+            print(f"{name}:", text.getvalue())
+        return result, {
+            "step": name,
+            "objects": self.objects,
+            "records a range": self.range_records,
+            "ranges": None,
+            "file, MB": None,
+            "wall, s": round(usage.wall, 3),
+            "CPU, s": round(usage.cpu, 3),
+            "memory, MB": round(usage.driver_mb),
+        }
+
+
+def made_ranges(objects: int, range_records: int, numbers: np.random.Generator) -> list[RangeInfo]:
+    """Returns the ranges that so many objects would have, about."""
+    cap = CAP_FACTOR * range_records
+    counts = np.minimum(numbers.geometric(1 / range_records, 2 * objects // range_records), cap)
+    ends = np.cumsum(counts)
+    stops = np.append(ends[ends < objects], objects).tolist()
+    starts = [0, *stops[:-1]]
+    return [
+        RangeInfo(each, _key(start), _key(stop - 1), stop - start, (stop - start) * RECORD_BYTES)
+        for each, start, stop in zip(_ids(len(stops), numbers), starts, stops, strict=True)
+    ]
+
+
+def changed(
+    ranges: list[RangeInfo], at: npt.NDArray[np.int64], numbers: np.random.Generator
+) -> list[RangeInfo]:
+    """Returns ranges of which some have other records between the same keys."""
+    new = dict(zip(at.tolist(), _ids(len(at), numbers), strict=True))
+    return [replace(each, id=new[n]) if n in new else each for n, each in enumerate(ranges)]
+
+
+def _ids(count: int, numbers: np.random.Generator) -> Iterator[RangeId]:
+    for _ in range(count):
+        yield RangeId(numbers.bytes(32).hex())
+
+
+def _key(index: int) -> bytes:
+    return b"data/part-%06d/obj-%012d.parquet" % (index // 10000, index)
+
+
+if __name__ == "__main__":
+    main()

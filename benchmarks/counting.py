@@ -1,0 +1,38 @@
+"""Counts the calls of local object stores, each of which would be a request to S3."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from sparklake.stores.objects.local import LocalStore
+
+_READS = {"get": "gets", "get_to_file": "gets", "find": "finds"}
+_WRITES = dict.fromkeys((name for name in vars(LocalStore) if name.startswith("put_")), "puts")
+
+
+@contextmanager
+def counted_calls() -> Iterator[Counter[str]]:
+    """Counts gets, finds and puts of lakes opened meanwhile; a put of many files counts as many."""
+    counts: Counter[str] = Counter()
+    # Calls in other processes would not be seen.
+    with ExitStack() as stack, mock.patch.dict(os.environ, SPARKLAKE_WORKERS="1"):
+        for method, label in {**_READS, **_WRITES}.items():
+            stack.enter_context(
+                mock.patch.object(LocalStore, method, _noting(method, label, counts))
+            )
+        yield counts
+
+
+def _noting(method: str, label: str, counts: Counter[str]) -> Any:
+    call = getattr(LocalStore, method)
+
+    def noting(store: LocalStore, *arguments: Any) -> Any:
+        counts[label] += len(arguments[0]) if isinstance(arguments[0], Mapping) else 1
+        return call(store, *arguments)
+
+    return noting

@@ -1,0 +1,158 @@
+"""An S3 endpoint for benchmarks: a server behind a proxy that adds latency and counts requests.
+
+Both run in processes of their own, so that they take no time from who is measured but the cores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+from urllib.parse import urlsplit
+
+from benchmarks.measuring import SPAWN
+from tests.support.s3 import s3_server
+
+_CHUNK_BYTES = 1 << 16
+_HEAD_END = b"\r\n\r\n"
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
+_WAITS = re.compile(rb"\r\nexpect: *100-continue", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Is a running endpoint; the proxy is told what to do through `control`."""
+
+    url: str
+    control: Connection
+
+    def set_latency(self, seconds: float) -> None:
+        """Makes every request from now on take longer."""
+        self.control.send(seconds)
+        self.control.recv()
+
+    def requests(self) -> Counter[str]:
+        """Returns how many requests of each kind there have been."""
+        self.control.send(None)
+        counts: Counter[str] = self.control.recv()
+        return counts
+
+
+@contextmanager
+def s3_endpoint() -> Iterator[Endpoint]:
+    """Runs a server and its proxy, without latency at first."""
+    with _process(_serve) as server:
+        upstream = server.recv()
+        with _process(_proxy, upstream) as control:
+            yield Endpoint(control.recv(), control)
+
+
+@contextmanager
+def _process(target: Callable[..., None], *arguments: Any) -> Iterator[Connection]:
+    """Runs a function in a process that ends when its connection, its first argument, is closed."""
+    here, there = SPAWN.Pipe()
+    process = SPAWN.Process(target=target, args=(there, *arguments), daemon=True)
+    process.start()
+    there.close()
+    try:
+        yield here
+    finally:
+        here.close()
+        process.join()
+
+
+def _serve(control: Connection) -> None:
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
+    with s3_server() as url:
+        control.send(url)
+        with suppress(EOFError):
+            control.recv()
+
+
+def _proxy(control: Connection, upstream: str) -> None:
+    asyncio.run(_Proxy(upstream).run(control))
+
+
+@dataclass(slots=True)
+class _Proxy:
+    upstream: str
+    latency: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+
+    async def run(self, control: Connection) -> None:
+        """Serves until the control connection is closed."""
+        closed = asyncio.Event()
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        control.send(f"http://127.0.0.1:{port}")
+        asyncio.get_running_loop().add_reader(control.fileno(), self._obey, control, closed)
+        await closed.wait()
+
+    def _obey(self, control: Connection, closed: asyncio.Event) -> None:
+        try:
+            order = control.recv()
+        except EOFError:
+            closed.set()
+            return
+        if order is not None:
+            self.latency = order
+        control.send(self.counts)
+
+    async def _connected(self, client: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
+        address = urlsplit(self.upstream)
+        answers, server = await asyncio.open_connection(address.hostname, address.port)
+        answering = asyncio.create_task(_copy_all(answers, to))
+        # Cancelled, too, is a connection whose client is still there when all ends.
+        with suppress(asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
+            while True:
+                await self._pass_on(client, server)
+        server.close()
+        with suppress(asyncio.CancelledError):
+            await answering
+
+    async def _pass_on(self, client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
+        """Passes one request on; what the client sends in one go is late once."""
+        head = await client.readuntil(_HEAD_END)
+        if _CHUNKED.search(head):
+            raise NotImplementedError("the proxy takes requests of a given length only")
+        self.counts[kind_of(head)] += 1
+        await asyncio.sleep(self.latency)
+        server.write(head)
+        length = _LENGTH.search(head)
+        left = int(length[1]) if length else 0
+        if left and _WAITS.search(head):
+            # The client sends the rest when the server has asked for it: a second way there.
+            first = await client.read(min(left, _CHUNK_BYTES))
+            await asyncio.sleep(self.latency)
+            server.write(first)
+            left -= len(first)
+        while left:
+            chunk = await client.readexactly(min(left, _CHUNK_BYTES))
+            server.write(chunk)
+            await server.drain()
+            left -= len(chunk)
+
+
+def kind_of(head: bytes) -> str:
+    """Returns the method and what it is about: a table (range or metarange), or something else."""
+    method, target, _ = head.split(b" ", 2)
+    url = urlsplit(target.decode())
+    if "list-type" in url.query:
+        return "LIST"
+    about = "table" if re.search(r"/_lakefs/[0-9a-f]{64}$", url.path) else "other"
+    return f"{method.decode()} {about}"
+
+
+async def _copy_all(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while chunk := await source.read(_CHUNK_BYTES):
+            to.write(chunk)
+            await to.drain()
+    to.close()

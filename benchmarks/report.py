@@ -1,0 +1,75 @@
+"""What a benchmark writes: a table to read, and rows of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def new_parser(description: str | None, name: str | None = None) -> ArgumentParser:
+    """Returns a parser with the options of every benchmark.
+
+    With a name, the table and the rows go to the files of that name among the results.
+    """
+    parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1, help="of the change sets")
+    parser.add_argument("--reps", type=int, default=3, help="repetitions, of which the best counts")
+    parser.add_argument("--engine", default="auto")
+    parser.add_argument("--folder", type=Path, help="where to work; a temporary folder")
+    for option, suffix in (("--json", "json"), ("--table", "md")):
+        default = RESULTS / f"{name}.{suffix}" if name else None
+        parser.add_argument(option, type=Path, default=default, help=f"default: {default}")
+    return parser
+
+
+def write(args: Namespace, title: str, notes: Sequence[str], rows: Rows, table: Rows = ()) -> None:
+    """Prints a table and writes the files asked for; `table` is what it shows, if not `rows`."""
+    text = "\n".join([f"# {title}", "", *_wrapped([machine(), *notes]), markdown(table or rows)])
+    print(text)
+    if args.table:
+        args.table.write_text(text + "\n")
+    if args.json:
+        args.json.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def machine() -> str:
+    """Says where a benchmark ran."""
+    load = os.getloadavg()[2]
+    return (
+        f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, "
+        f"load {load:.1f} over the last 15 minutes."
+    )
+
+
+def markdown(rows: Rows) -> str:
+    """Returns rows as a table; its columns are those of the first row."""
+    names = list(rows[0])
+    numeric = [any(isinstance(row[name], int | float) for row in rows) for name in names]
+    rule = ["---:" if each else "---" for each in numeric]
+    lines = [names, rule, *([_cell(row[name]) for name in names] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{_decimals(value)}f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _decimals(value: float) -> int:
+    return 1 if abs(value) >= 100 else 2 if abs(value) >= 10 else 3
+
+
+def _wrapped(notes: Iterable[str]) -> list[str]:
+    return [line for note in notes for line in (note, "")]

@@ -1,0 +1,31 @@
+"""How progress is drawn."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.text import Text
+
+
+class _Ranges(ProgressColumn):
+    """Counts ranges, where it is known how many there are."""
+
+    def render(self, task: Task) -> Text:
+        """Returns what stands beside the bar."""
+        known = task.total is not None
+        return Text(f"{task.completed:,.0f} of {task.total:,.0f} ranges" if known else "")
+
+
+def range_bar() -> Progress:
+    """Returns a bar on stderr that leaves nothing behind."""
+    # A name may have brackets, which would be markup.
+    text = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), text, BarColumn(bar_width=30), _Ranges())
+    # What is written to stdout meanwhile stays there.
+    return Progress(
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

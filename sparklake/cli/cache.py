@@ -1,0 +1,60 @@
+"""`sparklake cache`: show, clear."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from sparklake.cli.options import global_options
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import shown, size
+from sparklake.errors import NothingToDoError
+from sparklake.report import cache_document
+
+if TYPE_CHECKING:
+    from sparklake.stores.cache import DiskCache
+
+app = typer.Typer(
+    name="cache", help="Tables of buckets on this machine's disk.", no_args_is_help=True
+)
+app.callback()(global_options)
+
+
+@app.command()
+@command
+def show(session: Session) -> None:
+    """Say where the cache is and what it holds."""
+    cache = _cache(session)
+    usage = cache.usage()
+    session.out.one(
+        cache_document(cache, usage),
+        f"{shown(str(cache.folder))} holds {usage.tables} tables, {size(usage.size)} of "
+        f"{size(cache.max_bytes)}",
+    )
+
+
+@app.command()
+@command
+def clear(session: Session) -> None:
+    """Remove all that the cache holds; work that goes on reads it anew."""
+    cache = _cache(session)
+    removed = cache.clear()
+    session.out.one(
+        cache_document(cache, removed),
+        f"{removed.tables} tables are removed from {shown(str(cache.folder))}, "
+        f"{size(removed.size)}",
+    )
+
+
+def _cache(session: Session) -> DiskCache:
+    # Not at the top: it loads what reads tables.
+    from sparklake.stores.cache import find_cache
+
+    cache = find_cache(session.settings.cache)
+    if cache is None:
+        raise NothingToDoError(
+            "this machine has no cache: it is switched off by cache_bytes or "
+            "SPARKLAKE_CACHE_BYTES, or its folder cannot be used"
+        )
+    return cache

@@ -1,0 +1,39 @@
+"""How a plan is shown that is not carried out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparklake.cli.output import Output
+from sparklake.cli.text import number, size
+from sparklake.report import explanation_document
+
+if TYPE_CHECKING:
+    from sparklake.engine.explanation import Explanation
+
+ExplainOption = Annotated[
+    bool, typer.Option("--explain", help="Show what would be read and where; change nothing.")
+]
+
+
+def print_explanation(out: Output, said: Explanation) -> None:
+    """Prints what a verb would do; in text, with a table of its sides."""
+    lines = [
+        f"{said.verb} would run on {out.coloured(said.engine, 'green')}: {said.reason}",
+        f"copies {number(said.copied, 'range')} by id, opens {said.opened:,} in "
+        f"{number(said.tasks, 'task')}: {number(said.records, 'record')}, {size(said.bytes)}",
+    ]
+    document = explanation_document(said)
+    out.one(document, "\n".join(lines))
+    if said.sides and not out.is_json:
+        out.table(
+            document["sides"],
+            {
+                "side": lambda each: each["name"],
+                "ranges": lambda each: f"{each['ranges']:,}",
+                "records": lambda each: f"{each['records']:,}",
+                "raw bytes": lambda each: size(each["bytes"]),
+            },
+        )

@@ -1,0 +1,51 @@
+"""Arrow batches as bytes: how they travel between processes, with no row converted.
+
+A stream of Arrow's, and not a pickle: that would take along the whole table a batch is a slice of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+
+def pack(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Returns batches of one schema as bytes."""
+    if not batches:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def unpack(packed: bytes) -> list[pa.RecordBatch]:
+    """Returns the batches in bytes; they share their memory."""
+    if not packed:
+        return []
+    with pa.ipc.open_stream(packed) as reader:
+        return list(reader)
+
+
+def to_file(path: Path, batches: Iterable[pa.RecordBatch]) -> bool:
+    """Writes batches of one schema to a new file; returns False, and writes none, for none."""
+    stream = iter(batches)
+    first = next(stream, None)
+    if first is None:
+        return False
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, first.schema) as writer:
+        writer.write_batch(first)
+        for batch in stream:
+            writer.write_batch(batch)
+    return True
+
+
+def from_file(path: Path) -> list[pa.RecordBatch]:
+    """Returns the batches in a file, which is gone then: they lie in its pages."""
+    with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
+        batches = list(reader)
+    path.unlink()
+    return batches

@@ -1,0 +1,235 @@
+"""Runs bodies on all cores of this machine, in processes that start when they are first needed."""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from sparklake.config import disk_root
+from sparklake.engine.base import TASKS_A_WORKER, Body, Source, shared_task_records
+from sparklake.engine.ipc import from_file, pack, to_file, unpack
+from sparklake.engine.sorting import (
+    SORT_BYTES,
+    Share,
+    SortedFile,
+    records_in_order,
+    shares,
+    sliced,
+    sort_to_files,
+    source_batches,
+)
+from sparklake.engine.worker import Worker
+from sparklake.errors import LostWorkerError
+from sparklake.scratch import scratch_folder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_AHEAD_A_WORKER = 2
+
+_SLICE_BYTES = 16 * 1024 * 1024
+_MIN_SHARE_BYTES = 8 * 1024 * 1024
+
+
+class PoolRunner:
+    """Runs tasks in worker processes. They start with the first task and stay until `close`."""
+
+    name = "pool"
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._crew: _Crew | None = None
+        self._lock = Lock()
+
+    @property
+    def is_warm(self) -> bool:
+        """Tells whether the workers are there already."""
+        return self._crew is not None
+
+    def close(self) -> None:
+        """Ends the workers, in the midst of a task too. The next task would start new ones."""
+        with self._lock:
+            crew, self._crew = self._crew, None
+        if crew is not None:
+            crew.end()
+
+    def task_records(self, records: int) -> int:
+        """Returns how many records a task of a plan should read: small ones share out evenly."""
+        return shared_task_records(records, self.workers)
+
+    def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Runs a body over rows of work, a task each."""
+        with self._map(_run, _calls(body, work), ahead=work.num_rows) as results:
+            for packed in results:
+                yield from unpack(packed)
+
+    def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Runs a body over rows of work, some tasks ahead of the one whose results are asked for.
+
+        The first task runs here: who wants only some rows must not wait for workers to start.
+        """
+        if not work.num_rows:
+            return
+        here = iter(body(work.slice(0, 1).to_batches()))
+        yield from islice(here, 1)
+        # Rows come back in files, in memory where there is plenty: a pipe would copy them twice.
+        with scratch_folder() as scratch:
+            calls = ((scratch, *call) for call in _calls(body, work.slice(1)))
+            with self._map(_run_to_file, calls) as results:
+                yield from here
+                for path in results:
+                    yield from from_file(path) if path else ()
+
+    def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
+        """Runs `body` over the sorted output of `encode`, by intervals of keys."""
+        with scratch_folder(disk_root()) as scratch:
+            slices = sliced(source_batches(source), _SLICE_BYTES)
+            sorting = ((encode, scratch, pack(each)) for each in slices)
+            with self._map(_sort, sorting) as results:
+                files = list(chain.from_iterable(results))
+            size = sum(each.size for each in files) // (TASKS_A_WORKER * self.workers)
+            size = min(max(size, _MIN_SHARE_BYTES), SORT_BYTES)
+            writing = [(body, share) for share in shares(files, size)]
+            with self._map(_run_share, writing, ahead=len(writing)) as results:
+                return [batch for packed in results for batch in unpack(packed)]
+
+    def _map(
+        self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], ahead: int = 0
+    ) -> _Results:
+        ahead = max(ahead, _AHEAD_A_WORKER * self.workers)
+        return _Results(self, partial(self._submit, function), iter(calls), ahead)
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        with self._lock:
+            if self._crew is None:
+                self._crew = _Crew(self.workers)
+            return self._crew.submit(function, *arguments)
+
+
+class _Crew:
+    """Is the workers, each led by a thread while it has something to do."""
+
+    def __init__(self, count: int) -> None:
+        self._threads = ThreadPoolExecutor(count, "sparklake-worker")
+        self._workers: set[Worker] = set()
+        self._idle = SimpleQueue[Worker]()
+        self._has_ended = False
+        for _ in range(count):
+            self._idle.put(self._hired())
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        return self._threads.submit(self._call, function, *arguments)
+
+    def end(self) -> None:
+        self._has_ended = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        workers = tuple(self._workers)
+        for each in workers:
+            each.stop()
+        for each in workers:
+            each.join()
+        self._threads.shutdown()
+        for each in workers:
+            each.close()
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        worker = self._idle.get()
+        try:
+            # One that was killed while it had nothing to do has lost nothing.
+            if not worker.is_alive():
+                worker = self._replacement(worker)
+            return worker.call(function, *arguments)
+        except LostWorkerError:
+            if not self._has_ended:
+                worker = self._replacement(worker)
+            raise
+        finally:
+            self._idle.put(worker)
+
+    def _hired(self) -> Worker:
+        worker = Worker()
+        self._workers.add(worker)
+        return worker
+
+    def _replacement(self, lost: Worker) -> Worker:
+        self._workers.discard(lost)
+        lost.join()
+        lost.close()
+        return self._hired()
+
+
+class _Results:
+    """Is calls that run ahead of their results; leaving it gives up those that have not begun."""
+
+    def __init__(
+        self,
+        runner: PoolRunner,
+        submit: Callable[..., Future[Any]],
+        calls: Iterator[tuple[Any, ...]],
+        ahead: int,
+    ) -> None:
+        self._runner = runner
+        self._submit = submit
+        self._calls = calls
+        self._ahead = ahead
+        self._waiting: deque[Future[Any]] = deque()
+
+    def __enter__(self) -> Iterator[Any]:
+        try:
+            self._fill()
+        except BaseException as error:
+            self._leave(type(error))
+            raise
+        return self._in_order()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._leave(kind)
+
+    def _fill(self) -> None:
+        for call in islice(self._calls, self._ahead - len(self._waiting)):
+            self._waiting.append(self._submit(*call))
+
+    def _in_order(self) -> Iterator[Any]:
+        while self._waiting:
+            result = self._waiting[0].result()
+            self._waiting.popleft()
+            self._fill()
+            yield result
+
+    def _leave(self, kind: type[BaseException] | None) -> None:
+        running = [each for each in self._waiting if not each.cancel()]
+        if kind is KeyboardInterrupt:
+            self._runner.close()
+        elif kind is not GeneratorExit:
+            # Nothing is written behind the back of who was told that it failed.
+            wait(running)
+
+
+def _calls(body: Body, work: pa.Table) -> Iterator[tuple[Body, bytes]]:
+    for at in range(work.num_rows):
+        yield body, pack(work.slice(at, 1).to_batches())
+
+
+def _run(body: Body, packed: bytes) -> bytes:
+    return pack(list(body(unpack(packed))))
+
+
+def _run_to_file(scratch: Path, body: Body, packed: bytes) -> Path | None:
+    path = scratch / uuid.uuid4().hex
+    return path if to_file(path, body(unpack(packed))) else None
+
+
+def _sort(encode: Body, scratch: Path, packed: bytes) -> list[SortedFile]:
+    return sort_to_files(encode, scratch, unpack(packed))
+
+
+def _run_share(body: Body, share: Share) -> bytes:
+    return pack(list(body(records_in_order(share))))

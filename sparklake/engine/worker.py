@@ -1,0 +1,159 @@
+"""A process that runs functions for this one, and the pipe between them.
+
+It is a fresh interpreter, never a fork: this process may hold threads, connections and a JVM. Nor
+does it run the `__main__` of this one again, as `multiprocessing` would: notebooks, `python -c` and
+scripts without a guard work. It is in a session of its own, where no Ctrl-C of a terminal arrives,
+and leaves when its pipe is closed, however this process ends.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from queue import Empty, SimpleQueue
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from sparklake.errors import LostWorkerError
+from sparklake.lightness import keep_pandas_out
+
+# The path is set first: it must not be searched from this process's working folder.
+_START = (
+    "import sys; sys.path[:] = sys.argv[2:]; "
+    "from sparklake.engine.worker import serve; serve(int(sys.argv[1]))"
+)
+_GRACE_SECONDS = 5.0
+_BUSY_SECONDS = 1.0
+
+
+class TaskTraceback(Exception):  # noqa: N818  (no error of its own, but where one was raised)
+    """Shows where in a worker an error was raised, as the cause of that error."""
+
+
+class Worker:
+    """Is the driver's end of a worker, which runs one call at a time."""
+
+    def __init__(self) -> None:
+        self._pipe, theirs = Pipe()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603  (this interpreter)
+                [sys.executable, "-c", _START, str(theirs.fileno()), *map(str, sys.path)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Returns the id of the process."""
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        """Tells whether the process runs."""
+        return self._process.poll() is None
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Runs a module-level function in the worker; raises what it raises, or LostWorkerError."""
+        call = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
+        try:
+            self._pipe.send_bytes(call)
+            answer = self._pipe.recv_bytes()
+        except (EOFError, OSError) as error:
+            raise LostWorkerError(self._obituary()) from error
+        # From our own process over our own pipe.
+        result, raised, trace = pickle.loads(answer)  # noqa: S301
+        if raised is not None:
+            raise raised from TaskTraceback(f"\n{trace}")
+        return result
+
+    def stop(self) -> None:
+        """Asks the worker to leave what it does and to clean up."""
+        self._process.terminate()
+
+    def join(self) -> None:
+        """Waits until the worker has gone, and kills it when it takes too long."""
+        try:
+            self._process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def close(self) -> None:
+        """Lets go of the pipe of a worker that has gone."""
+        self._pipe.close()
+
+    def _obituary(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GRACE_SECONDS)
+        status = self._process.returncode
+        how = f"was killed by signal {-status}" if status and status < 0 else "has ended"
+        return (
+            f"the worker process {self.pid} {how} (status {status}) while it ran a task, most "
+            "often for want of memory; nothing was published. Run it again, with fewer processes "
+            "(SPARKLAKE_WORKERS, 1 for none besides this one) or on Spark (--engine spark)"
+        )
+
+
+def serve(descriptor: int) -> None:
+    """Is the life of a worker: answers calls until the driver stops it or has gone."""
+    signal.signal(signal.SIGTERM, _leave)
+    keep_pandas_out()
+    pipe, calls = Connection(descriptor), SimpleQueue[bytes]()
+    threading.Thread(target=_listen, args=(pipe, calls), daemon=True).start()
+    with suppress(OSError):
+        while True:
+            pipe.send_bytes(_answer(_next(calls)))
+
+
+def _leave(*_: object) -> NoReturn:
+    # Unwinds what runs, so that temporary folders go.
+    sys.exit(128 + signal.SIGTERM)
+
+
+def _listen(pipe: Connection, calls: SimpleQueue[bytes]) -> None:
+    """Hands on calls; when the driver has gone, ends this process in the midst of a call, too."""
+    with suppress(EOFError, OSError):
+        while True:
+            calls.put(pipe.recv_bytes())
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+    time.sleep(_GRACE_SECONDS)
+    os._exit(1)
+
+
+def _next(calls: SimpleQueue[bytes]) -> bytes:
+    try:
+        return calls.get(timeout=_BUSY_SECONDS)
+    except Empty:
+        # While it has nothing to do, a worker gives back the memory that Arrow keeps for more.
+        pa.default_memory_pool().release_unused()
+        return calls.get()
+
+
+def _answer(call: bytes) -> bytes:
+    """Returns the result of a call, or its error and traceback, pickled."""
+    try:
+        function, arguments = pickle.loads(call)  # noqa: S301
+        answer = (function(*arguments), None, "")
+        return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # noqa: BLE001  (it is raised in the driver)
+        return pickle.dumps((None, _portable(error), traceback.format_exc()))
+
+
+def _portable(error: Exception) -> Exception:
+    """Returns an error as it is, or what can be said of it where it cannot be pickled."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301
+    except Exception:  # noqa: BLE001  (whatever an error of others does when it is pickled)
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,222 @@
+"""Columns of bytes: slices, words and varints of many records at once, without a step a record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Positions = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+Ids = NDArray[np.uint64]
+"""Is a row of four words for each valueRecordID, in memory's order."""
+
+WORD_BYTES = 8
+
+_EMPTY = np.zeros(0, np.uint8)
+
+
+def binary_array(offsets: NDArray[Any], data: Any) -> pa.BinaryArray:
+    """Returns the array whose item i is `data[offsets[i]:offsets[i + 1]]`; nothing is copied."""
+    offsets = np.ascontiguousarray(offsets, np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
+    """Returns where the items of an array begin in its data, and where the last one ends."""
+    if len(array) == 0:
+        return np.zeros(1, np.int32)
+    return np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
+
+
+def data_of(array: pa.BinaryArray) -> Bytes:
+    """Returns the bytes that the offsets of an array count in."""
+    data = array.buffers()[2]
+    return _EMPTY if data is None else np.frombuffer(data, np.uint8)
+
+
+def gather(data: Bytes, starts: NDArray[Any], lengths: NDArray[Any]) -> pa.BinaryArray:
+    """Returns slices that lie one after the other in `data` as an array of their own."""
+    if len(starts) == 0:
+        return pa.array([], pa.binary())
+    # An array of the slices and of the gaps between them, of which the slices are taken.
+    bounds = np.empty(2 * len(starts), np.int32)
+    bounds[0::2] = starts
+    np.add(starts, lengths, out=bounds[1::2], casting="unsafe")
+    return binary_array(bounds, data).take(pa.array(np.arange(0, len(bounds), 2)))
+
+
+def items_at(data: Bytes, positions: Positions, width: int) -> NDArray[np.void]:
+    """Returns the `width` bytes at each position, all of which must lie inside of `data`."""
+    if len(positions) == 0:
+        return np.zeros(0, f"V{width}")
+    everywhere = np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
+    found: NDArray[np.void] = everywhere[positions]
+    return found
+
+
+def digests_at(data: Bytes, positions: Positions) -> Ids:
+    """Returns the 32 bytes at each position as a row of four words, in memory's order."""
+    return items_at(data, positions, 32).view(np.uint64).reshape(len(positions), 4)
+
+
+# --- varints --------------------------------------------------------------------------------------
+
+
+def varints_at(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
+    """Returns the varints at some positions, and the positions after them.
+
+    At least 8 bytes of data must follow each position. Raises IndexError where one leaves the data
+    or has more than ten bytes.
+    """
+    words = items_at(data, positions, WORD_BYTES).view("<u8").astype(np.uint64, copy=False)
+    stops = ~words & _STOPS
+    first_stop = stops & (~stops + np.uint64(1))
+    values, widths = words & _LOW_BITS, np.ones(len(words), np.int64)
+    for byte in range(1, WORD_BYTES):
+        longer = first_stop > np.uint64(0x80 << 8 * (byte - 1))
+        if not longer.any():
+            break
+        bits = (words >> np.uint64(8 * byte) & _LOW_BITS) << np.uint64(7 * byte)
+        values |= np.where(longer, bits, np.uint64(0))
+        widths += longer
+    numbers = values.view(np.int64)
+    for row in np.flatnonzero(stops == 0).tolist():
+        numbers[row], widths[row] = _long_varint(data, int(positions[row]))
+    return numbers, positions + widths
+
+
+_STOPS = np.uint64(0x8080808080808080)
+_LOW_BITS = np.uint64(0x7F)
+_LONGEST_VARINT = 10
+
+
+def _long_varint(data: Bytes, position: int) -> tuple[int, int]:
+    """Returns a varint as a signed number of 64 bits, and how many bytes it has."""
+    number = 0
+    for at, byte in enumerate(data[position : position + _LONGEST_VARINT].tolist()):
+        number |= (byte & 0x7F) << 7 * at
+        if byte < 0x80:
+            number &= (1 << 64) - 1
+            return number - (1 << 64) if number >> 63 else number, at + 1
+    raise IndexError
+
+
+def varint_array(values: NDArray[Any]) -> pa.BinaryArray:
+    """Returns numbers, 0 or more, as varints."""
+    rest = np.ascontiguousarray(values, np.uint64)
+    if len(rest) == 0:
+        return pa.array([], pa.binary())
+    columns = []
+    lengths = np.ones(len(rest), np.int64)
+    while True:
+        columns.append((rest & np.uint64(0x7F)).astype(np.uint8))
+        rest = rest >> np.uint64(7)
+        more = rest > 0
+        if not more.any():
+            break
+        columns[-1][more] |= 0x80
+        lengths += more
+    matrix = np.stack(columns, axis=1)
+    kept = matrix[np.arange(len(columns)) < lengths[:, None]]
+    return binary_array(np.concatenate(([0], np.cumsum(lengths))), kept)
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keys:
+    """Is keys in ascending order, where they lie in `data`; at least 8 bytes follow the last."""
+
+    data: Bytes
+    starts: Positions
+    lengths: Positions
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, index: int) -> bytes:
+        start = self.starts[index]
+        return self.data[start : start + self.lengths[index]].tobytes()
+
+    def at(self, rows: Positions | Mask) -> Keys:
+        """Returns some of the keys, in the same order."""
+        return Keys(self.data, self.starts[rows], self.lengths[rows])
+
+    def array(self) -> pa.BinaryArray:
+        """Returns the keys as an array of their own."""
+        return gather(self.data, self.starts, self.lengths)
+
+    def words(self, rows: Positions, word: int) -> NDArray[np.uint64]:
+        """Returns the eight bytes of a word as numbers of their order, zeros where a key ends.
+
+        All the keys must reach into the word.
+        """
+        left = np.minimum(self.lengths[rows] - word * WORD_BYTES, WORD_BYTES)
+        found = items_at(self.data, self.starts[rows] + word * WORD_BYTES, WORD_BYTES)
+        return found.view(">u8").astype(np.uint64) & _MASKS[left]
+
+
+_MASKS = np.array([(1 << 64) - (1 << (64 - 8 * left)) for left in range(9)], np.uint64)
+
+
+def search(keys: Keys, wanted: Keys) -> tuple[Positions, Mask]:
+    """Returns where each wanted key is or would be inserted, and whether it is there.
+
+    A binary search for all of them at once.
+    """
+    low = np.zeros(len(wanted), np.int64)
+    if not len(keys) or not len(wanted):
+        return low, np.zeros(len(wanted), bool)
+    high = np.full(len(wanted), len(keys), np.int64)
+    first_word = _common_words(keys, wanted)
+    rows = np.arange(len(wanted))
+    found = np.zeros(len(wanted), bool)
+    while len(rows):
+        middle = (low[rows] + high[rows]) // 2
+        order = _compare(keys, middle, wanted, rows, first_word)
+        below = order < 0
+        low[rows[below]] = middle[below] + 1
+        high[rows[~below]] = middle[~below]
+        found[rows[order == 0]] = True
+        rows = rows[low[rows] < high[rows]]
+    return low, found
+
+
+def _compare(
+    left: Keys, left_rows: Positions, right: Keys, right_rows: Positions, first_word: int
+) -> NDArray[np.int8]:
+    """Returns -1, 0 or 1 for pairs of keys, whose words before `first_word` are all the same."""
+    lengths, others = left.lengths[left_rows], right.lengths[right_rows]
+    order: NDArray[np.int8] = np.sign(lengths - others).astype(np.int8)
+    undecided = np.arange(len(left_rows))
+    # Where all words agree, padded with zeros, the shorter key is a prefix of the longer, or the
+    # longer ends in zeros: it comes later in either case.
+    words = -(-np.minimum(lengths, others) // WORD_BYTES)
+    word = first_word
+    while len(undecided := undecided[words[undecided] > word]):
+        one = left.words(left_rows[undecided], word)
+        other = right.words(right_rows[undecided], word)
+        order[undecided[one < other]] = -1
+        order[undecided[one > other]] = 1
+        undecided = undecided[one == other]
+        word += 1
+    return order
+
+
+def _common_words(keys: Keys, wanted: Keys) -> int:
+    """Returns how many whole words all keys begin with."""
+    ends = (keys[0], keys[-1], wanted[0], wanted[-1])
+    first, last = min(ends), max(ends)
+    same = 0
+    for one, other in zip(first, last, strict=False):
+        if one != other:
+            break
+        same += 1
+    return same // WORD_BYTES

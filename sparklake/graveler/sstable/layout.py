@@ -1,0 +1,173 @@
+"""The bytes around the blocks of an SSTable: RocksDB's block-based table, format_version 2.
+
+A block is its content, a byte for its compression, and a masked CRC-32C of both. A handle is the
+offset and the size of a block's content, as varints. The footer has the handles of the metaindex,
+which names the properties, and of the index, which has the last key and the handle of each data
+block.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import google_crc32c
+import pyarrow as pa
+
+from sparklake.graveler.varints import read_varint, varint
+
+BLOCK_BYTES = 32 * 1024
+FOOTER_BYTES = 53
+TRAILER_BYTES = 5
+
+_FORMAT_VERSION = 2
+_CRC32C = 1
+_HANDLES_BYTES = 40
+_MAGIC = 0x88E241B785F4CFF7
+_MASK_DELTA = 0xA282EAD8
+_UNCOMPRESSED, _SNAPPY = 0, 1
+# A block is stored as it is when compression saves less than an eighth, as RocksDB does.
+_WORTHWHILE = 7 / 8
+
+_TAIL = struct.Struct("<IQ")
+_TRAILER = struct.Struct("<BI")
+_COUNT = struct.Struct("<I")
+
+_snappy = pa.Codec("snappy")
+
+
+class NotOurLayoutError(Exception):
+    """Says that a table was laid out by another writer, or is damaged. It never leaves here."""
+
+
+class Handle(NamedTuple):
+    """Is where the content of a block lies in a file."""
+
+    offset: int
+    size: int
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def compressed(content: bytes) -> tuple[bytes, bytes]:
+    """Returns the body and the trailer of a block, compressed where that is worthwhile."""
+    body: bytes = _snappy.compress(content, asbytes=True)
+    if len(body) > len(content) * _WORTHWHILE:
+        return plain(content)
+    return body, _trailer(body, _SNAPPY)
+
+
+def plain(content: bytes) -> tuple[bytes, bytes]:
+    """Returns the body and the trailer of a block as it is: all that readers want of properties."""
+    return content, _trailer(content, _UNCOMPRESSED)
+
+
+def _trailer(body: bytes, kind: int) -> bytes:
+    checksum = google_crc32c.extend(google_crc32c.value(body), bytes([kind]))
+    return _TRAILER.pack(kind, _masked(checksum))
+
+
+def small_block(items: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Returns the content of a block of a few items in key order; each can be found by itself."""
+    entries, starts = bytearray(), []
+    for key, value in items:
+        starts.append(len(entries))
+        entries += b"\0" + varint(len(key)) + varint(len(value)) + key + value
+    return bytes(entries) + struct.pack(f"<{len(starts) + 1}I", *starts, len(starts))
+
+
+def count_bytes(count: int) -> bytes:
+    """Returns the end of a block: of how many entries the places go before it."""
+    return _COUNT.pack(count)
+
+
+def handle_bytes(handle: Handle) -> bytes:
+    """Returns the bytes of a handle."""
+    return varint(handle.offset) + varint(handle.size)
+
+
+def number_bytes(number: int) -> bytes:
+    """Returns the bytes of a property that is a number."""
+    return varint(number)
+
+
+def footer(meta_index: Handle, index: Handle) -> bytes:
+    """Returns the end of a file."""
+    handles = handle_bytes(meta_index) + handle_bytes(index)
+    return (
+        bytes([_CRC32C])
+        + handles.ljust(_HANDLES_BYTES, b"\0")
+        + _TAIL.pack(_FORMAT_VERSION, _MAGIC)
+    )
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def data_handles(file: memoryview) -> list[Handle]:
+    """Returns the handles of the data blocks of a file; raises NotOurLayoutError."""
+    if len(file) < FOOTER_BYTES:
+        raise NotOurLayoutError
+    tail = file[-FOOTER_BYTES:]
+    version, magic = _TAIL.unpack(tail[-_TAIL.size :])
+    if (tail[0], version, magic) != (_CRC32C, _FORMAT_VERSION, _MAGIC):
+        raise NotOurLayoutError
+    try:
+        meta_index, at = _read_handle(tail, 1)
+        index, _ = _read_handle(tail, at)
+        for value in _values(opened(file, meta_index)):
+            opened(file, _read_handle(value, 0)[0])  # Other readers need it whole.
+        return [_read_handle(value, 0)[0] for value in _values(opened(file, index))]
+    except IndexError:
+        raise NotOurLayoutError from None
+
+
+def opened(file: memoryview, handle: Handle) -> bytes:
+    """Returns the content of a block, checked against its checksum; raises NotOurLayoutError."""
+    end = handle.offset + handle.size
+    trailer = file[end : end + TRAILER_BYTES]
+    if len(trailer) < TRAILER_BYTES:
+        raise NotOurLayoutError
+    kind, checksum = _TRAILER.unpack(trailer)
+    if _masked(google_crc32c.value(bytes(file[handle.offset : end + 1]))) != checksum:
+        raise NotOurLayoutError
+    body = file[handle.offset : end]
+    if kind == _UNCOMPRESSED:
+        return bytes(body)
+    if kind != _SNAPPY:
+        raise NotOurLayoutError
+    size, _ = read_varint(body, 0)
+    try:
+        content: bytes = _snappy.decompress(body, size, asbytes=True)
+    except OSError:
+        raise NotOurLayoutError from None
+    return content
+
+
+def entries_end(content: bytes) -> tuple[int, int]:
+    """Returns where the entries of a block end, and how many of them can be found by themselves."""
+    (count,) = _COUNT.unpack_from(content, len(content) - _COUNT.size)
+    return len(content) - _COUNT.size * (count + 1), count
+
+
+def _values(content: bytes) -> Iterator[memoryview]:
+    view, at = memoryview(content), 0
+    end, _ = entries_end(content)
+    while at < end:
+        _, at = read_varint(view, at)
+        key, at = read_varint(view, at)
+        value, at = read_varint(view, at)
+        yield view[at + key : at + key + value]
+        at += key + value
+
+
+def _read_handle(view: memoryview, at: int) -> tuple[Handle, int]:
+    offset, at = read_varint(view, at)
+    size, at = read_varint(view, at)
+    return Handle(offset, size), at
+
+
+def _masked(checksum: int) -> int:
+    return ((checksum >> 15 | checksum << 17) + _MASK_DELTA) & 0xFFFFFFFF

@@ -1,0 +1,30 @@
+"""Tables of remote stores, kept on this machine's disk."""
+
+from __future__ import annotations
+
+from sparklake.config import CacheSettings
+from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.tables import verify_table
+from sparklake.stores.cache.counts import CacheCounts
+from sparklake.stores.cache.disk import CacheUsage, DiskCache, find_cache
+from sparklake.stores.cache.store import CachedStore
+from sparklake.stores.objects import open_store
+from sparklake.stores.objects.local import LocalStore
+
+__all__ = [
+    "CacheCounts",
+    "CacheUsage",
+    "CachedStore",
+    "DiskCache",
+    "find_cache",
+    "open_cached_store",
+]
+
+
+def open_cached_store(uri: str, settings: CacheSettings) -> ObjectStore:
+    """Returns the store at a path or URI; tables of a remote one come from this machine's cache."""
+    store = open_store(uri)
+    if isinstance(store, LocalStore):
+        return store
+    cache = find_cache(settings)
+    return store if cache is None else CachedStore(store, cache, verify_table)

@@ -1,0 +1,153 @@
+"""An object store whose tables come from a cache."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from sparklake.graveler.ports import ObjectStore, StoredObject
+from sparklake.graveler.tables import table_key
+from sparklake.stores.cache.counts import TALLY, CacheCounts
+from sparklake.stores.cache.disk import DiskCache
+from sparklake.stores.objects.files import store_errors, whole_file
+
+Verify = Callable[[str, bytes], None]
+"""Raises CorruptFileError unless some bytes are the table of an id."""
+
+_TABLE = re.compile(re.escape(table_key("")) + "([0-9a-f]{64})")
+
+
+class CachedStore:
+    """Serves ranges and metaranges of another store from local disk; all else is passed through.
+
+    A table is verified when it enters, unless this process has just made it, and what leaves the
+    cache is what entered (the cache's CRC). So what is returned of a table is always verified.
+    Since a table never changes, nothing is ever invalidated; whether a table is still in the store
+    is not asked.
+    """
+
+    def __init__(self, inner: ObjectStore, cache: DiskCache, verify: Verify) -> None:
+        self._inner = inner
+        self._cache = cache
+        self._verify = verify
+        self._name = _name(inner.uri)
+
+    @property
+    def uri(self) -> str:
+        """Returns the root, without a trailing '/'."""
+        return self._inner.uri
+
+    @property
+    def verifies(self) -> bool:
+        """Tells that tables are verified when they enter the cache."""
+        return True
+
+    def get(self, key: str) -> bytes:
+        """Returns the bytes of an object."""
+        table_id = _find_table_id(key)
+        if table_id is None:
+            return self._inner.get(key)
+        content = self._find(table_id)
+        return self._enter(table_id, self._inner.get(key)) if content is None else content
+
+    def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
+        """Yields the bytes of objects in the order asked for; reads of the store overlap."""
+        absent = [key for key in keys if not self._has(key)]
+        fetched, remaining = self._inner.get_many(absent), iter(absent)
+        awaited = next(remaining, None)
+        for key in keys:
+            if key != awaited:
+                yield self.get(key)  # It may be gone by now.
+                continue
+            awaited = next(remaining, None)
+            content, table_id = next(fetched), _find_table_id(key)
+            yield content if table_id is None else self._enter(table_id, content)
+
+    def get_to_file(self, key: str, path: Path) -> None:
+        """Makes a local file of an object."""
+        if _find_table_id(key) is None:
+            self._inner.get_to_file(key, path)
+            return
+        with store_errors(path), whole_file(path) as temporary:
+            temporary.write_bytes(self.get(key))
+
+    def put_if_absent(self, key: str, body: bytes) -> bool:
+        """Writes an object unless it exists; returns whether this call wrote it."""
+        wrote = self._inner.put_if_absent(key, body)
+        if wrote:
+            self._keep(key, body)
+        return wrote
+
+    def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
+        """Writes objects unless they exist, many at a time; returns the keys that it wrote."""
+        written = self._inner.put_many_if_absent(bodies)
+        for key in written:
+            self._keep(key, bodies[key])
+        return written
+
+    def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
+        """Writes each local file unless its key exists; returns the keys that it wrote."""
+        return self._inner.put_files_if_absent(files)
+
+    def find(self, key: str) -> StoredObject | None:
+        """Returns what the store knows of an object, or None when it has none."""
+        return self._inner.find(key)
+
+    def checksum(self, key: str) -> str:
+        """Returns what tells the object's content."""
+        return self._inner.checksum(key)
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        """Yields the objects of the store whose key begins with a prefix."""
+        return self._inner.list(prefix)
+
+    def delete(self, key: str) -> None:
+        """Deletes an object, here too; one that is not there is no error."""
+        self._inner.delete(key)
+        table_id = _find_table_id(key)
+        if table_id is not None:
+            self._cache.drop(self._name, table_id)
+
+    def _has(self, key: str) -> bool:
+        table_id = _find_table_id(key)
+        return table_id is not None and self._cache.has(self._name, table_id)
+
+    def _find(self, table_id: str) -> bytes | None:
+        content = self._cache.find(self._name, table_id)
+        if content is not None:
+            TALLY.add(CacheCounts(hits=1, hit_bytes=len(content)))
+        return content
+
+    def _enter(self, table_id: str, content: bytes) -> bytes:
+        TALLY.add(CacheCounts(misses=1, miss_bytes=len(content)))
+        self._verify(table_id, content)
+        self._cache.keep(self._name, table_id, content)
+        return content
+
+    def _keep(self, key: str, content: bytes) -> None:
+        """Keeps a table just written: the next commit reads its metarange, and some ranges.
+
+        Only where this call wrote it: of two tables of one id, whose records may have other
+        addresses, the one in the store is the one to be read.
+        """
+        table_id = _find_table_id(key)
+        if table_id is not None:
+            self._cache.keep(self._name, table_id, content)
+
+
+def _find_table_id(key: str) -> str | None:
+    table = _TABLE.fullmatch(key)
+    return table and table[1]
+
+
+def _name(uri: str) -> str:
+    """Returns what the cache calls a store: tables of one id may differ from store to store.
+
+    Buckets of one name may lie at several endpoints.
+    """
+    variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+    endpoint = next(filter(None, map(os.environ.get, variables)), "")
+    return sha256(f"{endpoint} {uri}".encode()).hexdigest()[:16]

@@ -1,0 +1,47 @@
+"""Makes trees of plans, time after time while a branch moves under them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparklake.engine.base import Body
+from sparklake.engine.execution import Outcome, finish, run_plan
+from sparklake.graveler.planning import Plan
+from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.reuse import Made, reusing
+from sparklake.verbs.context import Context
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Holds what one verb has made so far: a later attempt reads only what has moved since.
+
+    The title is the verb's, for the Spark UI. With `layered`, the sides of its plans are a base and
+    staged layers.
+    """
+
+    context: Context
+    title: str
+    layered: bool = False
+    _made: Made | None = None
+
+    @property
+    def has_lost(self) -> bool:
+        """Tells whether an attempt made a tree in vain.
+
+        From then on an outcome does not count the changes that are taken over from it.
+        """
+        return self._made is not None
+
+    def run(self, body: Body, plan: Plan) -> Outcome:
+        """Runs a plan, but for what was made already."""
+        rest = reusing(plan, self._made, layered=self.layered) if self._made else plan
+        runners = self.context.runners
+        runner = runners.choose(rest.records, self.title)
+        return run_plan(runner, body, rest, progress=runners.progress)
+
+    def finish(self, plan: Plan, outcome: Outcome) -> MetaRange:
+        """Writes the tree of a plan that was run; it is durable on return."""
+        tree = finish(self.context.store, self.context.workspace, outcome.pieces)
+        self._made = Made(plan, tree.ranges)
+        return tree

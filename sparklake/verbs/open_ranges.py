@@ -1,0 +1,95 @@
+"""Ranges that were read lately, kept in memory: single objects are looked up in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain, count, repeat
+from threading import Lock
+
+import numpy as np
+from cachetools import LRUCache
+from numpy.typing import NDArray
+
+from sparklake.graveler.blocks import Block
+from sparklake.graveler.columns import Bytes, Positions, offsets_of
+from sparklake.graveler.ids import RangeId
+from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.tables import read_each
+
+OPEN_BYTES = 512 * 1024 * 1024
+"""How much memory open ranges may take: about a million objects."""
+
+_BYTES_A_RECORD = 180
+"""What a record takes beside its bytes: its key once more, hashed, and its places."""
+
+_ROWS = tuple(range(1 << 16))
+"""Is row numbers that all open ranges share: each an object of Python's."""
+
+ABSENT = -1
+
+Offsets = NDArray[np.int32]
+
+
+class OpenRange:
+    """Is the records of a range, to be found by their keys."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    @property
+    def size(self) -> int:
+        """Returns about how many bytes of memory it takes."""
+        return self.block.size + _BYTES_A_RECORD * len(self.block)
+
+    def find(self, key: bytes) -> bytes | None:
+        """Returns the stored value of a key."""
+        row = self._rows.get(key)
+        if row is None:
+            return None
+        data, starts, ends = self._values
+        value: bytes = data[starts.item(row) : ends.item(row)].tobytes()
+        return value
+
+    def rows(self, keys: Sequence[bytes]) -> Positions:
+        """Returns where in the block some keys are, ABSENT for those that are not there."""
+        return np.fromiter(map(self._rows.get, keys, repeat(ABSENT)), np.int64, len(keys))
+
+    @cached_property
+    def _rows(self) -> dict[bytes, int]:
+        numbers = chain(_ROWS, count(len(_ROWS)))
+        return dict(zip(self.block.key_array().to_pylist(), numbers, strict=False))
+
+    @cached_property
+    def _values(self) -> tuple[Bytes, Offsets, Offsets]:
+        """Is the data of the block, and where in it the stored values begin and end."""
+        starts = self.block.value_starts.astype(np.int32)
+        return self.block.data, starts, offsets_of(self.block.entries)[1:]
+
+
+class OpenRanges:
+    """Opens ranges of a store, and keeps the latest ones: they never change."""
+
+    def __init__(self, store: ObjectStore, max_bytes: int = OPEN_BYTES) -> None:
+        self._store = store
+        self._kept: LRUCache[RangeId, OpenRange] = LRUCache(max_bytes, lambda each: each.size)
+        self._lock = Lock()
+
+    def get(self, info: RangeInfo) -> OpenRange:
+        """Returns a range; raises MissingFileError or CorruptFileError."""
+        with self._lock:
+            found = self._kept.get(info.id)
+        return self.get_many([info])[0] if found is None else found
+
+    def get_many(self, infos: Sequence[RangeInfo]) -> list[OpenRange]:
+        """Returns ranges, of which those that are not open yet are read together."""
+        with self._lock:
+            found = {each.id: self._kept.get(each.id) for each in infos}
+        missing = [each for each in infos if found[each.id] is None]
+        for info, block in zip(missing, read_each(self._store, missing), strict=True):
+            opened = found[info.id] = OpenRange(block)
+            with self._lock:
+                if opened.size <= self._kept.maxsize:
+                    self._kept[info.id] = opened
+        return [each for info in infos if (each := found[info.id]) is not None]

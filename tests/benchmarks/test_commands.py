@@ -1,0 +1,22 @@
+"""Every benchmark that is a command still fits the engine's names."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+import benchmarks
+
+MODULES = sorted(each.name for each in pkgutil.iter_modules(benchmarks.__path__))
+COMMANDS = {
+    *("billion", "compare", "contention", "s3", "scale", "spark_scale", "sweep", "thresholds"),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_it_imports(name: str) -> None:
+    module = importlib.import_module(f"benchmarks.{name}")
+    assert module.__doc__
+    assert hasattr(module, "main") == (name in COMMANDS)

@@ -1,0 +1,24 @@
+"""The runners of this machine: one pool of workers for a test run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sparklake.engine.base import Runner
+from sparklake.engine.local import LocalRunner
+from sparklake.engine.pool import PoolRunner
+
+
+@pytest.fixture(scope="session")
+def pool() -> Iterator[PoolRunner]:
+    runner = PoolRunner(2)
+    yield runner
+    runner.close()
+
+
+@pytest.fixture(params=["local", "pool"])
+def runner(request: pytest.FixtureRequest) -> Runner:
+    """Returns each runner of this machine in turn."""
+    return LocalRunner() if request.param == "local" else request.getfixturevalue("pool")

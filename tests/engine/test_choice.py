@@ -1,0 +1,100 @@
+"""Where plans run on one machine: here while they are small, on all cores when they are large."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sparklake import Engine, Lake
+from sparklake.engine import choice
+from sparklake.engine.choice import COLD_POOL_RECORDS, POOL_RECORDS, Runners
+from sparklake.stores.memory import MemoryRefStore
+from tests.support.pool_bodies import pid_body, work_of
+
+SIZES = (0, POOL_RECORDS - 1, POOL_RECORDS, COLD_POOL_RECORDS - 1, COLD_POOL_RECORDS, 10**9)
+
+
+@pytest.fixture(autouse=True)
+def _no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "active_session", lambda: None)
+
+
+@pytest.fixture(params=[Engine.AUTO, Engine.LOCAL])
+def runners(request: pytest.FixtureRequest) -> Iterator[Runners]:
+    made = Runners(request.param, workers=2)
+    yield made
+    made.close()
+
+
+def chosen(runners: Runners) -> list[str]:
+    return [runners.choose(records).name for records in SIZES]
+
+
+def test_a_plan_is_shared_out_when_it_is_worth_starting_workers(runners: Runners) -> None:
+    assert chosen(runners) == ["local"] * 4 + ["pool"] * 2
+    assert not runners.on_pool().is_warm, "choosing starts nothing"
+
+
+def test_workers_that_are_there_take_smaller_plans(runners: Runners) -> None:
+    list(runners.on_pool().collect(pid_body, work_of(1)))
+    assert chosen(runners) == ["local"] * 2 + ["pool"] * 4
+    runners.close()
+    assert chosen(runners) == ["local"] * 4 + ["pool"] * 2
+
+
+def test_a_single_worker_is_this_process() -> None:
+    assert chosen(Runners(workers=1)) == ["local"] * 6
+
+
+def test_without_a_setting_there_is_a_worker_for_each_core_that_may_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
+    assert chosen(Runners()) == ["local"] * 6
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 3, 5})
+    assert Runners().on_pool().workers == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert Runners().on_pool().workers == 7
+
+
+def rows(count: int, version: str) -> pa.Table:
+    paths = [f"x/{number:05d}" for number in range(count)]
+    sums = [f"{version}-{number}" for number in range(count)]
+    addresses = [f"data/{each}" for each in sums]
+    sizes = [1] * count
+    return pa.table({"path": paths, "size": sizes, "address": addresses, "checksum": sums})
+
+
+def history(lake: Lake, folder: Path) -> list[object]:
+    """Stages, commits, compares, merges and lists some thousand objects; returns what came."""
+    repo = lake.create_repository("lake", str(folder), range_records=64)
+    main = repo.branch("main")
+    main.stage(rows(5000, "a"))
+    ids = [main.commit("all").meta_range_id]
+    dev = repo.create_branch("dev", "main")
+    dev.stage(rows(4000, "b").slice(1000))
+    ids.append(dev.commit("some").meta_range_id)
+    main.stage(rows(500, "c"))
+    main.commit("others")
+    ids.append(repo.merge("dev", "main").meta_range_id)
+    seen = [each.path for each in repo.objects("main")]
+    return [ids, len(list(repo.diff("main", "dev"))), seen]
+
+
+def test_a_lake_is_the_same_on_all_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "COLD_POOL_RECORDS", 100)
+    monkeypatch.setattr("sparklake.engine.base._MIN_TASK_RECORDS", 100)
+    found = []
+    for workers in (1, 2):
+        runners = Runners(Engine.LOCAL, workers=workers)
+        with Lake(MemoryRefStore(), runners, "tester") as lake:
+            found.append(history(lake, tmp_path / str(workers)))
+            assert runners.on_pool().is_warm == (workers == 2)
+        assert not runners.on_pool().is_warm, "closing a lake ends its workers"
+    assert found[0] == found[1]
+    assert found[0][1] == 500

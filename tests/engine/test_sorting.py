@@ -1,0 +1,161 @@
+"""The sort of runs: what is in order stays as it is, what is large goes to files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklake.engine import sorting
+from sparklake.engine.sorting import (
+    SortedFile,
+    records_in_order,
+    shares,
+    sliced,
+    sort_to_files,
+    source_batches,
+)
+from sparklake.graveler.records import Record
+from sparklake.udfs.objects import record_batch
+from sparklake.udfs.writing import RECORD_SCHEMA
+from tests.support.folders import memory_folder
+
+rows = st.lists(st.tuples(st.binary(min_size=1, max_size=3), st.binary(max_size=8)), max_size=80)
+unique_rows = st.lists(
+    st.tuples(st.binary(min_size=1, max_size=3), st.binary(max_size=8)),
+    unique_by=lambda row: row[0],
+)
+sizes = st.sampled_from([1, 60, 200, 1_000_000])
+
+
+def batches_of(records: list[Record], size: int) -> list[pa.RecordBatch]:
+    return [record_batch(records[at : at + size]) for at in range(0, len(records), size)]
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> list[Record]:
+    return [
+        (row["key"], row["stored"])
+        for batch in batches
+        for row in batch.cast(RECORD_SCHEMA).to_pylist()
+    ]
+
+
+def sorted_shares(files: list[SortedFile], share_bytes: int) -> list[list[Record]]:
+    return [rows_of(records_in_order(share)) for share in shares(files, share_bytes)]
+
+
+@given(unique_rows, st.integers(1, 7), sizes, sizes, st.sampled_from([1, 50, 1_000_000]))
+def test_records_are_sorted_by_key_as_bytes(
+    records: list[Record], size: int, sort_bytes: int, share_bytes: int, batch_bytes: int
+) -> None:
+    with memory_folder() as scratch, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sorting, "_BATCH_BYTES", batch_bytes)
+        patched.setattr(sorting, "_SAMPLE_BYTES", batch_bytes)
+        files = sort_to_files(iter, scratch, batches_of(records, size), sort_bytes)
+        found = sorted_shares(files, share_bytes)
+    assert [row for share in found for row in share] == sorted(records)
+    assert all(found), "a share without a record"
+
+
+@given(rows, st.integers(1, 7), sizes, sizes)
+def test_records_of_one_key_are_in_one_share(
+    records: list[Record], size: int, sort_bytes: int, share_bytes: int
+) -> None:
+    with memory_folder() as scratch:
+        files = sort_to_files(iter, scratch, batches_of(records, size), sort_bytes)
+        found = sorted_shares(files, share_bytes)
+    flat = [row for share in found for row in share]
+    assert sorted(flat) == sorted(records)
+    assert [key for key, _ in flat] == sorted(key for key, _ in records)
+    keys = [{key for key, _ in share} for share in found]
+    assert sum(map(len, keys)) == len(set().union(*keys)), "a key is in two shares"
+
+
+@pytest.fixture
+def merged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Notes how many records were sorted together after they had been sorted in their files."""
+    noted: list[int] = []
+    sort = sorting._sorted
+
+    def noting(table: pa.Table) -> pa.Table:
+        noted.append(table.num_rows)
+        return sort(table)
+
+    monkeypatch.setattr(sorting, "_sorted", noting)
+    return noted
+
+
+def test_slices_that_do_not_overlap_are_not_merged(tmp_path: Path, merged: list[int]) -> None:
+    records = [(b"%05d" % number, b"x" * 20) for number in range(10_000)]
+    batches = batches_of(records, 1000)
+    # Slices in any order: each holds keys that no other has between its own.
+    files = sort_to_files(iter, tmp_path, [batches[at * 7 % 10] for at in range(10)], 20_000)
+    assert len(files) > 5
+    merged.clear()
+    found = sorted_shares(files, 50_000)
+    assert len(found) > 3
+    assert [row for share in found for row in share] == records
+    assert merged == []
+
+
+def test_only_what_overlaps_is_merged(tmp_path: Path, merged: list[int]) -> None:
+    low = [(b"a%05d" % number, b"x" * 20) for number in range(2000)]
+    odd = [(b"b%05d" % number, b"x" * 20) for number in range(1, 100, 2)]
+    even = [(b"b%05d" % number, b"x" * 20) for number in range(0, 100, 2)]
+    files = [sort_to_files(iter, tmp_path, batches_of(each, 500))[0] for each in (odd, low, even)]
+    merged.clear()
+    assert sorted_shares(files, 1_000_000) == [sorted(low + odd + even)]
+    assert merged == [100]
+
+
+def test_a_sort_holds_no_more_than_its_bytes(tmp_path: Path, merged: list[int]) -> None:
+    records = [(b"%05d" % (number * 7919 % 20_000), b"x" * 20) for number in range(20_000)]
+    held: list[int] = []
+
+    def source() -> Iterator[pa.RecordBatch]:
+        for batch in batches_of(records, 100):
+            held.append(len(list(tmp_path.iterdir())))
+            yield batch
+
+    files = sort_to_files(iter, tmp_path, source(), 100_000)
+    assert held == sorted(held)
+    assert len(set(held)) == len(files) > 5, "files are written while the source is read"
+    assert max(merged) < 4000
+    merged.clear()
+    assert [row for share in sorted_shares(files, 100_000) for row in share] == sorted(records)
+    assert len(merged) > 2
+    assert max(merged) < 20_000
+
+
+def test_a_key_without_end_is_streamed(tmp_path: Path, merged: list[int]) -> None:
+    """A column of one value, by mistake, must fail by its key, and not for want of memory."""
+    records = [(b"m", b"x" * 20)] * 5000
+    files = sort_to_files(iter, tmp_path, batches_of([(b"a", b""), *records, (b"z", b"")], 500))
+    merged.clear()
+    found = sorted_shares(files, 10_000)
+    keys = [key for share in found for key, _ in share]
+    assert keys == [b"a", *[b"m"] * 5000, b"z"]
+    assert sum(merged) < 500
+
+
+@pytest.mark.parametrize("batches", [[], [record_batch([])]], ids=["no batch", "an empty one"])
+def test_no_record_is_no_share(batches: list[Any], tmp_path: Path) -> None:
+    files = sort_to_files(iter, tmp_path, batches)
+    assert files == []
+    assert shares(files, 100) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_source_is_a_table_or_batches_and_comes_in_small_parts() -> None:
+    table = pa.table({"key": range(20_000)})
+    for source in (table, iter(table.to_batches())):
+        parts = list(source_batches(source))
+        assert pa.Table.from_batches(parts) == table
+        assert max(part.num_rows for part in parts) < 10_000
+    # By the bytes a part shows, not those of the table it is a part of.
+    assert len(list(sliced(parts, parts[0].nbytes + 1))) == 2

@@ -1,0 +1,149 @@
+"""Blocks of records, against lists of tuples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklake.errors import CorruptFileError
+from sparklake.graveler.blocks import (
+    EMPTY,
+    Block,
+    aligned,
+    block_of_entries,
+    block_of_records,
+    concatenated,
+    edited,
+    restricted,
+    unequal,
+)
+from sparklake.graveler.columns import binary_array
+from sparklake.graveler.keys import Interval
+from sparklake.graveler.records import Record, encode_record, tombstone
+
+keys = st.binary(min_size=1, max_size=4)
+some_records = st.dictionaries(keys, st.binary(min_size=1, max_size=300), max_size=30).map(
+    lambda pairs: [encode_record(key, value[:200], value) for key, value in sorted(pairs.items())]
+)
+
+
+def unread(records: list[Record]) -> Block:
+    """Returns a block as it comes out of a file: no length has been read yet."""
+    return block_of_entries(block_of_records(records).entries) if records else EMPTY
+
+
+made = pytest.mark.parametrize("make", [block_of_records, unread], ids=["made", "read"])
+
+
+@made
+@given(records=some_records)
+def test_records_come_back(make, records: list[Record]) -> None:
+    block = make(records)
+    assert len(block) == len(records)
+    assert block.records() == records
+    assert [block.record(at) for at in range(len(block))] == records
+    assert [bytes(row) for row in block.ids] == [stored[-32:] for _, stored in records]
+    assert block.size == sum(len(key) + len(stored) for key, stored in records)
+    assert block.is_ascending
+    for key, _ in records:
+        assert records[block.position(key)][0] == key
+    assert block.position(b"\xff" * 5) == len(records)
+
+
+@made
+@given(records=some_records, data=st.data())
+def test_parts_of_blocks(make, records: list[Record], data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(records)))
+    stop = data.draw(st.integers(start, len(records)))
+    block = make(records)
+    if data.draw(st.booleans()):
+        _ = block.shape
+    part = block.slice(start, stop)
+    assert part.records() == records[start:stop]
+    assert [part.record(at) for at in range(len(part))] == records[start:stop]
+    rows = sorted(data.draw(st.sets(st.integers(0, max(0, len(records) - 1)), max_size=5)))
+    if records:
+        assert block.take(np.array(rows, np.int64)).records() == [records[row] for row in rows]
+    cut = concatenated([make(records[:start]), EMPTY, make(records[start:])])
+    assert cut.records() == records
+    interval = Interval(data.draw(keys), data.draw(keys | st.none()))
+    assert restricted(block, interval).records() == [
+        each for each in records if each[0] in interval
+    ]
+
+
+@made
+@given(records=some_records, others=some_records, data=st.data())
+def test_an_edit_drops_and_adds(
+    make, records: list[Record], others: list[Record], data: st.DataObject
+) -> None:
+    dropped = [data.draw(st.booleans()) for _ in records]
+    kept = dict(each for each, drop in zip(records, dropped, strict=True) if not drop)
+    added = [each for each in others if each[0] not in kept]
+    result = edited(make(records), np.array(dropped, bool), make(added))
+    assert result.records() == sorted({**kept, **dict(added)}.items())
+
+
+@given(st.lists(some_records, min_size=1, max_size=4), st.integers(1, 7))
+def test_aligned_blocks_hold_the_same_keys(sides: list[list[Record]], size: int) -> None:
+    streams = [
+        [unread(side[at : at + size + number]) for at in range(0, len(side), size + number)]
+        for number, side in enumerate(sides)
+    ]
+    seen: list[list[Record]] = [[] for _ in sides]
+    last = b""
+    for blocks in aligned(*streams):
+        firsts = [block.first_key for block in blocks if len(block)]
+        assert firsts
+        assert min(firsts) > last
+        last = max(block.last_key for block in blocks if len(block))
+        for side, block in zip(seen, blocks, strict=True):
+            side.extend(block.records())
+    assert seen == sides
+
+
+def test_tombstones_are_told() -> None:
+    records = sorted([tombstone(b"a"), encode_record(b"b", b"\0", b""), tombstone(b"c")])
+    assert block_of_records(records).tombstones.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("records", [[b"b", b"a"], [b"a", b"a"]])
+def test_keys_out_of_order_are_told(records: list[bytes]) -> None:
+    assert not block_of_records([encode_record(key, b"i", b"") for key in records]).is_ascending
+
+
+def test_entries_of_another_form_are_refused() -> None:
+    entry = block_of_records([encode_record(b"key", b"i", b"d")]).entries[0].as_py()
+    for bad in (b"\1" + entry[1:], entry.replace(b"key\1", b"key\2"), entry + b"more"):
+        with pytest.raises(CorruptFileError):
+            _ = block_of_entries(binary_array(np.array([0, len(bad)]), bad)).shape
+
+
+# --- comparing ids --------------------------------------------------------------------------------
+
+
+def ids_of(rows: list[tuple[int, int]]) -> np.ndarray:
+    """Returns ids by their first and their last word."""
+    return np.array([(first, 0, 0, last) for first, last in rows], np.uint64).reshape(len(rows), 4)
+
+
+@given(st.lists(st.integers(0, 40), unique=True), st.lists(st.integers(0, 40), unique=True))
+def test_unequal_ids(left: list[int], right: list[int]) -> None:
+    left, right = sorted(left), sorted(right)
+    masks = unequal(*(ids_of([(each, each) for each in side]) for side in (left, right)))
+    assert masks[0].tolist() == [each not in right for each in left]
+    assert masks[1].tolist() == [each not in left for each in right]
+
+
+few = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), unique=True, max_size=12)
+
+
+@given(few, few)
+def test_ids_whose_first_words_collide_are_told_apart(
+    left: list[tuple[int, int]], right: list[tuple[int, int]]
+) -> None:
+    masks = unequal(ids_of(left), ids_of(right))
+    assert masks[0].tolist() == [each not in right for each in left]
+    assert masks[1].tolist() == [each not in left for each in right]

@@ -1,0 +1,43 @@
+"""Is the command, or the merge job under spark-submit, with a merge whose tasks never end.
+
+Arguments: a folder where tasks leave their process ids, `command` or `job`, and what that takes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparklake.cli.main import main as command
+from sparklake.graveler.classification import Strategy
+from sparklake.jobs.merge import main as job
+from sparklake.udfs.tasks import Workspace
+from sparklake.udfs.writing import merge_body
+from sparklake.verbs import merge
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HOURS = 3600
+
+
+def endless_body(
+    marks: str, workspace: Workspace, strategy: Strategy | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Writes its ranges, and then does not come to an end."""
+    results = list(merge_body(workspace, strategy, batches))
+    Path(marks, str(os.getpid())).touch()
+    time.sleep(HOURS)
+    yield from results
+
+
+if __name__ == "__main__":
+    marks, kind, *words = sys.argv[1:]
+    vars(merge)["merge_body"] = partial(endless_body, marks)
+    sys.argv[1:] = words
+    sys.exit(command() if kind == "command" else job())
