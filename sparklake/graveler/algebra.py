@@ -24,7 +24,7 @@ from sparklake.graveler.blocks import (
     unequal,
 )
 from sparklake.graveler.classification import Outcome, Strategy, outcome_of
-from sparklake.graveler.columns import Keys, Mask, Positions, search
+from sparklake.graveler.columns import Keys, Mask, Positions
 
 ABSENT = -1
 
@@ -97,7 +97,7 @@ class Rows:
 
     def keys(self) -> Keys:
         """Returns the keys of the records that are there."""
-        return self.block.keys_at(self.at[self.present])
+        return self.records().keys
 
     def records(self) -> Block:
         """Returns the records that are there."""
@@ -254,7 +254,7 @@ def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block
     for block, *staged in aligned(records, *layers):
         newest = EMPTY
         for layer in reversed(staged):
-            places, found = search(newest.keys, layer.keys)
+            places, found = newest.find(layer.keys)
             hidden = np.zeros(len(newest), bool)
             hidden[places[found]] = True
             newest = edited(newest, hidden, layer)
@@ -262,7 +262,7 @@ def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block
 
 
 def _staged_changes(block: Block, staged: Block) -> Changes:
-    places, found = search(block.keys, staged.keys)
+    places, found = block.find(staged.keys)
     committed = Rows(block, np.where(found, places, ABSENT))
     rows = np.arange(len(staged))
     wanted = Rows(staged, np.where(staged.tombstones, ABSENT, rows))
@@ -282,7 +282,7 @@ def _disagreements(base: Block, source: Block, dest: Block) -> tuple[Changes, di
         return _two_way(ours, theirs), {}
     ancestors = Rows(base, np.full(len(ours.at), ABSENT))
     for side in (ours, theirs):
-        places, found = search(base.keys, side.keys())
+        places, found = base.find(side.keys())
         ancestors.at[np.flatnonzero(side.present)[found]] = places[found]
     sides = theirs.same_as(ancestors) * 2 + ours.same_as(ancestors) * 1
     outcomes = {outcome: rows[sides] for outcome, rows in _OUTCOMES.items()}
@@ -296,7 +296,7 @@ def _differences(left: Block, right: Block) -> tuple[Rows, Rows]:
     ours, theirs = _unequal(left, right)
     if not len(ours) and not len(theirs):
         return Rows(left, ours), Rows(right, theirs)
-    places, found = search(left.keys_at(ours), right.keys_at(theirs))
+    places, found = left.take(ours).find(right.take(theirs).keys)
     partners = np.full(len(ours), ABSENT)
     partners[places[found]] = theirs[found]
     added = ~found

@@ -1,21 +1,22 @@
-"""Streams of records in blocks: columns of records in key order, some thousand at a time.
+"""Streams of records in blocks: some thousand records in key order at a time.
 
-A record stays as the bytes of its entry in a table, from the file that it is read from to the one
-that it is written to. All work on records is done by columns: a step of Python's for each record
-would cost ten times as much.
+A block knows the ids of all its records, which is what they are compared by. The rest of a record
+may still lie compressed in the file that it was read from: only those data blocks are opened of
+which a record is shown, looked up or changed, and the others go into new files as they are. What is
+opened is worked on by columns: a step of Python's for each record would cost ten times as much.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.errors import CorruptFileError
 from sparklake.graveler.columns import (
     Bytes,
     Ids,
@@ -23,164 +24,283 @@ from sparklake.graveler.columns import (
     Mask,
     Positions,
     binary_array,
-    data_of,
     digests_at,
-    gather,
-    items_at,
-    offsets_of,
     search,
-    varint_array,
-    varints_at,
 )
+from sparklake.graveler.encoded import Encoded, Shape, chained, encoded
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.records import Record
-from sparklake.graveler.varints import read_varint
-
-# After its key, an entry of a table has a sequence number, 0, and a type, 1: a value.
-KEY_SUFFIX = b"\x01\0\0\0\0\0\0\0"
-SUFFIX_BYTES = len(KEY_SUFFIX)
-
-_TOMBSTONE_START = np.frombuffer(b"\0\0", np.uint16)[0]
 
 
-class Shape(NamedTuple):
-    """Says how entries are divided: lengths take `heads` bytes, then comes the key."""
+class Packed(Protocol):
+    """Is the records of some data blocks in a row, as a file has them."""
 
-    heads: Positions
-    key_lengths: Positions
+    @property
+    def counts(self) -> Positions:
+        """Returns how many records each data block has."""
+        ...
 
-    def at(self, rows: Positions | slice) -> Shape:
-        """Returns the shape of some of the entries."""
-        return Shape(self.heads[rows], self.key_lengths[rows])
+    @property
+    def last_keys(self) -> list[bytes]:
+        """Returns the last key of each data block."""
+        ...
+
+    @property
+    def first_key(self) -> bytes:
+        """Returns the first key of all."""
+        ...
+
+    def part(self, first: int, stop: int) -> Packed:
+        """Returns some of the data blocks."""
+        ...
+
+    def open(self, numbers: Sequence[int], ids: Ids) -> Encoded:
+        """Returns the records of some data blocks, whose ids are given.
+
+        Raises CorruptFileError for records that are not those of the ids.
+        """
+        ...
+
+
+Unit: TypeAlias = "Encoded | Packed"
+"""Is some records of a block, one after the other, at least one."""
+
+
+class Opened(NamedTuple):
+    """Is the records of some leaves of a block.
+
+    `shifts` has for each leaf of the block what to add to a position in the block.
+    """
+
+    records: Encoded
+    shifts: Positions
 
 
 class Block:
-    """Is records in ascending key order.
+    """Is records in ascending key order; `ids` are their ids, a row of four words each.
 
-    An entry is some bytes of lengths, the key, its suffix, and the stored value. `ids` are the
-    valueRecordIDs, a row of four words each. The lengths are read when a key is asked for: most
-    records are only compared, by their ids.
+    Its leaves are what is opened at once: encoded records, or one data block. `starts` says where
+    each leaf begins, and where the last one ends.
     """
 
-    __slots__ = ("_shape", "entries", "ids")
+    __slots__ = ("_leaves", "_opened", "ids", "starts", "units")
 
-    def __init__(self, entries: pa.BinaryArray, ids: Ids, shape: Shape | None = None) -> None:
-        self.entries = entries
+    def __init__(self, units: Sequence[Unit], ids: Ids) -> None:
+        self.units = units
         self.ids = ids
-        self._shape = shape
+        if len(units) == 1 and isinstance(units[0], Encoded):
+            self.starts, self._leaves = np.array([0, len(ids)]), [0, 1]
+        else:
+            counts: list[int] = []
+            self._leaves = [0]
+            for unit in units:
+                counts += (len(unit),) if isinstance(unit, Encoded) else unit.counts.tolist()
+                self._leaves.append(len(counts))
+            self.starts = np.cumsum([0, *counts])
+        self._opened: tuple[Mask, Opened] | None = None
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self.ids)
 
-    @property
-    def shape(self) -> Shape:
-        """Returns how the entries are divided; raises CorruptFileError where they are not plain."""
-        if self._shape is None:
-            self._shape = _shape_of(self.entries)
-        return self._shape
-
-    @property
-    def heads(self) -> Positions:
-        """Returns how many bytes of an entry come before its key."""
-        return self.shape.heads
-
-    @property
-    def key_lengths(self) -> Positions:
-        """Returns how many bytes the keys have."""
-        return self.shape.key_lengths
-
-    @property
-    def keys(self) -> Keys:
-        """Returns the keys, where they lie in the entries."""
-        starts = offsets_of(self.entries)[:-1] + self.heads
-        return Keys(data_of(self.entries), starts, self.key_lengths)
-
-    def keys_at(self, rows: Positions) -> Keys:
-        """Returns the keys at some positions, in the same order."""
-        return self.take(rows).keys if self._shape is None else self.keys.at(rows)
-
-    def position(self, key: bytes) -> int:
-        """Returns the position of the first record whose key is not below a key."""
-        return bisect_left(range(len(self)), key, key=lambda index: self.record(index)[0])
+    # --- what opens only the leaves that it needs -------------------------------------------------
 
     @property
     def first_key(self) -> bytes:
         """Returns the first key of a block that is not empty."""
-        return self.record(0)[0]
+        return self.units[0].first_key
 
     @property
     def last_key(self) -> bytes:
         """Returns the last key of a block that is not empty."""
-        return self.record(len(self) - 1)[0]
+        return _last_keys(self.units[-1])[-1]
+
+    def record(self, index: int) -> Record:
+        """Returns one record."""
+        leaf = self.leaves_at(np.array([index]))
+        records, shifts = self.open(leaf)
+        return records.record(int(index + shifts[leaf[0]]))
+
+    def position(self, key: bytes) -> int:
+        """Returns the position of the first record whose key is not below a key."""
+        unit = bisect_left(self.units, key, key=lambda each: _last_keys(each)[-1])
+        if unit == len(self.units):
+            return len(self)
+        leaf = self._leaves[unit] + bisect_left(_last_keys(self.units[unit]), key)
+        records, shifts = self.open(np.array([leaf]))
+        inside = range(int(self.starts[leaf]), int(self.starts[leaf + 1]))
+        return inside.start + bisect_left(
+            inside, key, key=lambda at: records.record(int(at + shifts[leaf]))[0]
+        )
+
+    def find(self, keys: Keys) -> tuple[Positions, Mask]:
+        """Returns where each of some keys, in order, is or would be, and whether it is there."""
+        if not len(keys) or not len(self):
+            return _nowhere(len(keys))
+        if len(self.starts) == 2:
+            return search(self.keys, keys)
+        leaves, _ = search(_keys_of([key for unit in self.units for key in _last_keys(unit)]), keys)
+        reached = int(np.searchsorted(leaves, len(self.starts) - 1))
+        places = np.full(len(keys), len(self))
+        found = np.zeros(len(keys), bool)
+        if reached:
+            leaves = leaves[:reached]
+            records, shifts = self.open(_distinct(leaves))
+            at, found[:reached] = search(records.keys, keys.at(np.arange(reached)))
+            places[:reached] = at - shifts[leaves]
+        return places, found
+
+    def slice(self, start: int, stop: int) -> Block:
+        """Returns the records at the positions from `start` up to but without `stop`."""
+        if start >= stop:
+            return EMPTY
+        if start == 0 and stop == len(self):
+            return self
+        first, last = self.leaves_at(np.array([start, stop - 1])).tolist()
+        begin, end = int(self.starts[first]), int(self.starts[last + 1])
+        if first == last and (start > begin or stop < end):
+            units = [self._within(first, start, stop)]
+        else:
+            head = [self._within(first, start, stop)] if start > begin else []
+            tail = [self._within(last, start, stop)] if stop < end else []
+            middle = self.units_of(first + len(head), last + 1 - len(tail))
+            units = [*head, *middle, *tail]
+        return Block(units, self.ids[start:stop])
+
+    def take(self, rows: Positions) -> Block:
+        """Returns the records at some positions, which must ascend."""
+        if not len(rows):
+            return EMPTY
+        leaves = self.leaves_at(rows)
+        records, shifts = self.open(_distinct(leaves))
+        return Block([records.take(rows + shifts[leaves])], self.ids[rows])
+
+    @property
+    def is_packed(self) -> Mask:
+        """Tells of each leaf whether it is a data block."""
+        kinds = np.array([not isinstance(unit, Encoded) for unit in self.units], bool)
+        return np.repeat(kinds, np.diff(self._leaves))
+
+    def leaves_at(self, rows: Positions) -> Positions:
+        """Returns the numbers of the leaves that records are in; one more behind the last one."""
+        return np.searchsorted(self.starts, rows, "right") - 1
+
+    def units_of(self, first: int, stop: int) -> list[Unit]:
+        """Returns some of the leaves, from `first` up to but without `stop`, as units."""
+        units: list[Unit] = []
+        if first >= stop:
+            return units
+        at = bisect_right(self._leaves, first) - 1
+        while first < stop:
+            unit, begin, end = self.units[at], self._leaves[at], self._leaves[at + 1]
+            if isinstance(unit, Encoded) or (first == begin and stop >= end):
+                units.append(unit)
+            else:
+                units.append(unit.part(first - begin, min(stop, end) - begin))
+            first, at = end, at + 1
+        return units
+
+    def open(self, leaves: Positions) -> Opened:
+        """Returns the records of some leaves, and maybe of more; raises CorruptFileError.
+
+        The numbers of the leaves must ascend.
+        """
+        if self._opened is None or not self._opened[0][leaves].all():
+            there = np.zeros(len(self.starts) - 1, bool)
+            there[leaves] = True
+            self._opened = (there, self._open(leaves))
+        return self._opened[1]
+
+    def _open(self, leaves: Positions) -> Opened:
+        wanted, at = leaves.tolist(), 0
+        parts = [_NOTHING]
+        while at < len(wanted):
+            number = bisect_right(self._leaves, wanted[at]) - 1
+            unit, begin, end = self.units[number], *self._leaves[number : number + 2]
+            stop = bisect_left(wanted, end, lo=at)
+            if isinstance(unit, Encoded):
+                parts.append(unit)
+            else:
+                ids = self.ids[self.starts[begin] : self.starts[end]]
+                parts.append(unit.open([leaf - begin for leaf in wanted[at:stop]], ids))
+            at = stop
+        shifts = np.zeros(len(self.starts) - 1, np.int64)
+        counts = self.starts[leaves + 1] - self.starts[leaves]
+        shifts[leaves] = np.cumsum(counts) - counts - self.starts[leaves]
+        return Opened(chained(parts), shifts)
+
+    def _within(self, leaf: int, start: int, stop: int) -> Encoded:
+        """Returns the records of a leaf that are between two positions."""
+        records, shifts = self.open(np.array([leaf]))
+        begin, end = self.starts[leaf : leaf + 2].tolist()
+        shift = int(shifts[leaf])
+        return records.slice(max(start, begin) + shift, min(stop, end) + shift)
+
+    # --- what opens all of them -------------------------------------------------------------------
+
+    @property
+    def encoded(self) -> Encoded:
+        """Returns all the records."""
+        if len(self.units) != 1 or not isinstance(self.units[0], Encoded):
+            if not self.units:
+                return _NOTHING
+            records = self._open(np.arange(len(self.starts) - 1)).records
+            self.units, self._leaves = [records], [0, 1]
+            self.starts, self._opened = np.array([0, len(self)]), None
+        assert isinstance(self.units[0], Encoded)
+        return self.units[0]
+
+    @property
+    def keys(self) -> Keys:
+        """Returns the keys, where they lie in the entries."""
+        return self.encoded.keys
 
     @property
     def data(self) -> Bytes:
         """Returns the bytes in which `value_starts` count."""
-        return data_of(self.entries)
+        return self.encoded.data
 
     @property
     def value_starts(self) -> Positions:
         """Returns where the stored values begin in `data`."""
-        starts = offsets_of(self.entries)[:-1]
-        return starts + self.heads + self.key_lengths + SUFFIX_BYTES
+        return self.encoded.value_starts
 
     @property
     def value_ends(self) -> Positions:
         """Returns where the stored values end in `data`, after their record ids."""
-        return offsets_of(self.entries)[1:].astype(np.int64)
-
-    @property
-    def size(self) -> int:
-        """Returns the number of raw bytes of keys and stored values."""
-        bounds = offsets_of(self.entries)
-        frames = int(self.heads.sum()) + SUFFIX_BYTES * len(self)
-        return int(bounds[-1] - bounds[0]) - frames
+        return self.encoded.value_ends
 
     @property
     def tombstones(self) -> Mask:
         """Tells of each record whether it deletes its key."""
-        starts = items_at(self.data, self.value_starts, 2).view(np.uint16)
-        mask: Mask = starts == _TOMBSTONE_START
-        return mask
-
-    @property
-    def is_ascending(self) -> bool:
-        """Tells whether each key is above the one before it, as every block's must be."""
-        keys = self.key_array()
-        return bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
-
-    def slice(self, start: int, stop: int) -> Block:
-        """Returns the records at the positions from `start` up to but without `stop`."""
-        shape = self._shape and self._shape.at(slice(start, stop))
-        return Block(self.entries.slice(start, stop - start), self.ids[start:stop], shape)
-
-    def take(self, rows: Positions) -> Block:
-        """Returns the records at some positions, which must be in ascending order of keys."""
-        shape = self._shape and self._shape.at(rows)
-        return Block(self.entries.take(pa.array(rows)), self.ids[rows], shape)
+        return self.encoded.tombstones
 
     def key_array(self) -> pa.BinaryArray:
         """Returns the keys as an array of their own."""
-        return self.keys.array()
+        return self.encoded.keys.array()
 
     def stored_array(self) -> pa.BinaryArray:
         """Returns the stored values as an array of their own."""
-        starts = self.value_starts
-        return gather(self.data, starts, self.value_ends - starts)
-
-    def record(self, index: int) -> Record:
-        """Returns one record."""
-        entry: bytes = self.entries[index].as_py()
-        own, at = read_varint(entry, 1)
-        _, start = read_varint(entry, at)
-        end = start + own
-        return entry[start : end - SUFFIX_BYTES], entry[end:]
+        return self.encoded.stored_array()
 
     def records(self) -> list[Record]:
         """Returns the records one by one: for few of them."""
         keys, values = self.key_array().to_pylist(), self.stored_array().to_pylist()
         return list(zip(keys, values, strict=True))
+
+    # ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_ascending(self) -> bool:
+        """Tells whether each key is above the one before it, as every block's must be.
+
+        Of what is still packed only the ends are looked at.
+        """
+        ends = [(unit.first_key, _last_keys(unit)[-1]) for unit in self.units]
+        if any(before >= after for (_, before), (after, _) in pairwise(ends)):
+            return False
+        parts = [unit for unit in self.units if isinstance(unit, Encoded)]
+        return not parts or chained(parts).is_ascending
 
 
 Blocks = Iterable[Block]
@@ -188,20 +308,13 @@ Blocks = Iterable[Block]
 
 _NO_POSITIONS = np.zeros(0, np.int64)
 _NO_ENTRIES = binary_array(np.zeros(1, np.int32), b"")  # `pa.array` would look for pandas.
-EMPTY = Block(_NO_ENTRIES, np.zeros((0, 4), np.uint64), Shape(_NO_POSITIONS, _NO_POSITIONS))
+_NOTHING = Encoded(_NO_ENTRIES, Shape(_NO_POSITIONS, _NO_POSITIONS))
+EMPTY = Block([], np.zeros((0, 4), np.uint64))
 
 
 def block_of(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Block:
     """Returns the block of keys in ascending order and of their stored values, ids included."""
-    if not len(keys):
-        return EMPTY
-    key_lengths = np.diff(offsets_of(keys)).astype(np.int64)
-    value_lengths = np.diff(offsets_of(stored))
-    # Of the key before it, an entry shares nothing: that makes each readable on its own.
-    own, values = varint_array(key_lengths + SUFFIX_BYTES), varint_array(value_lengths)
-    entries = pc.binary_join_element_wise(b"\0", own, values, keys, KEY_SUFFIX, stored, b"")
-    heads = 1 + np.diff(offsets_of(own)) + np.diff(offsets_of(values)).astype(np.int64)
-    return block_of_entries(entries, Shape(heads, key_lengths))
+    return block_of_encoded(encoded(keys, stored)) if len(keys) else EMPTY
 
 
 def block_of_records(records: Sequence[Record]) -> Block:
@@ -210,32 +323,9 @@ def block_of_records(records: Sequence[Record]) -> Block:
     return block_of(keys, pa.array([stored for _, stored in records], pa.binary()))
 
 
-def block_of_entries(entries: pa.BinaryArray, shape: Shape | None = None) -> Block:
-    """Returns the block of entries as they are in tables, whose values end in record ids."""
-    ends = offsets_of(entries)[1:].astype(np.int64)
-    return Block(entries, digests_at(data_of(entries), ends - RECORD_ID_BYTES), shape)
-
-
-def _shape_of(entries: pa.BinaryArray) -> Shape:
-    """Reads the lengths of plain entries.
-
-    Plain ones share nothing with the key before them, and are values with sequence number 0.
-    """
-    data, bounds = data_of(entries), offsets_of(entries).astype(np.int64)
-    starts, ends = bounds[:-1], bounds[1:]
-    own, after = varints_at(data, starts + 1)
-    values, after = varints_at(data, after)
-    key_lengths = own - SUFFIX_BYTES
-    suffixes = after + key_lengths
-    if (
-        data[starts].any()
-        or (key_lengths < 1).any()
-        or (values < RECORD_ID_BYTES).any()
-        or (suffixes + SUFFIX_BYTES + values != ends).any()
-        or (items_at(data, suffixes, SUFFIX_BYTES) != np.void(KEY_SUFFIX)).any()
-    ):
-        raise CorruptFileError("a table that passed for one of ours has entries of another form")
-    return Shape(after - starts, key_lengths)
+def block_of_encoded(records: Encoded) -> Block:
+    """Returns the block of some records, at least one, by the ids that their values end in."""
+    return Block([records], digests_at(records.data, records.value_ends - RECORD_ID_BYTES))
 
 
 def concatenated(blocks: Sequence[Block]) -> Block:
@@ -243,24 +333,56 @@ def concatenated(blocks: Sequence[Block]) -> Block:
     filled = [block for block in blocks if len(block)]
     if len(filled) < 2:
         return filled[0] if filled else EMPTY
-    return _chained(filled)
+    units = [unit for block in filled for unit in block.units]
+    return Block(units, np.concatenate([block.ids for block in filled]))
 
 
 def edited(block: Block, dropped: Mask, added: Block) -> Block:
     """Returns a block without the records that are `dropped`, and with others in their places.
 
-    No key of `added` may be one that stays.
+    No key of `added` may be one that stays. Units that nothing is done to stay as they are.
     """
     kept = np.flatnonzero(~dropped)
-    if not len(added):
-        return block if len(kept) == len(block) else block.take(kept)
-    if not len(block):
-        return added
-    places, _ = search(block.keys, added.keys)
+    if not len(added) and len(kept) == len(block):
+        return block
+    places, _ = block.find(added.keys) if len(added) else _nowhere(0)
     # A place is the number of records of the block before it; those that are dropped do not count.
-    places = np.concatenate(([0], np.cumsum(~dropped)))[places]
-    order = np.insert(kept, places, len(block) + np.arange(len(added)))
-    return _chained([block, added]).take(order)
+    stays = np.concatenate(([0], np.cumsum(~dropped)))[places]
+    order = np.insert(kept, stays, len(block) + np.arange(len(added)))
+    if not len(order):
+        return EMPTY
+    ids = np.concatenate([block.ids, added.ids])[order]
+
+    # What comes after the last record belongs to a leaf of its own, after the block's.
+    leaves = block.leaves_at(np.insert(kept, stays, places))
+    touched = np.zeros(len(block.starts), bool)
+    touched[block.leaves_at(np.flatnonzero(dropped))] = True
+    touched[block.leaves_at(places)] = True
+    records, shifts = block.open(np.flatnonzero(touched[:-1]))
+    here = touched[leaves]
+    rows, leaves = order[here], leaves[here]
+    is_added = rows >= len(block)
+    rows[is_added] += len(records) - len(block)
+    rows[~is_added] += shifts[leaves[~is_added]]
+    anew = chained([records, added.encoded]).take(rows)
+    counts = np.bincount(leaves, minlength=len(touched))
+    return Block(_relaid(block, touched, counts, anew), ids)
+
+
+def _relaid(block: Block, touched: Mask, counts: Positions, anew: Encoded) -> list[Unit]:
+    """Returns the units of a block, but for the leaves that are touched parts of what is anew."""
+    units: list[Unit] = []
+    turns = np.flatnonzero(touched[1:] != touched[:-1]) + 1
+    at = 0
+    for first, stop in pairwise([0, *turns.tolist(), len(touched)]):
+        if not touched[first]:
+            units += block.units_of(first, min(stop, len(touched) - 1))
+            continue
+        count = int(counts[first:stop].sum())
+        if count:
+            units.append(anew.slice(at, at + count))
+            at += count
+    return units
 
 
 def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
@@ -318,15 +440,26 @@ def _position_after(block: Block, key: bytes) -> int:
     return block.position(successor(key))
 
 
-def _chained(blocks: Sequence[Block]) -> Block:
-    """Returns one block of the records of several, in the order given."""
-    shapes = [block.shape for block in blocks if block._shape is not None]
-    shape = None
-    if len(shapes) == len(blocks):
-        heads = np.concatenate([each.heads for each in shapes])
-        shape = Shape(heads, np.concatenate([each.key_lengths for each in shapes]))
-    entries = pa.concat_arrays([block.entries for block in blocks])
-    return Block(entries, np.concatenate([block.ids for block in blocks]), shape)
+def _last_keys(unit: Unit) -> list[bytes]:
+    return [unit.last_key] if isinstance(unit, Encoded) else unit.last_keys
+
+
+def _nowhere(count: int) -> tuple[Positions, Mask]:
+    return np.zeros(count, np.int64), np.zeros(count, bool)
+
+
+def _distinct(ascending: Positions) -> Positions:
+    """Returns numbers without those that are there twice."""
+    return ascending[np.concatenate(([True], ascending[1:] != ascending[:-1]))]
+
+
+def _keys_of(keys: Sequence[bytes]) -> Keys:
+    """Returns keys in ascending order as columns."""
+    # Eight bytes follow the last key: words of it are read.
+    bounds = np.cumsum([0, *map(len, keys)])
+    return Keys(
+        np.frombuffer(b"".join([*keys, bytes(8)]), np.uint8), bounds[:-1], np.diff(bounds)
+    )
 
 
 def _digests(ids: Ids) -> pa.FixedSizeBinaryArray:

@@ -6,31 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-import numpy as np
-
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks import Block, Blocks, block_of_records, concatenated, restricted
 from sparklake.graveler.commits import hash_map
-from sparklake.graveler.ids import (
-    EMPTY_META_RANGE,
-    RECORD_ID_BYTES,
-    MetaRangeId,
-    RangeId,
-    file_id,
-    record_id,
-)
+from sparklake.graveler.encoded import holds_its_ids
+from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId, RangeId, file_id
 from sparklake.graveler.keys import EVERYTHING, Interval
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.range_lists import MetaRange, RangeList, Ranges, overlapping, range_list
 from sparklake.graveler.ranges import RangeInfo, byte_count
-from sparklake.graveler.records import (
-    Record,
-    decode_record,
-    has_trailer,
-    with_trailer,
-)
+from sparklake.graveler.records import Record, has_trailer, with_trailer
 from sparklake.graveler.splitting import split
-from sparklake.graveler.sstable import read_foreign, read_tables, table_bytes
+from sparklake.graveler.sstable import damaged_table, make_table, read_foreign, read_table
 
 _FILES_READ_AT_ONCE = 32
 _BYTES_READ_AT_ONCE = 16 * 1024 * 1024
@@ -62,8 +49,8 @@ def write_ranges(blocks: Blocks, range_records: int) -> Iterator[tuple[WrittenRa
     Raises ValueError for keys that do not ascend.
     """
     for stretch in split(_ascending(blocks), range_records):
-        info = describe_range(stretch.records)
-        yield WrittenRange(info, stretch.closed), table_bytes(stretch.records)
+        info, file = make_range(stretch.records)
+        yield WrittenRange(info, stretch.closed), file
 
 
 def _ascending(blocks: Blocks) -> Iterator[Block]:
@@ -77,16 +64,18 @@ def _ascending(blocks: Blocks) -> Iterator[Block]:
         yield block
 
 
-def describe_range(records: Block) -> RangeInfo:
-    """Returns the range that some records make."""
-    return RangeInfo(
+def make_range(records: Block) -> tuple[RangeInfo, bytes]:
+    """Returns the range that some records make, at least one, and its file."""
+    table = make_table(records)
+    info = RangeInfo(
         id=RangeId(file_id(records.ids.data)),
         min_key=records.first_key,
         max_key=records.last_key,
         count=len(records),
-        size=records.size,
-        tombstones=int(np.count_nonzero(records.tombstones)),
+        size=table.size,
+        tombstones=table.tombstones,
     )
+    return info, table.file
 
 
 def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
@@ -95,7 +84,7 @@ def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
         return NO_TREE
     listed = range_list(ranges)
     meta_range_id = MetaRangeId(file_id(listed.block.ids.data))
-    store.put_many_if_absent({table_key(meta_range_id): table_bytes(listed.block)})
+    store.put_many_if_absent({table_key(meta_range_id): make_table(listed.block).file})
     return MetaRange(meta_range_id, listed)
 
 
@@ -106,12 +95,14 @@ def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange
     """Reads a metarange and verifies it; raises MissingFileError or CorruptFileError."""
     if meta_range_id == EMPTY_META_RANGE:
         return NO_TREE
-    ranges = RangeList(_read(store, [meta_range_id], _META_RANGES))
+    block = _read(store, [meta_range_id], _META_RANGES)
+    _ = block.encoded  # All of it will be looked at, again and again.
+    ranges = RangeList(block)
     try:
         # A range's file, taken for a metarange, is told by its ends.
         _ = ranges[0], ranges[-1]
     except CorruptFileError as error:
-        raise _corrupt(meta_range_id) from error
+        raise damaged_table(table_key(meta_range_id)) from error
     return MetaRange(meta_range_id, ranges)
 
 
@@ -151,12 +142,12 @@ def read_each(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block
 
 def verify_table(table_id: str, content: bytes) -> None:
     """Raises CorruptFileError unless some bytes are the range or metarange of an id."""
-    if _read_ours([content], [table_id]) is None:
-        try:
-            _read_any(content, table_id, _RANGES)
-        except CorruptFileError:
-            # Of lakeFS's tables the id says which kind they are.
-            _read_any(content, table_id, _META_RANGES)
+    try:
+        block = _read_table(content, table_id, _RANGES)
+    except CorruptFileError:
+        # Of lakeFS's tables the id says which kind they are.
+        block = _read_table(content, table_id, _META_RANGES)
+    _ = block.encoded
 
 
 def _read(store: ObjectStore, table_ids: Sequence[str], kind: str) -> Block:
@@ -169,64 +160,34 @@ def _decoded(
     store: ObjectStore, files: Sequence[bytes], table_ids: Sequence[str], kind: str
 ) -> Block:
     """Returns the records in the files of tables, each verified unless the store has done so."""
-    block = _read_ours(files, table_ids, trusted=store.verifies)
-    if block is not None:
-        return block
     pairs = zip(files, table_ids, strict=True)
-    return concatenated([_read_any(file, each, kind) for file, each in pairs])
+    return concatenated(
+        [_read_table(file, each, kind, trusted=store.verifies) for file, each in pairs]
+    )
 
 
-def _read_ours(
-    files: Sequence[bytes], table_ids: Sequence[str], *, trusted: bool = False
-) -> Block | None:
-    """Returns the records of tables that we wrote; None if one of them is damaged or another's.
+def _read_table(file: bytes, table_id: str, kind: str, *, trusted: bool = False) -> Block:
+    """Returns the records of one table, whoever wrote it; lakeFS's get their record ids here.
 
-    What is trusted is not hashed again: RocksDB's checksums of the blocks tell damage.
+    Of our own the ids are verified, unless they are trusted; each data block is when it is opened.
     """
-    found = read_tables(files)
-    if found is None:
-        return None
-    block, counts = found
-    start = 0
-    for table_id, count in zip(table_ids, counts, strict=True):
-        if not _are_those_of(block.slice(start, start + count), None if trusted else table_id):
-            return None
-        start += count
-    return block
-
-
-def _read_any(file: bytes, table_id: str, kind: str) -> Block:
-    """Returns the records of one table, whoever wrote it; lakeFS's get their record ids here."""
-    ours = _read_ours([file], [table_id])
-    if ours is not None:
+    name = table_key(table_id)
+    ours = read_table(name, file)
+    if ours is not None and (trusted or file_id(ours.ids.data) == table_id):
         return ours
-    records = read_foreign(table_key(table_id), file)
+    records = read_foreign(name, file)
     try:
         if records and not has_trailer(*records[0]):
             if _lakefs_id(records, kind) == table_id:
                 return block_of_records([with_trailer(*record) for record in records])
-        else:
+        elif records:
             block = block_of_records(records)
-            if _are_those_of(block, table_id):
+            if file_id(block.ids.data) == table_id and holds_its_ids(block.encoded):
                 return block
     except CorruptFileError as error:
         # It names a key; the file is what can be restored.
-        raise _corrupt(table_id) from error
-    raise _corrupt(table_id)
-
-
-def _are_those_of(block: Block, table_id: str | None) -> bool:
-    """Tells whether records are those of a table's id: all by their ids, two by their bytes.
-
-    Without an id, only the two are looked at.
-    """
-    if not len(block) or (table_id is not None and file_id(block.ids.data) != table_id):
-        return False
-    ends = (block.record(0), block.record(len(block) - 1))
-    return all(
-        record_id(key, decode_record(key, stored).identity) == stored[-RECORD_ID_BYTES:]
-        for key, stored in ends
-    )
+        raise damaged_table(name) from error
+    raise damaged_table(name)
 
 
 def _lakefs_id(records: Sequence[Record], kind: str) -> str:
@@ -238,9 +199,3 @@ def _lakefs_id(records: Sequence[Record], kind: str) -> str:
     digest.update(hash_map({"type": kind}))
     return digest.hexdigest()
 
-
-def _corrupt(table_id: str) -> CorruptFileError:
-    return CorruptFileError(
-        f"{table_key(table_id)} does not hold the records that its name promises; "
-        "restore the file from a backup of the storage namespace"
-    )

@@ -17,8 +17,7 @@ from sparklake.graveler.blocks import Block, Blocks
 from sparklake.graveler.packing import Task
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.sstable import table_bytes
-from sparklake.graveler.tables import WrittenRange, describe_range, table_key, write_ranges
+from sparklake.graveler.tables import WrittenRange, make_range, table_key, write_ranges
 from sparklake.stores.cache import open_cached_store
 
 TASK_SCHEMA = pa.schema(
@@ -83,8 +82,8 @@ class RangeSink:
 
     def write_one(self, records: Block) -> RangeInfo:
         """Writes the records of one range, already cut."""
-        info = describe_range(records)
-        self._add(info, table_bytes(records))
+        info, file = make_range(records)
+        self._add(info, file)
         return info
 
     def put(self) -> None:

@@ -12,7 +12,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from sparklake.graveler.blocks import Block
-from sparklake.graveler.columns import Bytes, Positions, offsets_of
+from sparklake.graveler.columns import Bytes, Positions
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
@@ -35,13 +35,14 @@ Offsets = NDArray[np.int32]
 class OpenRange:
     """Is the records of a range, to be found by their keys."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, info: RangeInfo, block: Block) -> None:
+        self.info = info
         self.block = block
 
     @property
     def size(self) -> int:
         """Returns about how many bytes of memory it takes."""
-        return self.block.size + _BYTES_A_RECORD * len(self.block)
+        return self.info.size + _BYTES_A_RECORD * self.info.count
 
     def find(self, key: bytes) -> bytes | None:
         """Returns the stored value of a key."""
@@ -65,7 +66,7 @@ class OpenRange:
     def _values(self) -> tuple[Bytes, Offsets, Offsets]:
         """Is the data of the block, and where in it the stored values begin and end."""
         starts = self.block.value_starts.astype(np.int32)
-        return self.block.data, starts, offsets_of(self.block.entries)[1:]
+        return self.block.data, starts, self.block.value_ends.astype(np.int32)
 
 
 class OpenRanges:
@@ -88,7 +89,7 @@ class OpenRanges:
             found = {each.id: self._kept.get(each.id) for each in infos}
         missing = [each for each in infos if found[each.id] is None]
         for info, block in zip(missing, read_each(self._store, missing), strict=True):
-            opened = found[info.id] = OpenRange(block)
+            opened = found[info.id] = OpenRange(info, block)
             with self._lock:
                 if opened.size <= self._kept.maxsize:
                     self._kept[info.id] = opened

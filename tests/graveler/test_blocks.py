@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from sparklake.graveler.blocks import (
     EMPTY,
     Block,
     aligned,
-    block_of_entries,
+    block_of_encoded,
     block_of_records,
     concatenated,
     edited,
@@ -20,8 +22,10 @@ from sparklake.graveler.blocks import (
     unequal,
 )
 from sparklake.graveler.columns import binary_array
+from sparklake.graveler.encoded import Encoded
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.records import Record, encode_record, tombstone
+from sparklake.graveler.sstable import make_table, read_table
 
 keys = st.binary(min_size=1, max_size=4)
 some_records = st.dictionaries(keys, st.binary(min_size=1, max_size=300), max_size=30).map(
@@ -30,11 +34,31 @@ some_records = st.dictionaries(keys, st.binary(min_size=1, max_size=300), max_si
 
 
 def unread(records: list[Record]) -> Block:
-    """Returns a block as it comes out of a file: no length has been read yet."""
-    return block_of_entries(block_of_records(records).entries) if records else EMPTY
+    """Returns a block as it comes out of another writer's file: no length has been read yet."""
+    if not records:
+        return EMPTY
+    return block_of_encoded(Encoded(block_of_records(records).encoded.entries))
 
 
-made = pytest.mark.parametrize("make", [block_of_records, unread], ids=["made", "read"])
+def packed(records: list[Record]) -> Block:
+    """Returns a block as it comes out of a file of ours: no data block has been opened yet."""
+    if not records:
+        return EMPTY
+    read = read_table("table", make_table(block_of_records(records)).file)
+    assert read is not None
+    return read
+
+
+def mixed(records: list[Record]) -> Block:
+    """Returns a block of which some is packed and some is not."""
+    makers = (packed, block_of_records, unread)
+    thirds = range(0, len(records), 3)
+    return concatenated(
+        [makers[at % len(makers)](records[at * 3 : at * 3 + 3]) for at in range(len(thirds))]
+    )
+
+
+made = pytest.mark.parametrize("make", [block_of_records, unread, packed, mixed])
 
 
 @made
@@ -42,10 +66,9 @@ made = pytest.mark.parametrize("make", [block_of_records, unread], ids=["made", 
 def test_records_come_back(make, records: list[Record]) -> None:
     block = make(records)
     assert len(block) == len(records)
-    assert block.records() == records
     assert [block.record(at) for at in range(len(block))] == records
+    assert make(records).records() == records
     assert [bytes(row) for row in block.ids] == [stored[-32:] for _, stored in records]
-    assert block.size == sum(len(key) + len(stored) for key, stored in records)
     assert block.is_ascending
     for key, _ in records:
         assert records[block.position(key)][0] == key
@@ -59,7 +82,7 @@ def test_parts_of_blocks(make, records: list[Record], data: st.DataObject) -> No
     stop = data.draw(st.integers(start, len(records)))
     block = make(records)
     if data.draw(st.booleans()):
-        _ = block.shape
+        _ = block.keys
     part = block.slice(start, stop)
     assert part.records() == records[start:stop]
     assert [part.record(at) for at in range(len(part))] == records[start:stop]
@@ -89,7 +112,7 @@ def test_an_edit_drops_and_adds(
 @given(st.lists(some_records, min_size=1, max_size=4), st.integers(1, 7))
 def test_aligned_blocks_hold_the_same_keys(sides: list[list[Record]], size: int) -> None:
     streams = [
-        [unread(side[at : at + size + number]) for at in range(0, len(side), size + number)]
+        [mixed(side[at : at + size + number]) for at in range(0, len(side), size + number)]
         for number, side in enumerate(sides)
     ]
     seen: list[list[Record]] = [[] for _ in sides]
@@ -104,6 +127,17 @@ def test_aligned_blocks_hold_the_same_keys(sides: list[list[Record]], size: int)
     assert seen == sides
 
 
+@made
+@given(records=some_records, wanted=st.lists(keys, unique=True, max_size=9))
+def test_keys_are_found(make, records: list[Record], wanted: list[bytes]) -> None:
+    wanted.sort()
+    asked = block_of_records([encode_record(key, b"i", b"") for key in wanted])
+    places, found = make(records).find(asked.keys)
+    there = [key for key, _ in records]
+    assert places.tolist() == [bisect_left(there, key) for key in wanted]
+    assert found.tolist() == [key in there for key in wanted]
+
+
 def test_tombstones_are_told() -> None:
     records = sorted([tombstone(b"a"), encode_record(b"b", b"\0", b""), tombstone(b"c")])
     assert block_of_records(records).tombstones.tolist() == [True, False, True]
@@ -115,10 +149,10 @@ def test_keys_out_of_order_are_told(records: list[bytes]) -> None:
 
 
 def test_entries_of_another_form_are_refused() -> None:
-    entry = block_of_records([encode_record(b"key", b"i", b"d")]).entries[0].as_py()
+    entry = block_of_records([encode_record(b"key", b"i", b"d")]).encoded.entries[0].as_py()
     for bad in (b"\1" + entry[1:], entry.replace(b"key\1", b"key\2"), entry + b"more"):
         with pytest.raises(CorruptFileError):
-            _ = block_of_entries(binary_array(np.array([0, len(bad)]), bad)).shape
+            _ = Encoded(binary_array(np.array([0, len(bad)]), bad)).shape
 
 
 # --- comparing ids --------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from sparklake.graveler.blocks import Block, block_of_records
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.splitting import split
 from sparklake.graveler.stitching import Row, stitch
-from sparklake.graveler.tables import describe_range
+from sparklake.graveler.tables import make_range
 from tests.support.blocks import in_blocks
 from tests.support.oracle import range_ids
 from tests.support.trees import records_of
@@ -27,7 +27,7 @@ class Store:
         self.written_ids: list[str] = []
 
     def piece(self, records: Block, *, closed: bool) -> Row:
-        info = describe_range(records)
+        info, _ = make_range(records)
         self.ranges[info.id] = records
         return Row((info,), closed)
 

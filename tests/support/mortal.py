@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -65,13 +66,16 @@ def mortal(call: Callable[..., Any], step: Callable[[], None]) -> Callable[..., 
 def make_mortal(last: int, report: Callable[[int], None]) -> None:
     """Sees to it that this process dies instead of taking its step number `last`."""
     numbers = count(1)
+    one_at_a_time = threading.Lock()
 
     def step() -> None:
-        number = next(numbers)
-        report(number)
-        if number == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-            signal.pause()
+        # Threads must not report out of turn, nor take a step in the moment of death.
+        with one_at_a_time:
+            number = next(numbers)
+            report(number)
+            if number == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+                signal.pause()
 
     for owner, names in ((LocalStore, OBJECT_STORE), (os, FILE_SYSTEM)):
         for name in names:

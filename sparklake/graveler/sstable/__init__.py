@@ -1,11 +1,12 @@
 """SSTables: files of records in key order that RocksDB, its JNI reader and lakeFS's pebble read.
 
-Format_version 2, crc32c, Snappy, 32 KiB blocks. Our own hold plain entries, each to be found by
-itself: that is what lets a file be read and written by columns.
+Format_version 2, crc32c, Snappy. Our own hold plain entries, each to be found by itself, and a
+directory: that is what lets a file be read and written by columns, and only where it must be.
 """
 
 from sparklake.graveler.sstable.foreign import read_foreign
-from sparklake.graveler.sstable.reader import read_tables
-from sparklake.graveler.sstable.writer import table_bytes
+from sparklake.graveler.sstable.layout import damaged_table
+from sparklake.graveler.sstable.reader import read_table
+from sparklake.graveler.sstable.writer import make_table
 
-__all__ = ["read_foreign", "read_tables", "table_bytes"]
+__all__ = ["damaged_table", "make_table", "read_foreign", "read_table"]

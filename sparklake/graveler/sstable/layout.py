@@ -2,8 +2,8 @@
 
 A block is its content, a byte for its compression, and a masked CRC-32C of both. A handle is the
 offset and the size of a block's content, as varints. The footer has the handles of the metaindex,
-which names the properties, and of the index, which has the last key and the handle of each data
-block.
+which names the properties and our own directory, and of the index, which has the last key and the
+handle of each data block.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import NamedTuple
 import google_crc32c
 import pyarrow as pa
 
+from sparklake.errors import CorruptFileError
 from sparklake.graveler.varints import read_varint, varint
 
-BLOCK_BYTES = 32 * 1024
 FOOTER_BYTES = 53
 TRAILER_BYTES = 5
 
@@ -32,6 +32,7 @@ _WORTHWHILE = 7 / 8
 
 _TAIL = struct.Struct("<IQ")
 _TRAILER = struct.Struct("<BI")
+_CHECKSUM = struct.Struct("<I")
 _COUNT = struct.Struct("<I")
 
 _snappy = pa.Codec("snappy")
@@ -106,8 +107,11 @@ def footer(meta_index: Handle, index: Handle) -> bytes:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def data_handles(file: memoryview) -> list[Handle]:
-    """Returns the handles of the data blocks of a file; raises NotOurLayoutError."""
+def meta_blocks(file: bytes) -> dict[bytes, Handle]:
+    """Returns the handles of what is in a file beside its data, by name; the index is b"".
+
+    Raises NotOurLayoutError.
+    """
     if len(file) < FOOTER_BYTES:
         raise NotOurLayoutError
     tail = file[-FOOTER_BYTES:]
@@ -117,53 +121,60 @@ def data_handles(file: memoryview) -> list[Handle]:
     try:
         meta_index, at = _read_handle(tail, 1)
         index, _ = _read_handle(tail, at)
-        for value in _values(opened(file, meta_index)):
-            opened(file, _read_handle(value, 0)[0])  # Other readers need it whole.
-        return [_read_handle(value, 0)[0] for value in _values(opened(file, index))]
+        named = {
+            key: _read_handle(handle, 0)[0] for key, handle in _items(opened(file, meta_index))
+        }
     except IndexError:
         raise NotOurLayoutError from None
+    return {b"": index, **named}
 
 
-def opened(file: memoryview, handle: Handle) -> bytes:
-    """Returns the content of a block, checked against its checksum; raises NotOurLayoutError."""
-    end = handle.offset + handle.size
-    trailer = file[end : end + TRAILER_BYTES]
-    if len(trailer) < TRAILER_BYTES:
+def checked(file: bytes, offset: int, size: int) -> int:
+    """Checks a block of a file by its checksum, and returns where it ends.
+
+    Raises NotOurLayoutError.
+    """
+    end = offset + size + TRAILER_BYTES
+    if end > len(file):
         raise NotOurLayoutError
-    kind, checksum = _TRAILER.unpack(trailer)
-    if _masked(google_crc32c.value(bytes(file[handle.offset : end + 1]))) != checksum:
+    (checksum,) = _CHECKSUM.unpack_from(file, end - _CHECKSUM.size)
+    if _masked(google_crc32c.value(file[offset : offset + size + 1])) != checksum:
         raise NotOurLayoutError
-    body = file[handle.offset : end]
+    return end
+
+
+def opened(file: bytes, handle: Handle, raw_size: int | None = None) -> bytes:
+    """Returns the content of a block, checked by its checksum; raises NotOurLayoutError.
+
+    Who knows its `raw_size` in bytes saves the time to read it.
+    """
+    end = checked(file, *handle)
+    body, kind = file[handle.offset : end - TRAILER_BYTES], file[end - TRAILER_BYTES]
     if kind == _UNCOMPRESSED:
-        return bytes(body)
+        return body
     if kind != _SNAPPY:
         raise NotOurLayoutError
-    size, _ = read_varint(body, 0)
     try:
+        size = read_varint(body, 0)[0] if raw_size is None else raw_size
         content: bytes = _snappy.decompress(body, size, asbytes=True)
-    except OSError:
+    except (OSError, ValueError, IndexError):
         raise NotOurLayoutError from None
     return content
 
 
-def entries_end(content: bytes) -> tuple[int, int]:
-    """Returns where the entries of a block end, and how many of them can be found by themselves."""
-    (count,) = _COUNT.unpack_from(content, len(content) - _COUNT.size)
-    return len(content) - _COUNT.size * (count + 1), count
-
-
-def _values(content: bytes) -> Iterator[memoryview]:
+def _items(content: bytes) -> Iterator[tuple[bytes, memoryview]]:
+    """Yields the keys and values of a block as `small_block` makes it."""
     view, at = memoryview(content), 0
-    end, _ = entries_end(content)
-    while at < end:
+    (count,) = _COUNT.unpack_from(content, len(content) - _COUNT.size)
+    for _ in range(count):
         _, at = read_varint(view, at)
         key, at = read_varint(view, at)
         value, at = read_varint(view, at)
-        yield view[at + key : at + key + value]
+        yield bytes(view[at : at + key]), view[at + key : at + key + value]
         at += key + value
 
 
-def _read_handle(view: memoryview, at: int) -> tuple[Handle, int]:
+def _read_handle(view: bytes | memoryview, at: int) -> tuple[Handle, int]:
     offset, at = read_varint(view, at)
     size, at = read_varint(view, at)
     return Handle(offset, size), at
@@ -171,3 +182,11 @@ def _read_handle(view: memoryview, at: int) -> tuple[Handle, int]:
 
 def _masked(checksum: int) -> int:
     return ((checksum >> 15 | checksum << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def damaged_table(name: str) -> CorruptFileError:
+    """Returns the error that says of a table's file that it is not what it should be."""
+    return CorruptFileError(
+        f"{name} does not hold the records that its name promises; "
+        "restore the file from a backup of the storage namespace"
+    )

@@ -1,15 +1,28 @@
-"""Writes tables out of blocks: entries go in as they are."""
+"""Writes tables out of blocks: entries go in as they are, and so do whole data blocks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from sparklake.graveler.blocks import SUFFIX_BYTES, Block
-from sparklake.graveler.columns import offsets_of
+from sparklake.graveler.blocks import Block
+from sparklake.graveler.columns import Bytes, Mask, Positions, data_of, offsets_of, varint_array
+from sparklake.graveler.encoded import SUFFIX_BYTES, encoded
+from sparklake.graveler.sstable.directory import (
+    DIRECTORY,
+    Column,
+    Directory,
+    block_ends,
+    directory_bytes,
+)
 from sparklake.graveler.sstable.layout import (
-    BLOCK_BYTES,
     Handle,
     compressed,
     count_bytes,
@@ -19,6 +32,7 @@ from sparklake.graveler.sstable.layout import (
     plain,
     small_block,
 )
+from sparklake.graveler.sstable.reader import DataBlocks
 
 # What readers ask for: RocksDB the last two, to take the file in; pebble and RocksDB the comparer.
 _FIXED_PROPERTIES = {
@@ -34,51 +48,174 @@ _FIXED_PROPERTIES = {
 }
 
 
-def table_bytes(block: Block) -> bytes:
-    """Returns the table of some records, at least one: equal records give equal bytes."""
+class NewTable(NamedTuple):
+    """Is a table just made; `size` is the bytes of its records' keys and stored values."""
+
+    file: bytes
+    size: int
+    tombstones: int
+
+
+class _Placed(NamedTuple):
+    """Is data blocks in a row in their new file, as the directory describes them."""
+
+    numbers: Positions
+    first_keys: list[bytes]
+    last_keys: list[bytes]
+
+
+def make_table(block: Block) -> NewTable:
+    """Returns the table of some records, at least one."""
     file = _File()
-    bounds = offsets_of(block.entries).astype(np.int64)
-    data, value_starts = block.data.data, block.value_starts
-    index: list[tuple[bytes, bytes]] = []
-    start = 0
-    while start < len(block):
-        first = int(bounds[start])
-        stop = max(start + 1, int(np.searchsorted(bounds, first + BLOCK_BYTES, "right")) - 1)
-        restarts = (bounds[start:stop] - first).astype("<u4").tobytes()
-        entries = data[first : int(bounds[stop])]
-        content = b"".join((entries, restarts, count_bytes(stop - start)))
-        last = int(bounds[stop - 1])
-        key = bytes(data[last + int(block.heads[stop - 1]) : int(value_starts[stop - 1])])
-        index.append((key, handle_bytes(file.add(*compressed(content)))))
-        start = stop
+    placed = list(_data_blocks(file, block))
+    directory = Directory(
+        block.ids,
+        np.concatenate([each.numbers for each in placed], axis=1),
+        [key for each in placed for key in each.first_keys],
+        [key for each in placed for key in each.last_keys],
+    )
     data_bytes = file.size
-    index_handle = file.add(*compressed(small_block(index)))
+    index_handle = file.add(*compressed(_index(directory)))
+    directory_handle = file.add(*plain(directory_bytes(directory)))
+    sums = directory.numbers.sum(axis=1).tolist()
     properties = {
         **_FIXED_PROPERTIES,
         b"rocksdb.data.size": number_bytes(data_bytes),
         b"rocksdb.index.size": number_bytes(index_handle.size),
-        b"rocksdb.num.data.blocks": number_bytes(len(index)),
+        b"rocksdb.num.data.blocks": number_bytes(len(directory.last_keys)),
         b"rocksdb.num.entries": number_bytes(len(block)),
-        b"rocksdb.raw.key.size": number_bytes(
-            int(block.key_lengths.sum()) + SUFFIX_BYTES * len(block)
-        ),
-        b"rocksdb.raw.value.size": number_bytes(int((bounds[1:] - value_starts).sum())),
+        b"rocksdb.raw.key.size": number_bytes(sums[Column.KEY_BYTES] + SUFFIX_BYTES * len(block)),
+        b"rocksdb.raw.value.size": number_bytes(sums[Column.VALUE_BYTES]),
     }
     named = file.add(*plain(small_block(sorted(properties.items()))))
-    meta_index = file.add(*plain(small_block([(b"rocksdb.properties", handle_bytes(named))])))
-    return b"".join([*file.parts, footer(meta_index, index_handle)])
+    others = [
+        (b"rocksdb.properties", handle_bytes(named)),
+        (DIRECTORY, handle_bytes(directory_handle)),
+    ]
+    meta_index = file.add(*plain(small_block(others)))
+    content = b"".join([*file.parts, footer(meta_index, index_handle)])
+    size = sums[Column.KEY_BYTES] + sums[Column.VALUE_BYTES]
+    return NewTable(content, size, sums[Column.TOMBSTONES])
+
+
+def _index(directory: Directory) -> bytes:
+    """Returns the content of RocksDB's index: the last key and the handle of each data block."""
+    offsets, sizes = directory.numbers[Column.OFFSET : Column.SIZE + 1]
+    handles = pc.binary_join_element_wise(varint_array(offsets), varint_array(sizes), b"")
+    entries = encoded(pa.array(directory.last_keys, pa.binary()), handles).entries
+    bounds = offsets_of(entries)
+    return _content(data_of(entries), bounds[:-1])
+
+
+def _data_blocks(file: _File, block: Block) -> Iterator[_Placed]:
+    """Adds the data blocks of a table: those that are there as they should be are taken over."""
+    stops = block_ends(block.ids)
+    starts = np.concatenate(([0], stops[:-1]))
+    leaves = block.leaves_at(starts)
+    is_there = (
+        block.is_packed[leaves]
+        & (block.starts[leaves] == starts)
+        & (block.starts[leaves + 1] == stops)
+    )
+    turns = np.flatnonzero(is_there[1:] != is_there[:-1]) + 1
+    anew = np.flatnonzero(~is_there)
+    made = _Anew.of(block, starts[anew], stops[anew]) if len(anew) else None
+    for first, stop in pairwise([0, *turns.tolist(), len(starts)]):
+        if made is not None and not is_there[first]:
+            yield made.place(file, stop - first)
+        else:
+            for unit in block.units_of(int(leaves[first]), int(leaves[stop - 1]) + 1):
+                yield _taken_over(file, cast(DataBlocks, unit))
+
+
+def _taken_over(file: _File, blocks: DataBlocks) -> _Placed:
+    numbers = blocks.numbers.copy()
+    numbers[Column.OFFSET] += file.size - numbers[Column.OFFSET, 0]
+    file.append(blocks.packed())
+    return _Placed(numbers, blocks.first_keys, blocks.last_keys)
+
+
+@dataclass(slots=True)
+class _Anew:
+    """Is data blocks to be made of records; `places` are where their entries start in each."""
+
+    numbers: Positions
+    first_keys: list[bytes]
+    last_keys: list[bytes]
+    entries: Bytes
+    bounds: Positions
+    places: NDArray[np.uint32]
+    done: int = 0
+
+    @classmethod
+    def of(cls, block: Block, starts: Positions, stops: Positions) -> _Anew:
+        """Opens the leaves of a block that reach between some positions."""
+        covered = np.zeros(len(block.starts) + 1, np.int64)
+        np.add.at(covered, block.leaves_at(starts), 1)
+        np.add.at(covered, block.leaves_at(stops - 1) + 1, -1)
+        records, shifts = block.open(np.flatnonzero(np.cumsum(covered)))
+        counts = stops - starts
+        starts = starts + shifts[block.leaves_at(starts)]
+        stops = starts + counts
+        keys, bounds = records.keys, offsets_of(records.entries).astype(np.int64)
+        value_sizes = records.value_ends - records.value_starts
+        numbers = np.zeros((len(Column), len(starts)), np.int64)
+        numbers[Column.COUNT] = counts
+        numbers[Column.KEY_BYTES] = _sums(keys.lengths, starts, stops)
+        numbers[Column.VALUE_BYTES] = _sums(value_sizes, starts, stops)
+        numbers[Column.TOMBSTONES] = _sums(records.tombstones, starts, stops)
+        numbers[Column.FIRST_KEY_BYTES] = keys.lengths[starts]
+        numbers[Column.LAST_KEY_BYTES] = keys.lengths[stops - 1]
+        rows = np.arange(counts.sum()) + np.repeat(stops - np.cumsum(counts), counts)
+        return cls(
+            numbers,
+            keys.at(starts).array().to_pylist(),
+            keys.at(stops - 1).array().to_pylist(),
+            records.data,
+            np.stack((bounds[starts], bounds[stops])),
+            (bounds[rows] - np.repeat(bounds[starts], counts)).astype("<u4"),
+        )
+
+    def place(self, file: _File, count: int) -> _Placed:
+        """Adds the next ones to a file."""
+        some = slice(self.done, self.done + count)
+        self.done += count
+        numbers = self.numbers[:, some]
+        stops = np.cumsum(self.numbers[Column.COUNT, : self.done])[some]
+        spans = np.stack((*self.bounds[:, some], stops - numbers[Column.COUNT], stops)).T
+        made = []
+        for begin, end, first, stop in spans.tolist():
+            content = _content(self.entries[begin:end], self.places[first:stop])
+            made.append((*file.add(*compressed(content)), len(content)))
+        numbers[Column.OFFSET : Column.RAW_SIZE + 1] = np.array(made).T
+        return _Placed(numbers, self.first_keys[some], self.last_keys[some])
+
+
+def _content(entries: Bytes, places: NDArray[Any]) -> bytes:
+    """Returns the content of a block, which ends in where each entry starts."""
+    return b"".join((entries, np.ascontiguousarray(places, "<u4"), count_bytes(len(places))))
+
+
+def _sums(values: Positions | Mask, starts: Positions, stops: Positions) -> Positions:
+    sums: Positions = np.concatenate(([0], np.cumsum(values)))
+    return sums[stops] - sums[starts]
 
 
 @dataclass(slots=True)
 class _File:
     """Is a file in the making."""
 
-    parts: list[bytes] = field(default_factory=list)
+    parts: list[bytes | memoryview] = field(default_factory=list)
     size: int = 0
 
     def add(self, body: bytes, trailer: bytes) -> Handle:
         """Appends a block; returns its handle."""
         handle = Handle(self.size, len(body))
-        self.parts += (body, trailer)
-        self.size += len(body) + len(trailer)
+        self.append(body)
+        self.append(trailer)
         return handle
+
+    def append(self, blocks: bytes | memoryview) -> None:
+        """Appends blocks with their trailers."""
+        self.parts.append(blocks)
+        self.size += len(blocks)

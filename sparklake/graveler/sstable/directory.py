@@ -1,0 +1,95 @@
+"""The directory of a table: its data blocks, and the ids of all its records.
+
+It is a block of our own among those that RocksDB's metaindex names, which other readers pass over.
+By it records are compared without a look at their bytes, and a data block is found, opened or taken
+over by itself.
+
+A data block ends after a record whose id's first byte is divisible by `BLOCK_RECORDS`, or at the
+cap of 4 x `BLOCK_RECORDS` records; as with the ends of ranges, a change moves only the ends near it.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from sparklake.graveler.columns import Ids, Positions
+from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.sstable.layout import NotOurLayoutError
+
+BLOCK_RECORDS = 32
+DIRECTORY = b"sparklake.directory"
+
+_CAP = 4 * BLOCK_RECORDS
+_HEADER = struct.Struct("<QQ")
+_WORD = 8
+
+
+class Column(IntEnum):
+    """Is what a directory says of each data block, in the order of its rows."""
+
+    COUNT = 0
+    OFFSET = 1
+    SIZE = 2
+    """Of what lies in the file, without the trailer."""
+    RAW_SIZE = 3
+    KEY_BYTES = 4
+    VALUE_BYTES = 5
+    TOMBSTONES = 6
+    FIRST_KEY_BYTES = 7
+    LAST_KEY_BYTES = 8
+
+
+class Directory(NamedTuple):
+    """Is what a table's directory says.
+
+    `numbers` has a row for each Column and a column for each data block, of which `first_keys` and
+    `last_keys` are the keys.
+    """
+
+    ids: Ids
+    numbers: Positions
+    first_keys: list[bytes]
+    last_keys: list[bytes]
+
+
+def block_ends(ids: Ids) -> Positions:
+    """Returns where the data blocks end of a table whose records have some ids, at least one."""
+    first_bytes = np.ascontiguousarray(ids).view(np.uint8)[:, 0]
+    ends = np.append(np.flatnonzero(first_bytes[:-1] % BLOCK_RECORDS == 0) + 1, len(ids))
+    starts = np.concatenate(([0], ends[:-1]))
+    if (ends - starts <= _CAP).all():
+        return ends
+    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+    return np.array([at for start, end in pairs for at in (*range(start + _CAP, end, _CAP), end)])
+
+
+def directory_bytes(directory: Directory) -> bytes:
+    """Returns the bytes of a directory."""
+    ids, numbers, first_keys, last_keys = directory
+    header = _HEADER.pack(len(ids), len(first_keys))
+    words = np.ascontiguousarray(numbers, "<i8").tobytes()
+    return b"".join([header, words, ids.tobytes(), *first_keys, *last_keys])
+
+
+def read_directory(content: bytes) -> Directory:
+    """Returns the directory that some bytes are; raises NotOurLayoutError."""
+    try:
+        records, blocks = _HEADER.unpack_from(content)
+        at = _HEADER.size
+        words = np.frombuffer(content, "<i8", len(Column) * blocks, at)
+        at += words.nbytes
+        ids = np.frombuffer(content, np.uint64, records * RECORD_ID_BYTES // _WORD, at)
+        at += ids.nbytes
+    except (struct.error, ValueError):
+        raise NotOurLayoutError from None
+    numbers: Positions = words.reshape(len(Column), blocks)
+    sizes = numbers[[Column.FIRST_KEY_BYTES, Column.LAST_KEY_BYTES]].ravel()
+    ends = (at + np.cumsum(sizes)).tolist()
+    if not blocks or int(numbers[Column.COUNT].sum()) != records or ends[-1] != len(content):
+        raise NotOurLayoutError
+    keys = [content[start:end] for start, end in zip([at, *ends], ends, strict=False)]
+    return Directory(ids.reshape(records, 4), numbers, keys[:blocks], keys[blocks:])
