@@ -21,6 +21,7 @@ from sparklake.graveler.blocks import (
     aligned,
     block_of_records,
     edited,
+    found_ids,
     unequal,
 )
 from sparklake.graveler.classification import Outcome, Strategy, outcome_of
@@ -280,15 +281,29 @@ def _disagreements(base: Block, source: Block, dest: Block) -> tuple[Changes, di
     ours, theirs = _differences(dest, source)
     if not len(ours.at):
         return _two_way(ours, theirs), {}
-    ancestors = Rows(base, np.full(len(ours.at), ABSENT))
-    for side in (ours, theirs):
-        places, found = base.find(side.keys())
-        ancestors.at[np.flatnonzero(side.present)[found]] = places[found]
+    ancestors = _ancestors(base, ours, theirs)
     sides = theirs.same_as(ancestors) * 2 + ours.same_as(ancestors) * 1
     outcomes = {outcome: rows[sides] for outcome, rows in _OUTCOMES.items()}
     conflicts = outcomes[Outcome.CONFLICT]
     contested = Rows(base, np.where(conflicts, ancestors.at, ABSENT))
     return Changes(ours, theirs, contested, conflicts), outcomes
+
+
+def _ancestors(base: Block, ours: Rows, theirs: Rows) -> Rows:
+    """Returns the records that base has of the keys on which two sides differ.
+
+    Most are found by their ids, since one of the sides did not change them.
+    """
+    at = np.full(len(ours.at), ABSENT)
+    for side in (ours, theirs):
+        there = np.flatnonzero(side.present)
+        places = found_ids(base.ids, side.block.ids[side.at[there]])
+        at[there[places != ABSENT]] = places[places != ABSENT]
+    for side in (ours, theirs):
+        rows = np.flatnonzero(side.present & (at == ABSENT))
+        places, found = base.find(side.block.take(side.at[rows]).keys)
+        at[rows[found]] = places[found]
+    return Rows(base, at)
 
 
 def _differences(left: Block, right: Block) -> tuple[Rows, Rows]:

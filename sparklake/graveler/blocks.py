@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
-from typing import NamedTuple, Protocol, TypeAlias
+from itertools import groupby, pairwise
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.errors import CorruptFileError
 from sparklake.graveler.columns import (
     Bytes,
     Ids,
@@ -25,9 +26,10 @@ from sparklake.graveler.columns import (
     Positions,
     binary_array,
     digests_at,
+    rows_between,
     search,
 )
-from sparklake.graveler.encoded import Encoded, Shape, chained, encoded
+from sparklake.graveler.encoded import Encoded, Shape, chained, encoded, holds_its_ids, joined
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.records import Record
@@ -55,11 +57,12 @@ class Packed(Protocol):
         """Returns some of the data blocks."""
         ...
 
-    def open(self, numbers: Sequence[int], ids: Ids) -> Encoded:
-        """Returns the records of some data blocks, whose ids are given.
+    def contents(self, numbers: Sequence[int]) -> list[bytes]:
+        """Returns the contents of some data blocks; raises CorruptFileError."""
+        ...
 
-        Raises CorruptFileError for records that are not those of the ids.
-        """
+    def damage(self) -> CorruptFileError:
+        """Returns the error that names the file."""
         ...
 
 
@@ -212,22 +215,49 @@ class Block:
         return self._opened[1]
 
     def _open(self, leaves: Positions) -> Opened:
-        wanted, at = leaves.tolist(), 0
         parts = [_NOTHING]
-        while at < len(wanted):
-            number = bisect_right(self._leaves, wanted[at]) - 1
-            unit, begin, end = self.units[number], *self._leaves[number : number + 2]
-            stop = bisect_left(wanted, end, lo=at)
-            if isinstance(unit, Encoded):
-                parts.append(unit)
+        for is_encoded, units in groupby(
+            self._units_at(leaves.tolist()), lambda each: isinstance(self.units[each[0]], Encoded)
+        ):
+            if is_encoded:
+                parts += (cast(Encoded, self.units[unit]) for unit, _ in units)
             else:
-                ids = self.ids[self.starts[begin] : self.starts[end]]
-                parts.append(unit.open([leaf - begin for leaf in wanted[at:stop]], ids))
-            at = stop
+                parts.append(self._unpacked(list(units)))
         shifts = np.zeros(len(self.starts) - 1, np.int64)
         counts = self.starts[leaves + 1] - self.starts[leaves]
         shifts[leaves] = np.cumsum(counts) - counts - self.starts[leaves]
         return Opened(chained(parts), shifts)
+
+    def _units_at(self, leaves: list[int]) -> Iterator[tuple[int, list[int]]]:
+        """Yields the units that leaves are in, each with its leaves."""
+        at = 0
+        while at < len(leaves):
+            unit = bisect_right(self._leaves, leaves[at]) - 1
+            stop = bisect_left(leaves, self._leaves[unit + 1], lo=at)
+            yield unit, leaves[at:stop]
+            at = stop
+
+    def _unpacked(self, wanted: list[tuple[int, list[int]]]) -> Encoded:
+        """Returns the records of data blocks, which must have the ids that the block has."""
+        leaves = np.array([leaf for _, each in wanted for leaf in each])
+        contents: list[bytes] = []
+        for unit, each in wanted:
+            packed, first = cast("Packed", self.units[unit]), self._leaves[unit]
+            contents += packed.contents([leaf - first for leaf in each])
+        counts = self.starts[leaves + 1] - self.starts[leaves]
+        rows = rows_between(self.starts[leaves], counts)
+        wrong = np.zeros(1, np.int64)
+        try:
+            records = joined(contents, counts)
+            ids = digests_at(records.data, records.value_ends - RECORD_ID_BYTES)
+            wrong = np.flatnonzero((ids != self.ids[rows]).any(axis=1))
+            is_sound = not len(wrong) and holds_its_ids(records)
+        except (CorruptFileError, IndexError, ValueError):
+            is_sound = False
+        if not is_sound:
+            leaf = self.leaves_at(rows[wrong[:1]]).item() if len(wrong) else wanted[0][1][0]
+            raise cast("Packed", self.units[bisect_right(self._leaves, leaf) - 1]).damage()
+        return records
 
     def _within(self, leaf: int, start: int, stop: int) -> Encoded:
         """Returns the records of a leaf that are between two positions."""
@@ -399,6 +429,16 @@ def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
     if not np.array_equal(left[~masks[0]], right[~masks[1]]):
         masks = [~_is_in(*map(_digests, pair)) for pair in ((left, right), (right, left))]
     return masks[0], masks[1]
+
+
+def found_ids(ids: Ids, wanted: Ids) -> Positions:
+    """Returns where each wanted id is among some ids, -1 where it is not."""
+    if not len(ids) or not len(wanted):
+        return np.full(len(wanted), -1)
+    words = (pa.array(np.ascontiguousarray(each[:, 0])) for each in (wanted, ids))
+    at: Positions = pc.index_in(*words).fill_null(-1).to_numpy().astype(np.int64)
+    at[(ids[at] != wanted).any(axis=1)] = -1
+    return at
 
 
 def _is_in(values: pa.Array, among: pa.Array) -> Mask:

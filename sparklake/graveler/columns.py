@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,14 @@ def gather(data: Bytes, starts: NDArray[Any], lengths: NDArray[Any]) -> pa.Binar
     bounds[0::2] = starts
     np.add(starts, lengths, out=bounds[1::2], casting="unsafe")
     return binary_array(bounds, data).take(pa.array(np.arange(0, len(bounds), 2)))
+
+
+def rows_between(starts: Positions, counts: Positions) -> Positions:
+    """Returns the numbers from each start on, as many as its count says, one after the other."""
+    ends = np.cumsum(counts)
+    if not len(ends):
+        return ends
+    return np.arange(ends[-1]) + np.repeat(starts + counts - ends, counts)
 
 
 def items_at(data: Bytes, positions: Positions, width: int) -> NDArray[np.void]:
@@ -163,6 +172,24 @@ class Keys:
         return found.view(">u8").astype(np.uint64) & _MASKS[left]
 
 
+    def texts(self, start: int, width: int) -> NDArray[np.bytes_] | None:
+        """Returns `width` bytes of each key from `start` on, filled up with NULs.
+
+        None where NULs would not tell keys apart, or take too much memory.
+        """
+        positions = self.starts + start
+        if not 0 < width <= _MAX_TEXT_BYTES or positions[-1] + width > len(self.data):
+            return None
+        found = items_at(self.data, positions, width).view(np.uint8).reshape(len(self), width)
+        lengths = self.lengths - start
+        if (lengths < width).any():
+            found[np.arange(width) >= lengths[:, None]] = 0
+        if np.count_nonzero(found) != int(lengths.sum()):
+            return None
+        return found.view(f"S{width}")[:, 0]
+
+
+_MAX_TEXT_BYTES = 256
 _MASKS = np.array([(1 << 64) - (1 << (64 - 8 * left)) for left in range(9)], np.uint64)
 
 
@@ -171,11 +198,21 @@ def search(keys: Keys, wanted: Keys) -> tuple[Positions, Mask]:
 
     A binary search for all of them at once.
     """
-    low = np.zeros(len(wanted), np.int64)
     if not len(keys) or not len(wanted):
-        return low, np.zeros(len(wanted), bool)
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
+    same = _common_bytes(keys, wanted)
+    width = int(max(keys.lengths.max(), wanted.lengths.max())) - same
+    texts, wanted_texts = keys.texts(same, width), wanted.texts(same, width)
+    if texts is None or wanted_texts is None:
+        return _search_by_words(keys, wanted, same // WORD_BYTES)
+    places = np.searchsorted(texts, wanted_texts)
+    return places, texts[np.minimum(places, len(texts) - 1)] == wanted_texts
+
+
+def _search_by_words(keys: Keys, wanted: Keys, first_word: int) -> tuple[Positions, Mask]:
+    """Searches for keys of any bytes and lengths, whose words before `first_word` are the same."""
+    low = np.zeros(len(wanted), np.int64)
     high = np.full(len(wanted), len(keys), np.int64)
-    first_word = _common_words(keys, wanted)
     rows = np.arange(len(wanted))
     found = np.zeros(len(wanted), bool)
     while len(rows):
@@ -210,13 +247,7 @@ def _compare(
     return order
 
 
-def _common_words(keys: Keys, wanted: Keys) -> int:
-    """Returns how many whole words all keys begin with."""
+def _common_bytes(keys: Keys, wanted: Keys) -> int:
+    """Returns how many bytes all keys begin with."""
     ends = (keys[0], keys[-1], wanted[0], wanted[-1])
-    first, last = min(ends), max(ends)
-    same = 0
-    for one, other in zip(first, last, strict=False):
-        if one != other:
-            break
-        same += 1
-    return same // WORD_BYTES
+    return len(commonprefix((min(ends), max(ends))))

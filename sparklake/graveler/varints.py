@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 
-@lru_cache(maxsize=1 << 16)
+_SHORT = tuple(bytes([number]) for number in range(0x80))
+_LONGER = tuple(bytes([low | 0x80, high]) for high in range(0x80) for low in range(0x80))
+
+
 def varint(number: int) -> bytes:
     """Returns the varint of a number, 0 or more."""
+    if number < 0x80:
+        return _SHORT[number]
+    if number < 0x4000:
+        return _LONGER[number]
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks import Block
-from sparklake.graveler.columns import Ids, Positions, digests_at
-from sparklake.graveler.encoded import Encoded, holds_its_ids, joined
-from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.columns import Positions
 from sparklake.graveler.sstable.directory import DIRECTORY, Column, Directory, read_directory
 from sparklake.graveler.sstable.layout import (
     Handle,
@@ -76,38 +72,27 @@ class DataBlocks:
         try:
             ends = [checked(self.table.file, offset, size) for offset, size in spans]
         except NotOurLayoutError:
-            raise damaged_table(self.table.name) from None
+            raise self.damage() from None
         return memoryview(self.table.file)[spans[0][0] : ends[-1]]
 
-    def open(self, numbers: Sequence[int], ids: Ids) -> Encoded:
-        """Returns the records of some of them; `ids` are those that all should have.
+    def contents(self, numbers: Sequence[int]) -> list[bytes]:
+        """Returns the contents of some of them; raises CorruptFileError."""
+        table, contents = self.table, []
+        places = self.numbers[Column.OFFSET : Column.RAW_SIZE + 1, numbers].T.tolist()
+        for number, (offset, size, raw_size) in zip(numbers, places, strict=True):
+            content = table.contents.get(self.first + number)
+            if content is None:
+                try:
+                    content = opened(table.file, Handle(offset, size), raw_size)
+                except NotOurLayoutError:
+                    raise self.damage() from None
+                table.contents[self.first + number] = content
+            contents.append(content)
+        return contents
 
-        Raises CorruptFileError.
-        """
-        told = self.numbers
-        counts = told[Column.COUNT]
-        stops = np.cumsum(counts)[list(numbers)]
-        counts = counts[list(numbers)]
-        rows = np.arange(counts.sum()) + np.repeat(stops - np.cumsum(counts), counts)
-        try:
-            records = joined([self._content(number) for number in numbers], counts)
-            found = digests_at(records.data, records.value_ends - RECORD_ID_BYTES)
-            is_sound = np.array_equal(found, ids[rows]) and holds_its_ids(records)
-        except (NotOurLayoutError, CorruptFileError, IndexError, ValueError):
-            raise damaged_table(self.table.name) from None
-        if not is_sound:
-            raise damaged_table(self.table.name)
-        return records
-
-    def _content(self, number: int) -> bytes:
-        number += self.first
-        content = self.table.contents.get(number)
-        if content is None:
-            told = self.table.directory.numbers
-            offset, size, raw_size = told[Column.OFFSET : Column.RAW_SIZE + 1, number].tolist()
-            content = opened(self.table.file, Handle(offset, size), raw_size)
-            self.table.contents[number] = content
-        return content
+    def damage(self) -> CorruptFileError:
+        """Returns the error that names the file."""
+        return damaged_table(self.table.name)
 
 
 def read_table(name: str, file: bytes) -> Block | None:

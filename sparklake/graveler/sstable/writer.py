@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparklake.graveler.blocks import Block
-from sparklake.graveler.columns import Bytes, Mask, Positions, data_of, offsets_of, varint_array
-from sparklake.graveler.encoded import SUFFIX_BYTES, encoded
+from sparklake.graveler.columns import Bytes, Mask, Positions, offsets_of, rows_between
+from sparklake.graveler.encoded import KEY_SUFFIX, SUFFIX_BYTES
 from sparklake.graveler.sstable.directory import (
     DIRECTORY,
     Column,
@@ -100,11 +98,9 @@ def make_table(block: Block) -> NewTable:
 
 def _index(directory: Directory) -> bytes:
     """Returns the content of RocksDB's index: the last key and the handle of each data block."""
-    offsets, sizes = directory.numbers[Column.OFFSET : Column.SIZE + 1]
-    handles = pc.binary_join_element_wise(varint_array(offsets), varint_array(sizes), b"")
-    entries = encoded(pa.array(directory.last_keys, pa.binary()), handles).entries
-    bounds = offsets_of(entries)
-    return _content(data_of(entries), bounds[:-1])
+    places = directory.numbers[Column.OFFSET : Column.SIZE + 1].T.tolist()
+    pairs = zip(directory.last_keys, places, strict=True)
+    return small_block([(key + KEY_SUFFIX, handle_bytes(Handle(*place))) for key, place in pairs])
 
 
 def _data_blocks(file: _File, block: Block) -> Iterator[_Placed]:
@@ -137,14 +133,18 @@ def _taken_over(file: _File, blocks: DataBlocks) -> _Placed:
 
 @dataclass(slots=True)
 class _Anew:
-    """Is data blocks to be made of records; `places` are where their entries start in each."""
+    """Is data blocks to be made of records.
+
+    Of each, `spans` has where its entries begin and end in `entries`, and where they are listed in
+    `places`, which says for each entry where in its data block it starts.
+    """
 
     numbers: Positions
     first_keys: list[bytes]
     last_keys: list[bytes]
     entries: Bytes
-    bounds: Positions
     places: NDArray[np.uint32]
+    spans: list[list[int]]
     done: int = 0
 
     @classmethod
@@ -166,34 +166,33 @@ class _Anew:
         numbers[Column.TOMBSTONES] = _sums(records.tombstones, starts, stops)
         numbers[Column.FIRST_KEY_BYTES] = keys.lengths[starts]
         numbers[Column.LAST_KEY_BYTES] = keys.lengths[stops - 1]
-        rows = np.arange(counts.sum()) + np.repeat(stops - np.cumsum(counts), counts)
+        listed = np.cumsum(counts)
+        rows = rows_between(starts, counts)
         return cls(
             numbers,
             keys.at(starts).array().to_pylist(),
             keys.at(stops - 1).array().to_pylist(),
             records.data,
-            np.stack((bounds[starts], bounds[stops])),
             (bounds[rows] - np.repeat(bounds[starts], counts)).astype("<u4"),
+            np.stack((bounds[starts], bounds[stops], listed - counts, listed)).T.tolist(),
         )
 
     def place(self, file: _File, count: int) -> _Placed:
         """Adds the next ones to a file."""
         some = slice(self.done, self.done + count)
         self.done += count
-        numbers = self.numbers[:, some]
-        stops = np.cumsum(self.numbers[Column.COUNT, : self.done])[some]
-        spans = np.stack((*self.bounds[:, some], stops - numbers[Column.COUNT], stops)).T
         made = []
-        for begin, end, first, stop in spans.tolist():
+        for begin, end, first, stop in self.spans[some]:
             content = _content(self.entries[begin:end], self.places[first:stop])
             made.append((*file.add(*compressed(content)), len(content)))
+        numbers = self.numbers[:, some]
         numbers[Column.OFFSET : Column.RAW_SIZE + 1] = np.array(made).T
         return _Placed(numbers, self.first_keys[some], self.last_keys[some])
 
 
-def _content(entries: Bytes, places: NDArray[Any]) -> bytes:
+def _content(entries: Bytes, places: NDArray[np.uint32]) -> bytes:
     """Returns the content of a block, which ends in where each entry starts."""
-    return b"".join((entries, np.ascontiguousarray(places, "<u4"), count_bytes(len(places))))
+    return b"".join((entries, places, count_bytes(len(places))))
 
 
 def _sums(values: Positions | Mask, starts: Positions, stops: Positions) -> Positions:
