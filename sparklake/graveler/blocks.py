@@ -57,7 +57,7 @@ class Packed(Protocol):
         """Returns some of the data blocks."""
         ...
 
-    def contents(self, numbers: Sequence[int]) -> list[bytes]:
+    def contents(self, numbers: Sequence[int]) -> list[memoryview]:
         """Returns the contents of some data blocks; raises CorruptFileError."""
         ...
 
@@ -238,24 +238,28 @@ class Block:
             at = stop
 
     def _unpacked(self, wanted: list[tuple[int, list[int]]]) -> Encoded:
-        """Returns the records of data blocks, which must have the ids that the block has."""
+        """Returns the records of data blocks.
+
+        The last one of each must have the id that the block has: that tells whose they are, and
+        their bytes have a checksum.
+        """
         leaves = np.array([leaf for _, each in wanted for leaf in each])
-        contents: list[bytes] = []
+        contents: list[memoryview] = []
         for unit, each in wanted:
             packed, first = cast("Packed", self.units[unit]), self._leaves[unit]
             contents += packed.contents([leaf - first for leaf in each])
         counts = self.starts[leaves + 1] - self.starts[leaves]
-        rows = rows_between(self.starts[leaves], counts)
         wrong = np.zeros(1, np.int64)
         try:
             records = joined(contents, counts)
-            ids = digests_at(records.data, records.value_ends - RECORD_ID_BYTES)
-            wrong = np.flatnonzero((ids != self.ids[rows]).any(axis=1))
+            lasts = records.value_ends[np.cumsum(counts) - 1]
+            found = digests_at(records.data, lasts - RECORD_ID_BYTES)
+            wrong = np.flatnonzero((found != self.ids[self.starts[leaves + 1] - 1]).any(axis=1))
             is_sound = not len(wrong) and holds_its_ids(records)
         except (CorruptFileError, IndexError, ValueError):
             is_sound = False
         if not is_sound:
-            leaf = self.leaves_at(rows[wrong[:1]]).item() if len(wrong) else wanted[0][1][0]
+            leaf = int(leaves[wrong[0] if len(wrong) else 0])
             raise cast("Packed", self.units[bisect_right(self._leaves, leaf) - 1]).damage()
         return records
 
@@ -318,20 +322,6 @@ class Block:
         keys, values = self.key_array().to_pylist(), self.stored_array().to_pylist()
         return list(zip(keys, values, strict=True))
 
-    # ----------------------------------------------------------------------------------------------
-
-    @property
-    def is_ascending(self) -> bool:
-        """Tells whether each key is above the one before it, as every block's must be.
-
-        Of what is still packed only the ends are looked at.
-        """
-        ends = [(unit.first_key, _last_keys(unit)[-1]) for unit in self.units]
-        if any(before >= after for (_, before), (after, _) in pairwise(ends)):
-            return False
-        parts = [unit for unit in self.units if isinstance(unit, Encoded)]
-        return not parts or chained(parts).is_ascending
-
 
 Blocks = Iterable[Block]
 """Is a stream of records in ascending key order."""
@@ -372,47 +362,53 @@ def edited(block: Block, dropped: Mask, added: Block) -> Block:
 
     No key of `added` may be one that stays. Units that nothing is done to stay as they are.
     """
-    kept = np.flatnonzero(~dropped)
-    if not len(added) and len(kept) == len(block):
+    if not len(added) and not dropped.any():
         return block
     places, _ = block.find(added.keys) if len(added) else _nowhere(0)
-    # A place is the number of records of the block before it; those that are dropped do not count.
-    stays = np.concatenate(([0], np.cumsum(~dropped)))[places]
-    order = np.insert(kept, stays, len(block) + np.arange(len(added)))
-    if not len(order):
-        return EMPTY
-    ids = np.concatenate([block.ids, added.ids])[order]
-
     # What comes after the last record belongs to a leaf of its own, after the block's.
-    leaves = block.leaves_at(np.insert(kept, stays, places))
+    leaves = block.leaves_at(places)
     touched = np.zeros(len(block.starts), bool)
     touched[block.leaves_at(np.flatnonzero(dropped))] = True
-    touched[block.leaves_at(places)] = True
-    records, shifts = block.open(np.flatnonzero(touched[:-1]))
-    here = touched[leaves]
-    rows, leaves = order[here], leaves[here]
-    is_added = rows >= len(block)
-    rows[is_added] += len(records) - len(block)
-    rows[~is_added] += shifts[leaves[~is_added]]
-    anew = chained([records, added.encoded]).take(rows)
+    touched[leaves] = True
+    opened = np.flatnonzero(touched[:-1])
+    records, shifts = block.open(opened)
+
+    # Of the leaves that are touched: which records stay, and between which of them others come.
+    sizes = block.starts[opened + 1] - block.starts[opened]
+    rows = rows_between(block.starts[opened], sizes)
+    stays = ~dropped[rows]
+    kept = rows[stays]
+    between = np.searchsorted(kept, places)
+    here = (rows + np.repeat(shifts[opened], sizes))[stays]
+    order = np.insert(here, between, len(records) + np.arange(len(added)))
+    if not len(order):
+        anew = EMPTY
+    else:
+        ids = np.insert(block.ids[kept], between, added.ids, axis=0)
+        anew = Block([chained([records, added.encoded]).take(order)], ids)
     counts = np.bincount(leaves, minlength=len(touched))
-    return Block(_relaid(block, touched, counts, anew), ids)
+    if len(opened):
+        counts[opened] += np.add.reduceat(stays, np.cumsum(sizes) - sizes, dtype=np.int64)
+    return _relaid(block, touched, counts, anew)
 
 
-def _relaid(block: Block, touched: Mask, counts: Positions, anew: Encoded) -> list[Unit]:
-    """Returns the units of a block, but for the leaves that are touched parts of what is anew."""
+def _relaid(block: Block, touched: Mask, counts: Positions, anew: Block) -> Block:
+    """Returns a block in which parts of what is made anew stand for the leaves that are touched."""
     units: list[Unit] = []
+    ids: list[Ids] = []
     turns = np.flatnonzero(touched[1:] != touched[:-1]) + 1
     at = 0
     for first, stop in pairwise([0, *turns.tolist(), len(touched)]):
-        if not touched[first]:
-            units += block.units_of(first, min(stop, len(touched) - 1))
-            continue
-        count = int(counts[first:stop].sum())
-        if count:
-            units.append(anew.slice(at, at + count))
-            at += count
-    return units
+        if touched[first]:
+            part = anew.slice(at, at + int(counts[first:stop].sum()))
+            at += len(part)
+            units += part.units
+            ids.append(part.ids)
+        else:
+            stop = min(stop, len(touched) - 1)
+            units += block.units_of(first, stop)
+            ids.append(block.ids[block.starts[first] : block.starts[stop]])
+    return Block(units, np.concatenate(ids))
 
 
 def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:

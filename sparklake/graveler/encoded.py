@@ -165,31 +165,32 @@ def chained(parts: Sequence[Encoded]) -> Encoded:
     return Encoded(pa.concat_arrays([part.entries for part in parts]), shape)
 
 
-def joined(contents: Sequence[bytes], counts: Positions) -> Encoded:
+def joined(contents: Sequence[memoryview], counts: Positions) -> Encoded:
     """Returns the records in data blocks of some numbers of records.
 
     A data block ends in where each entry starts and in their count, four bytes each. Raises
     CorruptFileError or ValueError where they are none.
     """
-    views = [memoryview(content) for content in contents]
     ends = [
-        len(view) - _PLACE_BYTES * (count + 1)
-        for view, count in zip(views, counts.tolist(), strict=True)
+        len(content) - _PLACE_BYTES * (count + 1)
+        for content, count in zip(contents, counts.tolist(), strict=True)
     ]
-    tails = b"".join([view[end:] for view, end in zip(views, ends, strict=True)])
-    places = np.frombuffer(tails, "<u4")
-    is_place = np.ones(len(places), bool)
-    last = np.cumsum(counts + 1) - 1
-    is_place[last] = False
+    pairs = list(zip(contents, ends, strict=True))
+    entries = b"".join([content[:end] for content, end in pairs])
+    places = b"".join([content[end:-_PLACE_BYTES] for content, end in pairs])
+    told = b"".join([content[-_PLACE_BYTES:] for content in contents])
+    bounds = np.empty(int(counts.sum()) + 1, np.int32)
+    bounds[-1] = len(entries)
     begins = np.cumsum(ends) - ends
-    bounds = np.append(places[is_place] + np.repeat(begins, counts), sum(ends))
+    np.add(
+        np.frombuffer(places, "<u4"), np.repeat(begins, counts), out=bounds[:-1], casting="unsafe"
+    )
     if (
-        (places[last] != counts).any()
+        (np.frombuffer(told, "<u4") != counts).any()
         or bounds[0] != 0
-        or (np.diff(bounds) < RECORD_ID_BYTES).any()
+        or (bounds[1:] - bounds[:-1] < RECORD_ID_BYTES).any()
     ):
         raise CorruptFileError("a data block does not hold the entries that it should")
-    entries = b"".join([view[:end] for view, end in zip(views, ends, strict=True)])
     return Encoded(binary_array(bounds, entries))
 
 

@@ -43,30 +43,28 @@ class WrittenRange:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def write_ranges(blocks: Blocks, range_records: int) -> Iterator[tuple[WrittenRange, bytes]]:
+def write_ranges(
+    blocks: Blocks, range_records: int, *, compress: bool = True
+) -> Iterator[tuple[WrittenRange, bytes]]:
     """Cuts records in key order into ranges; yields each with its file.
 
     Raises ValueError for keys that do not ascend.
     """
-    for stretch in split(_ascending(blocks), range_records):
-        info, file = make_range(stretch.records)
+    last = b""
+    for stretch in split(blocks, range_records):
+        info, file = make_range(stretch.records, compress=compress)
+        if info.min_key <= last:
+            raise ValueError(f"keys from {info.min_key!r} on are out of order")
+        last = info.max_key
         yield WrittenRange(info, stretch.closed), file
 
 
-def _ascending(blocks: Blocks) -> Iterator[Block]:
-    """Passes on blocks whose keys ascend; a table in any other order would lose some."""
-    last = b""
-    for block in blocks:
-        if len(block):
-            if block.first_key <= last or not block.is_ascending:
-                raise ValueError(f"keys from {block.first_key!r} on are out of order")
-            last = block.last_key
-        yield block
+def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, bytes]:
+    """Returns the range that some records make, at least one, and its file.
 
-
-def make_range(records: Block) -> tuple[RangeInfo, bytes]:
-    """Returns the range that some records make, at least one, and its file."""
-    table = make_table(records)
+    Raises ValueError for keys that do not ascend: some of them would be lost.
+    """
+    table = make_table(records, compress=compress)
     info = RangeInfo(
         id=RangeId(file_id(records.ids.data)),
         min_key=records.first_key,

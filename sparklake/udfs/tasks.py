@@ -41,6 +41,11 @@ class Workspace:
     range_records: int
     cache: CacheSettings = NO_CACHE
 
+    @property
+    def compresses(self) -> bool:
+        """Tells whether tables are compressed: where bytes travel, they cost more than time does."""
+        return not self.storage_namespace.startswith("file://")
+
     def open_store(self) -> ObjectStore:
         """Returns the repository's store; tables of a remote one come from this machine's cache."""
         return open_cached_store(self.storage_namespace, self.cache)
@@ -68,6 +73,7 @@ class RangeSink:
 
     store: ObjectStore
     range_records: int
+    compress: bool = True
     withheld: bool = False
     _files: dict[str, bytes] = field(default_factory=dict)
     _bytes: int = 0
@@ -75,14 +81,16 @@ class RangeSink:
     def write(self, blocks: Blocks) -> tuple[WrittenRange, ...]:
         """Cuts records in key order into ranges; returns them."""
         made = []
-        for written, file in write_ranges(blocks, self.range_records):
+        for written, file in write_ranges(
+            blocks, self.range_records, compress=self.compress
+        ):
             made.append(written)
             self._add(written.info, file)
         return tuple(made)
 
     def write_one(self, records: Block) -> RangeInfo:
         """Writes the records of one range, already cut."""
-        info, file = make_range(records)
+        info, file = make_range(records, compress=self.compress)
         self._add(info, file)
         return info
 
@@ -100,4 +108,6 @@ class RangeSink:
 
 def open_sink(workspace: Workspace, *, withheld: bool = False) -> RangeSink:
     """Opens the store of a workspace for one task."""
-    return RangeSink(workspace.open_store(), workspace.range_records, withheld)
+    return RangeSink(
+        workspace.open_store(), workspace.range_records, workspace.compresses, withheld
+    )

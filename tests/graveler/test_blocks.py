@@ -69,7 +69,7 @@ def test_records_come_back(make, records: list[Record]) -> None:
     assert [block.record(at) for at in range(len(block))] == records
     assert make(records).records() == records
     assert [bytes(row) for row in block.ids] == [stored[-32:] for _, stored in records]
-    assert block.is_ascending
+    assert block.encoded.is_ascending
     for key, _ in records:
         assert records[block.position(key)][0] == key
     assert block.position(b"\xff" * 5) == len(records)
@@ -145,7 +145,7 @@ def test_tombstones_are_told() -> None:
 
 @pytest.mark.parametrize("records", [[b"b", b"a"], [b"a", b"a"]])
 def test_keys_out_of_order_are_told(records: list[bytes]) -> None:
-    assert not block_of_records([encode_record(key, b"i", b"") for key in records]).is_ascending
+    assert not block_of_records([encode_record(key, b"i", b"") for key in records]).encoded.is_ascending
 
 
 def test_entries_of_another_form_are_refused() -> None:

@@ -20,7 +20,7 @@ from sparklake.graveler.columns import Ids, Positions
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.sstable.layout import NotOurLayoutError
 
-BLOCK_RECORDS = 32
+BLOCK_RECORDS = 64
 DIRECTORY = b"sparklake.directory"
 
 _CAP = 4 * BLOCK_RECORDS
@@ -75,7 +75,7 @@ def directory_bytes(directory: Directory) -> bytes:
     return b"".join([header, words, ids.tobytes(), *first_keys, *last_keys])
 
 
-def read_directory(content: bytes) -> Directory:
+def read_directory(content: memoryview) -> Directory:
     """Returns the directory that some bytes are; raises NotOurLayoutError."""
     try:
         records, blocks = _HEADER.unpack_from(content)
@@ -88,8 +88,9 @@ def read_directory(content: bytes) -> Directory:
         raise NotOurLayoutError from None
     numbers: Positions = words.reshape(len(Column), blocks)
     sizes = numbers[[Column.FIRST_KEY_BYTES, Column.LAST_KEY_BYTES]].ravel()
-    ends = (at + np.cumsum(sizes)).tolist()
-    if not blocks or int(numbers[Column.COUNT].sum()) != records or ends[-1] != len(content):
+    ends = np.cumsum(sizes).tolist()
+    tail = bytes(content[at:])
+    if not blocks or int(numbers[Column.COUNT].sum()) != records or ends[-1] != len(tail):
         raise NotOurLayoutError
-    keys = [content[start:end] for start, end in zip([at, *ends], ends, strict=False)]
+    keys = [tail[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     return Directory(ids.reshape(records, 4), numbers, keys[:blocks], keys[blocks:])

@@ -124,13 +124,13 @@ def meta_blocks(file: bytes) -> dict[bytes, Handle]:
         named = {
             key: _read_handle(handle, 0)[0] for key, handle in _items(opened(file, meta_index))
         }
-    except IndexError:
+    except (IndexError, struct.error):
         raise NotOurLayoutError from None
     return {b"": index, **named}
 
 
-def checked(file: bytes, offset: int, size: int) -> int:
-    """Checks a block of a file by its checksum, and returns where it ends.
+def checked(file: bytes, offset: int, size: int) -> bytes:
+    """Returns a block of a file, checked by its checksum, with the byte for its compression.
 
     Raises NotOurLayoutError.
     """
@@ -138,39 +138,39 @@ def checked(file: bytes, offset: int, size: int) -> int:
     if end > len(file):
         raise NotOurLayoutError
     (checksum,) = _CHECKSUM.unpack_from(file, end - _CHECKSUM.size)
-    if _masked(google_crc32c.value(file[offset : offset + size + 1])) != checksum:
+    block = file[offset : offset + size + 1]
+    if _masked(google_crc32c.value(block)) != checksum:
         raise NotOurLayoutError
-    return end
+    return block
 
 
-def opened(file: bytes, handle: Handle, raw_size: int | None = None) -> bytes:
+def opened(file: bytes, handle: Handle, raw_size: int | None = None) -> memoryview:
     """Returns the content of a block, checked by its checksum; raises NotOurLayoutError.
 
     Who knows its `raw_size` in bytes saves the time to read it.
     """
-    end = checked(file, *handle)
-    body, kind = file[handle.offset : end - TRAILER_BYTES], file[end - TRAILER_BYTES]
+    block = checked(file, *handle)
+    kind = block[-1]
     if kind == _UNCOMPRESSED:
-        return body
+        return memoryview(block)[:-1]
     if kind != _SNAPPY:
         raise NotOurLayoutError
     try:
-        size = read_varint(body, 0)[0] if raw_size is None else raw_size
-        content: bytes = _snappy.decompress(body, size, asbytes=True)
+        size = read_varint(block, 0)[0] if raw_size is None else raw_size
+        return memoryview(_snappy.decompress(block[:-1], size, asbytes=True))
     except (OSError, ValueError, IndexError):
         raise NotOurLayoutError from None
-    return content
 
 
-def _items(content: bytes) -> Iterator[tuple[bytes, memoryview]]:
+def _items(content: memoryview) -> Iterator[tuple[bytes, memoryview]]:
     """Yields the keys and values of a block as `small_block` makes it."""
-    view, at = memoryview(content), 0
     (count,) = _COUNT.unpack_from(content, len(content) - _COUNT.size)
+    at = 0
     for _ in range(count):
-        _, at = read_varint(view, at)
-        key, at = read_varint(view, at)
-        value, at = read_varint(view, at)
-        yield bytes(view[at : at + key]), view[at + key : at + key + value]
+        _, at = read_varint(content, at)
+        key, at = read_varint(content, at)
+        value, at = read_varint(content, at)
+        yield bytes(content[at : at + key]), content[at + key : at + key + value]
         at += key + value
 
 

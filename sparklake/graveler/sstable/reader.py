@@ -10,6 +10,7 @@ from sparklake.graveler.blocks import Block
 from sparklake.graveler.columns import Positions
 from sparklake.graveler.sstable.directory import DIRECTORY, Column, Directory, read_directory
 from sparklake.graveler.sstable.layout import (
+    TRAILER_BYTES,
     Handle,
     NotOurLayoutError,
     checked,
@@ -26,7 +27,7 @@ class Table:
     name: str
     file: bytes
     directory: Directory
-    contents: dict[int, bytes] = field(default_factory=dict)
+    contents: dict[int, memoryview] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,12 +71,13 @@ class DataBlocks:
         """Returns them as they lie in the file, each checked; raises CorruptFileError."""
         spans = self.numbers[Column.OFFSET : Column.SIZE + 1].T.tolist()
         try:
-            ends = [checked(self.table.file, offset, size) for offset, size in spans]
+            for offset, size in spans:
+                checked(self.table.file, offset, size)
         except NotOurLayoutError:
             raise self.damage() from None
-        return memoryview(self.table.file)[spans[0][0] : ends[-1]]
+        return memoryview(self.table.file)[spans[0][0] : sum(spans[-1]) + TRAILER_BYTES]
 
-    def contents(self, numbers: Sequence[int]) -> list[bytes]:
+    def contents(self, numbers: Sequence[int]) -> list[memoryview]:
         """Returns the contents of some of them; raises CorruptFileError."""
         table, contents = self.table, []
         places = self.numbers[Column.OFFSET : Column.RAW_SIZE + 1, numbers].T.tolist()

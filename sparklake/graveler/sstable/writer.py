@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple, cast
@@ -62,9 +62,13 @@ class _Placed(NamedTuple):
     last_keys: list[bytes]
 
 
-def make_table(block: Block) -> NewTable:
-    """Returns the table of some records, at least one."""
-    file = _File()
+def make_table(block: Block, *, compress: bool = True) -> NewTable:
+    """Returns the table of some records, at least one.
+
+    Data blocks that are taken over stay as they are, compressed or not. Raises ValueError for keys
+    that do not ascend.
+    """
+    file = _File(compressed if compress else plain)
     placed = list(_data_blocks(file, block))
     directory = Directory(
         block.ids,
@@ -72,6 +76,7 @@ def make_table(block: Block) -> NewTable:
         [key for each in placed for key in each.first_keys],
         [key for each in placed for key in each.last_keys],
     )
+    _check_order(directory)
     data_bytes = file.size
     index_handle = file.add(*compressed(_index(directory)))
     directory_handle = file.add(*plain(directory_bytes(directory)))
@@ -94,6 +99,13 @@ def make_table(block: Block) -> NewTable:
     content = b"".join([*file.parts, footer(meta_index, index_handle)])
     size = sums[Column.KEY_BYTES] + sums[Column.VALUE_BYTES]
     return NewTable(content, size, sums[Column.TOMBSTONES])
+
+
+def _check_order(directory: Directory) -> None:
+    pairs = zip(directory.last_keys, directory.first_keys[1:], strict=False)
+    for last, first in pairs:
+        if last >= first:
+            raise ValueError(f"keys from {first!r} on are out of order")
 
 
 def _index(directory: Directory) -> bytes:
@@ -157,6 +169,8 @@ class _Anew:
         counts = stops - starts
         starts = starts + shifts[block.leaves_at(starts)]
         stops = starts + counts
+        if not records.is_ascending:
+            raise ValueError(f"keys from {records.first_key!r} on are out of order")
         keys, bounds = records.keys, offsets_of(records.entries).astype(np.int64)
         value_sizes = records.value_ends - records.value_starts
         numbers = np.zeros((len(Column), len(starts)), np.int64)
@@ -184,7 +198,7 @@ class _Anew:
         made = []
         for begin, end, first, stop in self.spans[some]:
             content = _content(self.entries[begin:end], self.places[first:stop])
-            made.append((*file.add(*compressed(content)), len(content)))
+            made.append((*file.add(*file.pack(content)), len(content)))
         numbers = self.numbers[:, some]
         numbers[Column.OFFSET : Column.RAW_SIZE + 1] = np.array(made).T
         return _Placed(numbers, self.first_keys[some], self.last_keys[some])
@@ -202,8 +216,9 @@ def _sums(values: Positions | Mask, starts: Positions, stops: Positions) -> Posi
 
 @dataclass(slots=True)
 class _File:
-    """Is a file in the making."""
+    """Is a file in the making, whose data blocks are made by `pack`."""
 
+    pack: Callable[[bytes], tuple[bytes, bytes]]
     parts: list[bytes | memoryview] = field(default_factory=list)
     size: int = 0
 
