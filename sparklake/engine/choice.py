@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 # Provisional, until benchmarks/thresholds.py has been run on a machine at rest.
 
-POOL_RECORDS = 200_000
+POOL_RECORDS = 64_000
 """From how many records on a plan is shared out to workers that are there already."""
 
-COLD_POOL_RECORDS = 2_000_000
+COLD_POOL_RECORDS = 1_000_000
 """From how many records on a plan is worth starting workers."""
 
 SPARK_RECORDS = 20_000_000
@@ -53,7 +53,8 @@ class Choice:
 class Runners:
     """Holds the runners of a lake. No process and no JVM is started before one is needed.
 
-    `workers` is how many processes share a plan; None is one for each core that may be used.
+    `workers` is how many processes share a plan; None is one for each core that may be used, and
+    one more, which works while others wait for the disk.
     """
 
     engine: Engine = Engine.AUTO
@@ -79,14 +80,14 @@ class Runners:
             if (self.spark or active_session()) is not None:
                 return Choice("spark", f"{said}, {SPARK_RECORDS:,} or more", MAX_TASK_RECORDS)
             said += ", but there is no Spark session"
-        workers = self.workers or _cores()
+        workers = self.workers or _default_workers()
         is_warm = self._pool is not None and self._pool.is_warm
         enough = POOL_RECORDS if is_warm else COLD_POOL_RECORDS
         if workers == 1:
             return Choice("local", f"{said}, on one core", MAX_TASK_RECORDS)
         if records < enough:
             return Choice("local", f"{said}, below {enough:,}", MAX_TASK_RECORDS)
-        reason = f"{said}, {enough:,} or more, on {workers} cores"
+        reason = f"{said}, {enough:,} or more, by {workers} worker processes"
         return Choice("pool", reason, shared_task_records(records, workers))
 
     def on_pool(self) -> PoolRunner:
@@ -95,7 +96,7 @@ class Runners:
         from sparklake.engine.pool import PoolRunner
 
         if self._pool is None:
-            self._pool = PoolRunner(self.workers or _cores())
+            self._pool = PoolRunner(self.workers or _default_workers())
         return self._pool
 
     def on_spark(self, title: str = TITLE) -> SparkRunner:
@@ -120,8 +121,9 @@ class Runners:
             self._pool.close()
 
 
-def _cores() -> int:
-    """Returns how many cores this process may use."""
+def _default_workers() -> int:
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    return cores + 1 if cores > 1 else 1

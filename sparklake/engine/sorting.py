@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SORT_BYTES = 64 * 1024 * 1024
 """How many bytes of records are sorted in memory at a time."""
 
-_BATCH_ROWS = 8192
+_BATCH_ROWS = 32768
 _BATCH_BYTES = 4 * 1024 * 1024
 _SAMPLE_BYTES = 256 * 1024
 _MIN_SAMPLES = 64

@@ -73,10 +73,14 @@ Decide = Callable[[Conflict], bytes | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Is some records of a side: positions in a block, ABSENT where the side has no record."""
+    """Is some records of a side: positions in a block, ABSENT where the side has no record.
+
+    `taken` is those that are there, if they have been taken already.
+    """
 
     block: Block
     at: Positions
+    taken: Block | None = None
 
     @property
     def present(self) -> Mask:
@@ -102,7 +106,7 @@ class Rows:
 
     def records(self) -> Block:
         """Returns the records that are there."""
-        return self.block.take(self.at[self.present])
+        return self.block.take(self.at[self.present]) if self.taken is None else self.taken
 
     def mask(self) -> Mask:
         """Tells of each record of the block whether it is among the rows."""
@@ -311,7 +315,8 @@ def _differences(left: Block, right: Block) -> tuple[Rows, Rows]:
     ours, theirs = _unequal(left, right)
     if not len(ours) and not len(theirs):
         return Rows(left, ours), Rows(right, theirs)
-    places, found = left.take(ours).find(right.take(theirs).keys)
+    before, after = left.take(ours), right.take(theirs)
+    places, found = before.find(after.keys)
     partners = np.full(len(ours), ABSENT)
     partners[places[found]] = theirs[found]
     added = ~found
@@ -320,7 +325,7 @@ def _differences(left: Block, right: Block) -> tuple[Rows, Rows]:
     order = np.argsort(ranks, kind="stable")
     at_left = np.concatenate((ours, np.full(int(added.sum()), ABSENT)))
     at_right = np.concatenate((partners, theirs[added]))
-    return Rows(left, at_left[order]), Rows(right, at_right[order])
+    return Rows(left, at_left[order], before), Rows(right, at_right[order], after)
 
 
 def _unequal(left: Block, right: Block) -> tuple[Positions, Positions]:

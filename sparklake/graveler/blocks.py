@@ -161,13 +161,13 @@ class Block:
             return self
         first, last = self.leaves_at(np.array([start, stop - 1])).tolist()
         begin, end = int(self.starts[first]), int(self.starts[last + 1])
-        if first == last and (start > begin or stop < end):
-            units = [self._within(first, start, stop)]
-        else:
-            head = [self._within(first, start, stop)] if start > begin else []
-            tail = [self._within(last, start, stop)] if stop < end else []
-            middle = self.units_of(first + len(head), last + 1 - len(tail))
-            units = [*head, *middle, *tail]
+        units: list[Unit] = []
+        if start > begin or (first == last and stop < end):
+            units.append(self._within(first, start, stop))
+            first += 1
+        units += self.units_of(first, last + (stop == end))
+        if first <= last and stop < end:
+            units.append(self._within(last, start, stop))
         return Block(units, self.ids[start:stop])
 
     def take(self, rows: Positions) -> Block:
@@ -220,7 +220,7 @@ class Block:
             self._units_at(leaves.tolist()), lambda each: isinstance(self.units[each[0]], Encoded)
         ):
             if is_encoded:
-                parts += (cast(Encoded, self.units[unit]) for unit, _ in units)
+                parts += (cast("Encoded", self.units[unit]) for unit, _ in units)
             else:
                 parts.append(self._unpacked(list(units)))
         shifts = np.zeros(len(self.starts) - 1, np.int64)
@@ -493,9 +493,7 @@ def _keys_of(keys: Sequence[bytes]) -> Keys:
     """Returns keys in ascending order as columns."""
     # Eight bytes follow the last key: words of it are read.
     bounds = np.cumsum([0, *map(len, keys)])
-    return Keys(
-        np.frombuffer(b"".join([*keys, bytes(8)]), np.uint8), bounds[:-1], np.diff(bounds)
-    )
+    return Keys(np.frombuffer(b"".join([*keys, bytes(8)]), np.uint8), bounds[:-1], np.diff(bounds))
 
 
 def _digests(ids: Ids) -> pa.FixedSizeBinaryArray:

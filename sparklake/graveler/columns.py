@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -171,7 +170,6 @@ class Keys:
         found = items_at(self.data, self.starts[rows] + word * WORD_BYTES, WORD_BYTES)
         return found.view(">u8").astype(np.uint64) & _MASKS[left]
 
-
     def texts(self, start: int, width: int) -> NDArray[np.bytes_] | None:
         """Returns `width` bytes of each key from `start` on, filled up with NULs.
 
@@ -250,4 +248,5 @@ def _compare(
 def _common_bytes(keys: Keys, wanted: Keys) -> int:
     """Returns how many bytes all keys begin with."""
     ends = (keys[0], keys[-1], wanted[0], wanted[-1])
-    return len(commonprefix((min(ends), max(ends))))
+    pairs = enumerate(zip(min(ends), max(ends), strict=False))
+    return next((at for at, (one, other) in pairs if one != other), len(min(ends)))

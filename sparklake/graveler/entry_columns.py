@@ -5,9 +5,7 @@ What is out of the ordinary, such as user metadata, is left to `entries`, row by
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -27,6 +25,7 @@ from sparklake.graveler.columns import (
 )
 from sparklake.graveler.commits import hash_map, hash_string
 from sparklake.graveler.entries import AddressType, Entry, record_entry
+from sparklake.graveler.hashing import hashed
 from sparklake.graveler.ids import RECORD_ID_BYTES
 
 _SECOND = 1_000_000_000
@@ -194,19 +193,18 @@ def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArra
         _number(_ADDRESS_TYPE, np.where(entries.relative, AddressType.RELATIVE, AddressType.FULL)),
         _field(_CONTENT_TYPE, entries.content_type.cast(pa.binary())),
     )
-    identities = _hashed(_identity_preimages(entries).to_pylist())
-    pairs = zip(_hashed(keys.to_pylist()), _hashed(identities), strict=True)
-    record_ids = _hashed(key + identity for key, identity in pairs)
+    identities = hashed(_identity_preimages(entries))
+    record_ids = hashed(_joined(hashed(keys), hashed(identities)))
     # Lengths are zigzag varints: twice the length.
     lengths = varint_array(2 * np.diff(offsets_of(data)).astype(np.int64))
     identity_size = bytes([2 * RECORD_ID_BYTES])
-    return _joined(identity_size, pa.array(identities), lengths, data, pa.array(record_ids))
+    return _joined(identity_size, identities, lengths, data, record_ids)
 
 
 def _identity_preimages(entries: EntryColumns) -> pa.BinaryArray:
     checksums = entries.checksum.cast(pa.binary())
     kinds = entries.content_type.dictionary_encode()
-    hashed = [hash_string(kind) if kind else b"" for kind in kinds.dictionary.to_pylist()]
+    hashes = [hash_string(kind) if kind else b"" for kind in kinds.dictionary.to_pylist()]
     return _joined(
         _INT_MARK,
         _int64s(entries.size),
@@ -214,12 +212,8 @@ def _identity_preimages(entries: EntryColumns) -> pa.BinaryArray:
         _int64s(np.diff(offsets_of(checksums))),
         checksums,
         _NO_METADATA,
-        pa.array(hashed, pa.binary()).take(kinds.indices),
+        pa.array(hashes, pa.binary()).take(kinds.indices),
     )
-
-
-def _hashed(items: Iterable[bytes]) -> list[bytes]:
-    return [sha256(item).digest() for item in items]
 
 
 def _int64s(values: Positions) -> pa.BinaryArray:

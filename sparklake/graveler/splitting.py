@@ -15,7 +15,7 @@ import numpy as np
 from sparklake.graveler.blocks import Block, Blocks, concatenated
 from sparklake.graveler.columns import Ids
 
-DEFAULT_RANGE_RECORDS = 1024
+DEFAULT_RANGE_RECORDS = 4096
 CAP_FACTOR = 4
 
 

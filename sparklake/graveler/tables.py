@@ -196,4 +196,3 @@ def _lakefs_id(records: Sequence[Record], kind: str) -> str:
             digest.update(b"%d%b|" % (len(field), field))
     digest.update(hash_map({"type": kind}))
     return digest.hexdigest()
-

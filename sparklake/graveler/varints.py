@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 _SHORT = tuple(bytes([number]) for number in range(0x80))
 _LONGER = tuple(bytes([low | 0x80, high]) for high in range(0x80) for low in range(0x80))
 

@@ -43,7 +43,7 @@ class Workspace:
 
     @property
     def compresses(self) -> bool:
-        """Tells whether tables are compressed: where bytes travel, they cost more than time does."""
+        """Tells whether tables are compressed, as they are where their bytes travel."""
         return not self.storage_namespace.startswith("file://")
 
     def open_store(self) -> ObjectStore:
@@ -81,9 +81,7 @@ class RangeSink:
     def write(self, blocks: Blocks) -> tuple[WrittenRange, ...]:
         """Cuts records in key order into ranges; returns them."""
         made = []
-        for written, file in write_ranges(
-            blocks, self.range_records, compress=self.compress
-        ):
+        for written, file in write_ranges(blocks, self.range_records, compress=self.compress):
             made.append(written)
             self._add(written.info, file)
         return tuple(made)

@@ -33,16 +33,16 @@ Offsets = NDArray[np.int32]
 
 
 class OpenRange:
-    """Is the records of a range, to be found by their keys."""
+    """Is the records of a range, to be found by their keys; `raw_size` is in bytes."""
 
-    def __init__(self, info: RangeInfo, block: Block) -> None:
-        self.info = info
+    def __init__(self, block: Block, raw_size: int = 0) -> None:
         self.block = block
+        self.raw_size = raw_size
 
     @property
     def size(self) -> int:
         """Returns about how many bytes of memory it takes."""
-        return self.info.size + _BYTES_A_RECORD * self.info.count
+        return self.raw_size + _BYTES_A_RECORD * len(self.block)
 
     def find(self, key: bytes) -> bytes | None:
         """Returns the stored value of a key."""
@@ -89,7 +89,7 @@ class OpenRanges:
             found = {each.id: self._kept.get(each.id) for each in infos}
         missing = [each for each in infos if found[each.id] is None]
         for info, block in zip(missing, read_each(self._store, missing), strict=True):
-            opened = found[info.id] = OpenRange(info, block)
+            opened = found[info.id] = OpenRange(block, info.size)
             with self._lock:
                 if opened.size <= self._kept.maxsize:
                     self._kept[info.id] = opened

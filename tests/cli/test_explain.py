@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from sparklake.engine.choice import COLD_POOL_RECORDS
 from tests.cli.running import Scene, failed, ok, said
 from tests.jobs.running import job
 
@@ -38,7 +39,8 @@ def test_a_plan_is_shown_and_nothing_moves(
     assert list(document) == KEYS
     assert document["verb"] == verb
     assert (document["engine"], document["opened"] > 0) == ("local", True)
-    assert document["reason"] == f"{document['records']:,} records to read, below 2,000,000"
+    said_records = f"{document['records']:,} records to read"
+    assert document["reason"] == f"{said_records}, below {COLD_POOL_RECORDS:,}"
     assert job(0, *words) == document
     first, second, titles, *sides = ok(*words).splitlines()
     assert first == f"{verb} would run on local: {document['reason']}"

@@ -50,16 +50,16 @@ def test_a_single_worker_is_this_process() -> None:
     assert chosen(Runners(workers=1)) == ["local"] * 6
 
 
-def test_without_a_setting_there_is_a_worker_for_each_core_that_may_be_used(
+def test_without_a_setting_there_is_a_worker_for_each_core_and_one_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
     assert chosen(Runners()) == ["local"] * 6
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 3, 5})
-    assert Runners().on_pool().workers == 3
+    assert Runners().on_pool().workers == 4
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 7)
-    assert Runners().on_pool().workers == 7
+    assert Runners().on_pool().workers == 8
 
 
 def rows(count: int, version: str) -> pa.Table:

@@ -152,10 +152,10 @@ def test_no_record_is_no_share(batches: list[Any], tmp_path: Path) -> None:
 
 
 def test_a_source_is_a_table_or_batches_and_comes_in_small_parts() -> None:
-    table = pa.table({"key": range(20_000)})
+    table = pa.table({"key": range(80_000)})
     for source in (table, iter(table.to_batches())):
         parts = list(source_batches(source))
         assert pa.Table.from_batches(parts) == table
-        assert max(part.num_rows for part in parts) < 10_000
+        assert max(part.num_rows for part in parts) < 40_000
     # By the bytes a part shows, not those of the table it is a part of.
     assert len(list(sliced(parts, parts[0].nbytes + 1))) == 2

@@ -145,7 +145,8 @@ def test_tombstones_are_told() -> None:
 
 @pytest.mark.parametrize("records", [[b"b", b"a"], [b"a", b"a"]])
 def test_keys_out_of_order_are_told(records: list[bytes]) -> None:
-    assert not block_of_records([encode_record(key, b"i", b"") for key in records]).encoded.is_ascending
+    block = block_of_records([encode_record(key, b"i", b"") for key in records])
+    assert not block.encoded.is_ascending
 
 
 def test_entries_of_another_form_are_refused() -> None:

@@ -77,10 +77,11 @@ def test_a_choice_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(choice, "active_session", lambda: None)
     two = Runners(workers=2)
-    assert why(12_345, two) == ("local", "12,345 records to read, below 2,000,000")
-    assert why(2_000_000, two) == (
+    below = f"12,345 records to read, below {choice.COLD_POOL_RECORDS:,}"
+    assert why(12_345, two) == ("local", below)
+    assert why(choice.COLD_POOL_RECORDS, two) == (
         "pool",
-        "2,000,000 records to read, 2,000,000 or more, on 2 cores",
+        "1,000,000 records to read, 1,000,000 or more, by 2 worker processes",
     )
     assert why(10**9, Runners(workers=1))[0] == "local"
     assert why(0, Runners(Engine.SPARK)) == ("spark", "the engine is set")

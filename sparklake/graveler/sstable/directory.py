@@ -5,7 +5,7 @@ By it records are compared without a look at their bytes, and a data block is fo
 over by itself.
 
 A data block ends after a record whose id's first byte is divisible by `BLOCK_RECORDS`, or at the
-cap of 4 x `BLOCK_RECORDS` records; as with the ends of ranges, a change moves only the ends near it.
+cap of 4 x `BLOCK_RECORDS` records. As with the ends of ranges, a change moves only those near it.
 """
 
 from __future__ import annotations

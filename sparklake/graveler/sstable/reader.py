@@ -41,12 +41,14 @@ class DataBlocks:
     @property
     def numbers(self) -> Positions:
         """Returns what the directory says of them."""
-        return self.table.directory.numbers[:, self.first : self.stop]
+        numbers: Positions = self.table.directory.numbers[:, self.first : self.stop]
+        return numbers
 
     @property
     def counts(self) -> Positions:
         """Returns how many records each has."""
-        return self.numbers[Column.COUNT]
+        counts: Positions = self.numbers[Column.COUNT]
+        return counts
 
     @property
     def first_keys(self) -> list[bytes]:

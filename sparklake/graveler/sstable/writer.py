@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparklake.graveler.blocks import Block
 from sparklake.graveler.columns import Bytes, Mask, Positions, offsets_of, rows_between
@@ -31,6 +30,9 @@ from sparklake.graveler.sstable.layout import (
     small_block,
 )
 from sparklake.graveler.sstable.reader import DataBlocks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 # What readers ask for: RocksDB the last two, to take the file in; pebble and RocksDB the comparer.
 _FIXED_PROPERTIES = {
@@ -133,7 +135,7 @@ def _data_blocks(file: _File, block: Block) -> Iterator[_Placed]:
             yield made.place(file, stop - first)
         else:
             for unit in block.units_of(int(leaves[first]), int(leaves[stop - 1]) + 1):
-                yield _taken_over(file, cast(DataBlocks, unit))
+                yield _taken_over(file, cast("DataBlocks", unit))
 
 
 def _taken_over(file: _File, blocks: DataBlocks) -> _Placed:
@@ -206,7 +208,7 @@ class _Anew:
 
 def _content(entries: Bytes, places: NDArray[np.uint32]) -> bytes:
     """Returns the content of a block, which ends in where each entry starts."""
-    return b"".join((entries, places, count_bytes(len(places))))
+    return b"".join((entries.data, places.data, count_bytes(len(places))))
 
 
 def _sums(values: Positions | Mask, starts: Positions, stops: Positions) -> Positions:

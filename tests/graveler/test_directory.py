@@ -1,0 +1,195 @@
+"""Data blocks of a table: where they end, which are opened, which are taken over as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklake.errors import CorruptFileError
+from sparklake.graveler.algebra import ChangeCounts, apply, diff, merge, take_side
+from sparklake.graveler.blocks import Block, block_of_records, concatenated
+from sparklake.graveler.classification import Strategy
+from sparklake.graveler.ids import file_id
+from sparklake.graveler.records import Record, encode_record, tombstone
+from sparklake.graveler.sstable import make_table, read_table
+from sparklake.graveler.sstable.directory import BLOCK_RECORDS, Column, block_ends
+from sparklake.graveler.sstable.reader import DataBlocks, Table
+
+COUNT = 4000
+BASE = [encode_record(b"key-%06d" % number, b"v%d" % number, b"d" * 40) for number in range(COUNT)]
+
+
+def file_of(records: list[Record], *, compress: bool = True) -> bytes:
+    return make_table(block_of_records(records), compress=compress).file
+
+
+def opened(file: bytes) -> tuple[Block, Table]:
+    block = read_table("_lakefs/table", file)
+    assert block is not None
+    (unit,) = block.units
+    assert isinstance(unit, DataBlocks)
+    return block, unit.table
+
+
+def changed(*numbers: int) -> list[Record]:
+    return [encode_record(BASE[number][0], b"new", b"n") for number in numbers]
+
+
+def blocks_of(table: Table, *numbers: int) -> set[int]:
+    """Returns which data blocks some records of BASE are in."""
+    ends = np.cumsum(table.directory.numbers[Column.COUNT])
+    return set(np.searchsorted(ends, numbers, "right").tolist())
+
+
+def packed(table: Table) -> list[bytes]:
+    """Returns the data blocks of a table as they lie in its file."""
+    places = table.directory.numbers[Column.OFFSET : Column.SIZE + 1].T.tolist()
+    return [table.file[offset : offset + size] for offset, size in places]
+
+
+# --- where they end -------------------------------------------------------------------------------
+
+
+def expected_ends(ids: list[bytes]) -> list[int]:
+    ends, last = [], 0
+    for end, each in enumerate(ids, 1):
+        full = end - last == 4 * BLOCK_RECORDS
+        if each[0] % BLOCK_RECORDS == 0 or full or end == len(ids):
+            ends.append(end)
+            last = end
+    return ends
+
+
+@given(st.lists(st.integers(0, 255), min_size=1, max_size=900), st.integers(0, 1))
+def test_data_blocks_end_by_their_last_records(first_bytes: list[int], odd: int) -> None:
+    ids = [bytes([each | odd]) + bytes(31) for each in first_bytes]
+    words = np.frombuffer(b"".join(ids), np.uint64).reshape(len(ids), 4)
+    assert block_ends(words).tolist() == expected_ends(ids)
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_a_directory_says_what_is_in_a_table(compress: bool) -> None:
+    records = sorted([*BASE[:300], tombstone(b"key-000100x"), tombstone(b"key-000200x")])
+    made = make_table(block_of_records(records), compress=compress)
+    block, table = opened(made.file)
+    assert block.records() == records
+    assert file_id(block.ids.data) == file_id(b"".join(stored[-32:] for _, stored in records))
+    ends = np.cumsum(table.directory.numbers[Column.COUNT]).tolist()
+    assert table.directory.last_keys == [records[end - 1][0] for end in ends]
+    assert table.directory.first_keys == [records[at][0] for at in [0, *ends[:-1]]]
+    assert made.size == sum(len(key) + len(stored) for key, stored in records)
+    assert made.tombstones == table.directory.numbers[Column.TOMBSTONES].sum() == 2
+
+
+def test_what_is_compressed_is_smaller_and_holds_the_same() -> None:
+    small, large = file_of(BASE), file_of(BASE, compress=False)
+    assert len(small) < len(large)
+    assert opened(small)[0].records() == opened(large)[0].records() == BASE
+
+
+# --- which are opened -----------------------------------------------------------------------------
+
+
+def test_a_commit_opens_the_data_blocks_that_it_changes() -> None:
+    block, table = opened(file_of(BASE))
+    staged = block_of_records(changed(10, 2000))
+    made = concatenated(list(apply([[staged]], [block], ChangeCounts())))
+    assert set(table.contents) == blocks_of(table, 10, 2000)
+    kept = [each for at, each in enumerate(packed(table)) if at not in table.contents]
+    after = opened(make_table(made).file)[1]
+    assert set(kept) <= set(packed(after))
+    # To write the table, no other one is opened but what a new end of a data block touches.
+    assert len(table.contents) <= 4
+
+
+def test_a_diff_opens_the_data_blocks_that_differ() -> None:
+    after = {**dict(BASE), **dict(changed(5, 3999))}
+    sides = [opened(file_of(records)) for records in (BASE, sorted(after.items()))]
+    (changes,) = diff(*([block] for block, _ in sides))
+    assert [change.key for change in changes] == [BASE[5][0], BASE[3999][0]]
+    for _, table in sides:
+        assert len(table.contents) <= 2
+
+
+def test_equal_sides_are_not_opened() -> None:
+    sides = [opened(file_of(BASE)) for _ in range(3)]
+    blocks = [[block] for block, _ in sides]
+    assert list(diff(*blocks[:2])) == []
+    (made,) = merge(*blocks, take_side(Strategy.DEST_WINS))
+    assert make_table(made).file == sides[0][1].file
+    assert not any(table.contents for _, table in sides)
+
+
+def test_a_merge_finds_what_one_side_changed_without_opening_base() -> None:
+    source = sorted({**dict(BASE), **dict(changed(100))}.items())
+    dest = sorted({**dict(BASE), **dict(changed(3000))}.items())
+    sides = [opened(file_of(records)) for records in (BASE, source, dest)]
+    (made,) = merge(*([block] for block, _ in sides), take_side(Strategy.DEST_WINS))
+    assert made.records() == sorted({**dict(BASE), **dict(changed(100, 3000))}.items())
+    assert not sides[0][1].contents
+
+
+def test_a_key_is_found_in_one_data_block() -> None:
+    block, table = opened(file_of(BASE))
+    assert block.position(BASE[1234][0]) == 1234
+    assert block.record(1234) == BASE[1234]
+    assert len(table.contents) == 1
+
+
+# --- damage ---------------------------------------------------------------------------------------
+
+
+def damaged(file: bytes, number: int) -> bytes:
+    """Returns a file in which a byte of a data block is another one."""
+    _, table = opened(file)
+    at = int(table.directory.numbers[Column.OFFSET, number]) + 3
+    return file[:at] + bytes([file[at] ^ 1]) + file[at + 1 :]
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_a_damaged_data_block_is_found_when_it_is_opened(compress: bool) -> None:
+    file = damaged(file_of(BASE, compress=compress), 7)
+    block, table = opened(file)
+    start, stop = block.starts[7:9].tolist()
+    assert block.slice(0, start).records() == BASE[:start]
+    assert block.slice(stop, COUNT).records() == BASE[stop:]
+    for read in (lambda: block.record(start), lambda: block.slice(0, stop - 1).records()):
+        with pytest.raises(CorruptFileError, match=r"_lakefs/table does not hold the records"):
+            read()
+    assert 7 not in table.contents
+
+
+def test_a_damaged_data_block_is_not_taken_over() -> None:
+    block, _ = opened(damaged(file_of(BASE), 7))
+    staged = block_of_records(changed(COUNT - 1))
+    (made,) = apply([[staged]], [block], ChangeCounts())
+    with pytest.raises(CorruptFileError, match="_lakefs/table"):
+        make_table(made)
+
+
+def test_data_blocks_in_each_others_places_are_found() -> None:
+    """Their checksums are right, and so is that of the directory: their ids tell."""
+    block, table = opened(file_of(BASE, compress=False))
+    numbers = table.directory.numbers.copy()
+    counts = numbers[Column.COUNT]
+    one, other = next(
+        (a, b) for a in range(len(counts)) for b in range(a) if counts[a] == counts[b]
+    )
+    places = slice(Column.OFFSET, Column.RAW_SIZE + 1)
+    numbers[places, [one, other]] = numbers[places, [other, one]]
+    swapped = Table("_lakefs/table", table.file, table.directory._replace(numbers=numbers))
+    with pytest.raises(CorruptFileError, match="_lakefs/table"):
+        Block([DataBlocks(swapped, 0, len(counts))], block.ids).records()
+
+
+@pytest.mark.parametrize("order", [(1, 0, 2), (0, 0, 1)])
+def test_no_table_is_made_of_keys_out_of_order(order: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="out of order"):
+        file_of([BASE[number] for number in order])
+    parts = [opened(file_of(BASE[:500]))[0], opened(file_of(BASE[400:900]))[0]]
+    ids = np.concatenate([part.ids for part in parts])
+    joined = Block([unit for part in parts for unit in part.units], ids)
+    with pytest.raises(ValueError, match="out of order"):
+        make_table(joined)
