@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
 from sparklake.stores.objects.local import LocalStore
 
-_READS = {"get": "gets", "get_to_file": "gets", "find": "finds"}
+_READS = {"get": "gets", "get_many": "gets", "get_to_file": "gets", "find": "finds"}
 _WRITES = dict.fromkeys((name for name in vars(LocalStore) if name.startswith("put_")), "puts")
 
 
 @contextmanager
 def counted_calls() -> Iterator[Counter[str]]:
-    """Counts gets, finds and puts of lakes opened meanwhile; a put of many files counts as many."""
+    """Counts gets, finds and puts of lakes opened meanwhile, each file of many by itself."""
     counts: Counter[str] = Counter()
     # Calls in other processes would not be seen.
     with ExitStack() as stack, mock.patch.dict(os.environ, SPARKLAKE_WORKERS="1"):
@@ -32,7 +32,8 @@ def _noting(method: str, label: str, counts: Counter[str]) -> Any:
     call = getattr(LocalStore, method)
 
     def noting(store: LocalStore, *arguments: Any) -> Any:
-        counts[label] += len(arguments[0]) if isinstance(arguments[0], Mapping) else 1
+        asked = arguments[0]
+        counts[label] += 1 if isinstance(asked, str) else len(asked)
         return call(store, *arguments)
 
     return noting

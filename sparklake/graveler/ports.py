@@ -32,6 +32,19 @@ class StoredObject:
     checksum: str = ""
 
 
+class Content(Protocol):
+    """Is the bytes of an object, of which some parts may be read only when they are asked for.
+
+    To ask for a part raises what an ObjectStore raises.
+    """
+
+    def __len__(self) -> int:
+        """Returns how many bytes there are."""
+
+    def __getitem__(self, part: slice, /) -> bytes:
+        """Returns a part of the bytes."""
+
+
 class ObjectStore(Protocol):
     """Holds immutable objects under one root. Keys are relative to it, with '/' between parts.
 
@@ -51,8 +64,8 @@ class ObjectStore(Protocol):
     def get(self, key: str) -> bytes:
         """Returns the bytes of an object."""
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
-        """Yields the bytes of objects in the order asked for; reads overlap where that pays.
+    def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
+        """Yields the contents of objects in the order asked for; reads overlap where that pays.
 
         What fails is raised when it is that object's turn. An iterator that is closed half way
         begins no more reads.

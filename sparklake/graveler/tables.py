@@ -12,7 +12,7 @@ from sparklake.graveler.commits import hash_map
 from sparklake.graveler.encoded import holds_its_ids
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId, RangeId, file_id
 from sparklake.graveler.keys import EVERYTHING, Interval
-from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ports import Content, ObjectStore
 from sparklake.graveler.range_lists import MetaRange, RangeList, Ranges, overlapping, range_list
 from sparklake.graveler.ranges import RangeInfo, byte_count
 from sparklake.graveler.records import Record, has_trailer, with_trailer
@@ -155,7 +155,7 @@ def _read(store: ObjectStore, table_ids: Sequence[str], kind: str) -> Block:
 
 
 def _decoded(
-    store: ObjectStore, files: Sequence[bytes], table_ids: Sequence[str], kind: str
+    store: ObjectStore, files: Sequence[Content], table_ids: Sequence[str], kind: str
 ) -> Block:
     """Returns the records in the files of tables, each verified unless the store has done so."""
     pairs = zip(files, table_ids, strict=True)
@@ -164,7 +164,7 @@ def _decoded(
     )
 
 
-def _read_table(file: bytes, table_id: str, kind: str, *, trusted: bool = False) -> Block:
+def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = False) -> Block:
     """Returns the records of one table, whoever wrote it; lakeFS's get their record ids here.
 
     Of our own the ids are verified, unless they are trusted; each data block is when it is opened.
@@ -173,7 +173,7 @@ def _read_table(file: bytes, table_id: str, kind: str, *, trusted: bool = False)
     ours = read_table(name, file)
     if ours is not None and (trusted or file_id(ours.ids.data) == table_id):
         return ours
-    records = read_foreign(name, file)
+    records = read_foreign(name, file[:])
     try:
         if records and not has_trailer(*records[0]):
             if _lakefs_id(records, kind) == table_id:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from unittest import mock
 
+from sparklake.stores.objects.files import LocalFile
 from sparklake.stores.objects.local import LocalStore
 
 
@@ -13,11 +14,19 @@ from sparklake.stores.objects.local import LocalStore
 def recorded_reads() -> Iterator[list[str]]:
     """Notes the names of the files that local stores are asked for, in order."""
     names: list[str] = []
-    get = LocalStore.get
+    get, get_many = LocalStore.get, LocalStore.get_many
 
     def noting(store: LocalStore, key: str) -> bytes:
         names.append(key.rpartition("/")[2])
         return get(store, key)
 
-    with mock.patch.object(LocalStore, "get", noting):
+    def noting_many(store: LocalStore, keys: Sequence[str]) -> Iterator[LocalFile]:
+        for key in keys:
+            names.append(key.rpartition("/")[2])
+            yield from get_many(store, [key])
+
+    with (
+        mock.patch.object(LocalStore, "get", noting),
+        mock.patch.object(LocalStore, "get_many", noting_many),
+    ):
         yield names

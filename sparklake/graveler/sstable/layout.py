@@ -16,6 +16,7 @@ import google_crc32c
 import pyarrow as pa
 
 from sparklake.errors import CorruptFileError
+from sparklake.graveler.ports import Content
 from sparklake.graveler.varints import read_varint, varint
 
 FOOTER_BYTES = 53
@@ -107,14 +108,14 @@ def footer(meta_index: Handle, index: Handle) -> bytes:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def meta_blocks(file: bytes) -> dict[bytes, Handle]:
+def meta_blocks(file: Content) -> dict[bytes, Handle]:
     """Returns the handles of what is in a file beside its data, by name; the index is b"".
 
     Raises NotOurLayoutError.
     """
-    if len(file) < FOOTER_BYTES:
-        raise NotOurLayoutError
     tail = file[-FOOTER_BYTES:]
+    if len(tail) < FOOTER_BYTES:
+        raise NotOurLayoutError
     version, magic = _TAIL.unpack(tail[-_TAIL.size :])
     if (tail[0], version, magic) != (_CRC32C, _FORMAT_VERSION, _MAGIC):
         raise NotOurLayoutError
@@ -129,7 +130,7 @@ def meta_blocks(file: bytes) -> dict[bytes, Handle]:
     return {b"": index, **named}
 
 
-def checked(file: bytes, offset: int, size: int) -> bytes:
+def checked(file: Content, offset: int, size: int) -> bytes:
     """Returns a block of a file, checked by its checksum, with the byte for its compression.
 
     Raises NotOurLayoutError.
@@ -137,14 +138,18 @@ def checked(file: bytes, offset: int, size: int) -> bytes:
     end = offset + size + TRAILER_BYTES
     if end > len(file):
         raise NotOurLayoutError
-    (checksum,) = _CHECKSUM.unpack_from(file, end - _CHECKSUM.size)
-    block = file[offset : offset + size + 1]
+    block = file[offset:end]
+    try:
+        (checksum,) = _CHECKSUM.unpack_from(block, size + 1)
+    except struct.error:
+        raise NotOurLayoutError from None
+    block = block[: size + 1]
     if _masked(google_crc32c.value(block)) != checksum:
         raise NotOurLayoutError
     return block
 
 
-def opened(file: bytes, handle: Handle, raw_size: int | None = None) -> memoryview:
+def opened(file: Content, handle: Handle, raw_size: int | None = None) -> memoryview:
     """Returns the content of a block, checked by its checksum; raises NotOurLayoutError.
 
     Who knows its `raw_size` in bytes saves the time to read it.

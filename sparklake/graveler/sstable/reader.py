@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks import Block
 from sparklake.graveler.columns import Positions
+from sparklake.graveler.ports import Content
 from sparklake.graveler.sstable.directory import DIRECTORY, Column, Directory, read_directory
 from sparklake.graveler.sstable.layout import (
     TRAILER_BYTES,
@@ -25,7 +26,7 @@ class Table:
     """Is a table in memory; `contents` are those of the data blocks that have been opened."""
 
     name: str
-    file: bytes
+    file: Content
     directory: Directory
     contents: dict[int, memoryview] = field(default_factory=dict)
 
@@ -69,15 +70,17 @@ class DataBlocks:
         """Returns some of them."""
         return DataBlocks(self.table, self.first + first, self.first + stop)
 
-    def packed(self) -> memoryview:
+    def packed(self) -> bytes:
         """Returns them as they lie in the file, each checked; raises CorruptFileError."""
         spans = self.numbers[Column.OFFSET : Column.SIZE + 1].T.tolist()
+        start = spans[0][0]
+        packed = self.table.file[start : sum(spans[-1]) + TRAILER_BYTES]
         try:
             for offset, size in spans:
-                checked(self.table.file, offset, size)
+                checked(packed, offset - start, size)
         except NotOurLayoutError:
             raise self.damage() from None
-        return memoryview(self.table.file)[spans[0][0] : sum(spans[-1]) + TRAILER_BYTES]
+        return packed
 
     def contents(self, numbers: Sequence[int]) -> list[memoryview]:
         """Returns the contents of some of them; raises CorruptFileError."""
@@ -99,7 +102,7 @@ class DataBlocks:
         return damaged_table(self.table.name)
 
 
-def read_table(name: str, file: bytes) -> Block | None:
+def read_table(name: str, file: Content) -> Block | None:
     """Returns the records of a table by its directory, at least one.
 
     None for a table without a directory, which is another writer's, or damaged. Raises

@@ -221,7 +221,7 @@ class _File:
     """Is a file in the making, whose data blocks are made by `pack`."""
 
     pack: Callable[[bytes], tuple[bytes, bytes]]
-    parts: list[bytes | memoryview] = field(default_factory=list)
+    parts: list[bytes] = field(default_factory=list)
     size: int = 0
 
     def add(self, body: bytes, trailer: bytes) -> Handle:
@@ -231,7 +231,7 @@ class _File:
         self.append(trailer)
         return handle
 
-    def append(self, blocks: bytes | memoryview) -> None:
+    def append(self, blocks: bytes) -> None:
         """Appends blocks with their trailers."""
         self.parts.append(blocks)
         self.size += len(blocks)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from sparklake.graveler.ports import ObjectStore, StoredObject
+from sparklake.graveler.ports import Content, ObjectStore, StoredObject
 from sparklake.graveler.tables import table_key
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.stores.cache.disk import DiskCache
@@ -53,8 +53,8 @@ class CachedStore:
         content = self._find(table_id)
         return self._enter(table_id, self._inner.get(key)) if content is None else content
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
-        """Yields the bytes of objects in the order asked for; reads of the store overlap."""
+    def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
+        """Yields the contents of objects in the order asked for; reads of the store overlap."""
         absent = [key for key in keys if not self._has(key)]
         fetched, remaining = self._inner.get_many(absent), iter(absent)
         awaited = next(remaining, None)
@@ -64,7 +64,7 @@ class CachedStore:
                 continue
             awaited = next(remaining, None)
             content, table_id = next(fetched), _find_table_id(key)
-            yield content if table_id is None else self._enter(table_id, content)
+            yield content if table_id is None else self._enter(table_id, content[:])
 
     def get_to_file(self, key: str, path: Path) -> None:
         """Makes a local file of an object."""

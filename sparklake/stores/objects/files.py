@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +89,33 @@ def link_new(source: Path, target: Path) -> bool:
             ) from error
         raise
     return True
+
+
+class LocalFile:
+    """Is the content of an immutable file, which stays open as long as this lives."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = -1
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._size = os.fstat(self._descriptor).st_size
+        if stat.S_ISDIR(os.fstat(self._descriptor).st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+
+    def __len__(self) -> int:
+        """Returns how many bytes the file has."""
+        return self._size
+
+    def __getitem__(self, part: slice, /) -> bytes:
+        """Returns a part of its bytes: fewer than asked for if the file has been cut."""
+        start, stop, _ = part.indices(self._size)
+        with store_errors(self._path):
+            return os.pread(self._descriptor, max(0, stop - start), start)
+
+    def __del__(self) -> None:
+        """Closes the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.stores.objects.files import (
+    LocalFile,
     link_new,
     link_or_copy,
     make_directories,
@@ -63,9 +64,13 @@ class LocalStore:
         with self._reading(path):
             return path.read_bytes()
 
-    def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
-        """Yields the bytes of objects, read one after the other."""
-        yield from map(self.get, keys)
+    def get_many(self, keys: Sequence[str]) -> Iterator[LocalFile]:
+        """Yields the contents of objects: what is not asked for is not read."""
+        for key in keys:
+            path = self._path(key)
+            with self._reading(path):
+                file = LocalFile(path)
+            yield file
 
     def get_to_file(self, key: str, path: Path) -> None:
         """Makes a local file of an object, by a hard link where that is possible."""
