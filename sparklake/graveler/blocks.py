@@ -203,16 +203,24 @@ class Block:
             first, at = end, at + 1
         return units
 
-    def open(self, leaves: Positions) -> Opened:
+    def open(self, leaves: Positions, *, in_order: bool = True) -> Opened:
         """Returns the records of some leaves, and maybe of more; raises CorruptFileError.
 
-        The numbers of the leaves must ascend.
+        The numbers of the leaves must ascend. Who does not need the records in order gets those
+        that were opened before in front, and need not wait for them again.
         """
-        if self._opened is None or not self._opened[0][leaves].all():
+        there, opened = self._opened or (np.zeros(len(self.starts) - 1, bool), None)
+        missing = leaves[~there[leaves]]
+        if opened is None or (in_order and len(missing)):
             there = np.zeros(len(self.starts) - 1, bool)
             there[leaves] = True
-            self._opened = (there, self._open(leaves))
-        return self._opened[1]
+            opened = self._open(leaves)
+            self._opened = (there, opened)
+        elif len(missing):
+            more, shifts = self._open(missing), opened.shifts.copy()
+            shifts[missing] = more.shifts[missing] + len(opened.records)
+            return Opened(chained([opened.records, more.records]), shifts)
+        return opened
 
     def _open(self, leaves: Positions) -> Opened:
         parts = [_NOTHING]
@@ -371,7 +379,7 @@ def edited(block: Block, dropped: Mask, added: Block) -> Block:
     touched[block.leaves_at(np.flatnonzero(dropped))] = True
     touched[leaves] = True
     opened = np.flatnonzero(touched[:-1])
-    records, shifts = block.open(opened)
+    records, shifts = block.open(opened, in_order=False)
 
     # Of the leaves that are touched: which records stay, and between which of them others come.
     sizes = block.starts[opened + 1] - block.starts[opened]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sparklake.errors import CorruptFileError
@@ -84,22 +84,36 @@ class DataBlocks:
 
     def contents(self, numbers: Sequence[int]) -> list[memoryview]:
         """Returns the contents of some of them; raises CorruptFileError."""
-        table, contents = self.table, []
-        places = self.numbers[Column.OFFSET : Column.RAW_SIZE + 1, numbers].T.tolist()
-        for number, (offset, size, raw_size) in zip(numbers, places, strict=True):
-            content = table.contents.get(self.first + number)
-            if content is None:
-                try:
-                    content = opened(table.file, Handle(offset, size), raw_size)
-                except NotOurLayoutError:
-                    raise self.damage() from None
-                table.contents[self.first + number] = content
-            contents.append(content)
-        return contents
+        known = self.table.contents
+        missing = [number for number in numbers if self.first + number not in known]
+        for row in _rows(missing):
+            self._open(row)
+        return [known[self.first + number] for number in numbers]
+
+    def _open(self, row: range) -> None:
+        """Opens data blocks that follow each other: they are read at once."""
+        places = self.numbers[Column.OFFSET : Column.RAW_SIZE + 1, row.start : row.stop].T.tolist()
+        start, (last, size, _) = places[0][0], places[-1]
+        content = self.table.file[start : last + size + TRAILER_BYTES]
+        try:
+            for number, (offset, size, raw_size) in zip(row, places, strict=True):
+                opened_block = opened(content, Handle(offset - start, size), raw_size)
+                self.table.contents[self.first + number] = opened_block
+        except NotOurLayoutError:
+            raise self.damage() from None
 
     def damage(self) -> CorruptFileError:
         """Returns the error that names the file."""
         return damaged_table(self.table.name)
+
+
+def _rows(numbers: Sequence[int]) -> Iterator[range]:
+    """Yields numbers, which ascend, as rows without a gap."""
+    start = 0
+    for at, number in enumerate(numbers, 1):
+        if at == len(numbers) or numbers[at] != number + 1:
+            yield range(numbers[start], number + 1)
+            start = at
 
 
 def read_table(name: str, file: Content) -> Block | None:
