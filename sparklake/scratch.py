@@ -35,7 +35,8 @@ def scratch_folder(root: Path | None = None) -> Iterator[Path]:
     RocksDB syncs, which costs milliseconds on a disk. Give `disk_root()` for what may be larger.
     """
     home = _home(root or fast_root(), os.getpid())
-    with tempfile.TemporaryDirectory(dir=home) as folder:
+    # What another process still writes there when it ends goes with this process's own folder.
+    with tempfile.TemporaryDirectory(dir=home, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 

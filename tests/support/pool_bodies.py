@@ -28,8 +28,8 @@ def waiting_body(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
     """Notes that it has begun, with its process, and goes on when the folder has a file `go`."""
     for batch in batches:
         for position in batch.column("position").to_pylist():
-            (folder / f"begun-{position}-{os.getpid()}").touch()
             with scratch_folder(folder):
+                (folder / f"begun-{position}-{os.getpid()}").touch()
                 while not (folder / "go").exists():
                     time.sleep(0.01)
             (folder / f"done-{position}").touch()
