@@ -25,7 +25,7 @@ from sparklake.udfs.writing import RECORD_SCHEMA
 if TYPE_CHECKING:
     from sparklake.engine.base import Body, Source
 
-SORT_BYTES = 64 * 1024 * 1024
+SORT_BYTES = 32 * 1024 * 1024
 """How many bytes of records are sorted in memory at a time."""
 
 _BATCH_ROWS = 32768

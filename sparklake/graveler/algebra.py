@@ -199,9 +199,10 @@ def apply(layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts) -> It
     A change to an equal identity is none: the committed record stays.
     """
     for block, staged in _overlaid(layers, records):
-        changes = _staged_changes(block, staged)
+        changes, places = _staged_changes(block, staged)
         counts.add(changes)
-        changed = edited(block, changes.left.mask(), changes.right.records())
+        dropped, added = changes.left.mask(), changes.right.records()
+        changed = edited(block, dropped, added, places[changes.right.present])
         if len(changed):
             yield changed
 
@@ -209,7 +210,7 @@ def apply(layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts) -> It
 def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[Changes]:
     """Yields what staged layers, the newest first, do to records."""
     for block, staged in _overlaid(layers, records):
-        changes = _staged_changes(block, staged)
+        changes, _ = _staged_changes(block, staged)
         if len(changes):
             yield changes
 
@@ -266,13 +267,14 @@ def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block
         yield block, newest
 
 
-def _staged_changes(block: Block, staged: Block) -> Changes:
+def _staged_changes(block: Block, staged: Block) -> tuple[Changes, Positions]:
+    """Returns what staged records change in a block, and where the keys are or would be."""
     places, found = block.find(staged.keys)
     committed = Rows(block, np.where(found, places, ABSENT))
     rows = np.arange(len(staged))
     wanted = Rows(staged, np.where(staged.tombstones, ABSENT, rows))
     differ = ~committed.same_as(wanted)
-    return _two_way(committed.where(differ), wanted.where(differ))
+    return _two_way(committed.where(differ), wanted.where(differ)), places[differ]
 
 
 def _two_way(left: Rows, right: Rows) -> Changes:

@@ -365,14 +365,16 @@ def concatenated(blocks: Sequence[Block]) -> Block:
     return Block(units, np.concatenate([block.ids for block in filled]))
 
 
-def edited(block: Block, dropped: Mask, added: Block) -> Block:
+def edited(block: Block, dropped: Mask, added: Block, places: Positions | None = None) -> Block:
     """Returns a block without the records that are `dropped`, and with others in their places.
 
-    No key of `added` may be one that stays. Units that nothing is done to stay as they are.
+    No key of `added` may be one that stays; who knows their places already gives them. Leaves that
+    nothing is done to stay as they are.
     """
     if not len(added) and not dropped.any():
         return block
-    places, _ = block.find(added.keys) if len(added) else _nowhere(0)
+    if places is None:
+        places, _ = block.find(added.keys) if len(added) else _nowhere(0)
     # What comes after the last record belongs to a leaf of its own, after the block's.
     leaves = block.leaves_at(places)
     touched = np.zeros(len(block.starts), bool)
@@ -389,34 +391,35 @@ def edited(block: Block, dropped: Mask, added: Block) -> Block:
     between = np.searchsorted(kept, places)
     here = (rows + np.repeat(shifts[opened], sizes))[stays]
     order = np.insert(here, between, len(records) + np.arange(len(added)))
-    if not len(order):
-        anew = EMPTY
-    else:
-        ids = np.insert(block.ids[kept], between, added.ids, axis=0)
-        anew = Block([chained([records, added.encoded]).take(order)], ids)
+    anew = chained([records, added.encoded]).take(order) if len(order) else _NOTHING
+    anew_ids = np.insert(block.ids[kept], between, added.ids, axis=0)
     counts = np.bincount(leaves, minlength=len(touched))
     if len(opened):
         counts[opened] += np.add.reduceat(stays, np.cumsum(sizes) - sizes, dtype=np.int64)
-    return _relaid(block, touched, counts, anew)
+    return _relaid(block, touched, counts, anew, anew_ids)
 
 
-def _relaid(block: Block, touched: Mask, counts: Positions, anew: Block) -> Block:
-    """Returns a block in which parts of what is made anew stand for the leaves that are touched."""
+def _relaid(block: Block, touched: Mask, counts: Positions, anew: Encoded, anew_ids: Ids) -> Block:
+    """Returns a block in which parts of what is made anew stand for the leaves that are touched.
+
+    `counts` says how many records of it stand for each.
+    """
     units: list[Unit] = []
     ids: list[Ids] = []
     turns = np.flatnonzero(touched[1:] != touched[:-1]) + 1
     at = 0
     for first, stop in pairwise([0, *turns.tolist(), len(touched)]):
         if touched[first]:
-            part = anew.slice(at, at + int(counts[first:stop].sum()))
-            at += len(part)
-            units += part.units
-            ids.append(part.ids)
+            end = at + int(counts[first:stop].sum())
+            if at < end:
+                units.append(anew.slice(at, end))
+                ids.append(anew_ids[at:end])
+            at = end
         else:
             stop = min(stop, len(touched) - 1)
             units += block.units_of(first, stop)
             ids.append(block.ids[block.starts[first] : block.starts[stop]])
-    return Block(units, np.concatenate(ids))
+    return Block(units, np.concatenate(ids)) if units else EMPTY
 
 
 def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:

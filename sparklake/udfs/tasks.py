@@ -27,7 +27,7 @@ TASK_SCHEMA = pa.schema(
     ]
 )
 
-_BYTES_PUT_AT_ONCE = 64 * 1024 * 1024
+_BYTES_PUT_AT_ONCE = 32 * 1024 * 1024
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Task).decode

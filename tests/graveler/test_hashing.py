@@ -1,0 +1,41 @@
+"""Hashes of columns, by DataFusion and without it."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import pyarrow as pa
+import pytest
+
+from sparklake.graveler import hashing
+from sparklake.graveler.hashing import hashed
+
+ITEMS = [
+    b"",
+    b"\0",
+    b"a" * 55,
+    b"a" * 56,
+    b"a" * 64,
+    *(b"%d" % number * 9 for number in range(5000)),
+]
+
+
+def without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashing, "_context", lambda: None)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+@pytest.mark.parametrize("count", [0, 1, 1023, 1024, len(ITEMS)])
+def test_each_item_is_hashed_in_its_place(
+    count: int, installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not installed:
+        without(monkeypatch)
+    items = pa.array([b"before", *ITEMS[:count], b"after"], pa.binary()).slice(1, count)
+    digests = hashed(items)
+    assert digests.type == pa.binary()
+    assert digests.to_pylist() == [sha256(item).digest() for item in ITEMS[:count]]
+
+
+def test_the_tests_run_with_datafusion() -> None:
+    assert hashing._context() is not None
