@@ -33,7 +33,7 @@ from sparklake.verbs.open_ranges import OpenRanges
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MAX_RANGE_RECORDS = 1 << 20
+_MAX_RANGE_RECORDS = 1 << 16
 _LOG = logging.getLogger("sparklake.cache")
 
 

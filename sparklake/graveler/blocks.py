@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.errors import CorruptFileError
+from sparklake.errors import CorruptFileError, InvalidRecordError
 from sparklake.graveler.columns import (
     Bytes,
     Ids,
@@ -84,7 +84,8 @@ class Block:
     """Is records in ascending key order; `ids` are their ids, a row of four words each.
 
     Its leaves are what is opened at once: encoded records, or one data block. `starts` says where
-    each leaf begins, and where the last one ends.
+    each leaf begins, and where the last one ends. It remembers what it has opened, so it is for one
+    thread, unless it is `encoded` from the start.
     """
 
     __slots__ = ("_leaves", "_opened", "ids", "starts", "units")
@@ -264,6 +265,8 @@ class Block:
             found = digests_at(records.data, lasts - RECORD_ID_BYTES)
             wrong = np.flatnonzero((found != self.ids[self.starts[leaves + 1] - 1]).any(axis=1))
             is_sound = not len(wrong) and holds_its_ids(records)
+        except InvalidRecordError:
+            raise
         except (CorruptFileError, IndexError, ValueError):
             is_sound = False
         if not is_sound:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.errors import CorruptFileError
+from sparklake.errors import CorruptFileError, InvalidRecordError
 from sparklake.graveler.columns import (
     Bytes,
     Keys,
@@ -33,6 +33,9 @@ from sparklake.graveler.varints import read_varint
 # After its key, an entry of a table has a sequence number, 0, and a type, 1: a value.
 KEY_SUFFIX = b"\x01\0\0\0\0\0\0\0"
 SUFFIX_BYTES = len(KEY_SUFFIX)
+
+MAX_BYTES = (1 << 31) - 1
+"""How many bytes of entries one Arrow array can have."""
 
 _PLACE_BYTES = 4
 _TOMBSTONE_START = np.frombuffer(b"\0\0", np.uint16)[0]
@@ -169,13 +172,18 @@ def joined(contents: Sequence[memoryview], counts: Positions) -> Encoded:
     """Returns the records in data blocks of some numbers of records.
 
     A data block ends in where each entry starts and in their count, four bytes each. Raises
-    CorruptFileError or ValueError where they are none.
+    CorruptFileError or ValueError where they are none, InvalidRecordError where they are too many.
     """
     ends = [
         len(content) - _PLACE_BYTES * (count + 1)
         for content, count in zip(contents, counts.tolist(), strict=True)
     ]
     pairs = list(zip(contents, ends, strict=True))
+    if sum(ends) > MAX_BYTES:
+        raise InvalidRecordError(
+            f"one range has {sum(ends):,} bytes of records, and more than {MAX_BYTES:,} cannot be "
+            "read at once: import its objects into a repository of smaller range_records"
+        )
     entries = b"".join([content[:end] for content, end in pairs])
     places = b"".join([content[end:-_PLACE_BYTES] for content, end in pairs])
     told = b"".join([content[-_PLACE_BYTES:] for content in contents])

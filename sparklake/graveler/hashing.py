@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from hashlib import sha256
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -23,8 +24,13 @@ def hashed(items: pa.BinaryArray) -> pa.BinaryArray:
         return pa.array([sha256(item).digest() for item in items.to_pylist()], pa.binary())
     from datafusion import col, functions
 
-    rows = context.from_arrow(pa.record_batch([items], names=["item"]))
-    digests = rows.select(functions.sha256(col("item"))).to_arrow_table().column(0)
+    # The context holds what it is given until it is told to let go; threads share it.
+    name = f"items_{uuid4().hex}"
+    rows = context.from_arrow(pa.record_batch([items], names=["item"]), name)
+    try:
+        digests = rows.select(functions.sha256(col("item"))).to_arrow_table().column(0)
+    finally:
+        context.deregister_table(name)
     return pa.concat_arrays(digests.chunks).cast(pa.binary())
 
 

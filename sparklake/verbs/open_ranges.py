@@ -89,6 +89,9 @@ class OpenRanges:
             found = {each.id: self._kept.get(each.id) for each in infos}
         missing = [each for each in infos if found[each.id] is None]
         for info, block in zip(missing, read_each(self._store, missing), strict=True):
+            # All of it, before others see it: no file stays open, threads may share what is never
+            # changed again, and what is damaged is not kept.
+            _ = block.encoded
             opened = found[info.id] = OpenRange(block, info.size)
             with self._lock:
                 if opened.size <= self._kept.maxsize:

@@ -10,7 +10,13 @@ import pyarrow as pa
 import pytest
 
 from sparklake import Lake, Repository
-from sparklake.errors import InvalidInputError, InvalidKeyError, ObjectNotFoundError
+from sparklake.errors import (
+    CorruptFileError,
+    InvalidInputError,
+    InvalidKeyError,
+    ObjectNotFoundError,
+)
+from sparklake.graveler.tables import table_key
 from sparklake.verbs.open_ranges import OpenRanges
 from sparklake.verbs.snapshot import LOOKUP_SCHEMA
 from tests.support.lakes import files_below, namespace_of, put_sizes, stage_sizes, stage_table
@@ -187,3 +193,25 @@ def test_open_ranges_are_bounded(layered: tuple[Repository, dict[str, int]]) -> 
     none = OpenRanges(repo._context.store, max_bytes=10)
     assert sum(len(each.block) for each in none.get_many(ranges)) == len(contents)
     assert len(none._kept) == 0
+
+
+def test_what_is_damaged_is_not_kept(layered: tuple[Repository, dict[str, int]]) -> None:
+    repo, _ = layered
+    repo.branch("main").commit("all")
+    each = repo.tree("main").ranges[3]
+    root = Path(repo.info.storage_namespace.removeprefix("file://"))
+    path = root / table_key(each.id)
+    body = path.read_bytes()
+    opened = OpenRanges(repo._context.store)
+    replace_file(path, bytes([body[0] ^ 1]) + body[1:])
+    with pytest.raises(CorruptFileError, match=each.id):
+        opened.get(each)
+    assert not opened._kept
+    replace_file(path, body)
+    assert opened.get(each).find(each.min_key) is not None
+
+
+def replace_file(path: Path, body: bytes) -> None:
+    new = path.with_suffix(".new")
+    new.write_bytes(body)
+    new.replace(path)

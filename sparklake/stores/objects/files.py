@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +32,9 @@ _CANNOT_LINK = {
     errno.ENOSYS,
 }
 _NO_LINKS_HERE = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+_SMALL_BYTES = 256 * 1024
 
 
 @contextmanager
@@ -92,15 +94,20 @@ def link_new(source: Path, target: Path) -> bool:
 
 
 class LocalFile:
-    """Is the content of an immutable file, which stays open as long as this lives."""
+    """Is the content of an immutable file, which stays open as long as this lives.
+
+    A small file is read at once, and not kept open: there may be many.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor = -1
         self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._size = os.fstat(self._descriptor).st_size
-        if stat.S_ISDIR(os.fstat(self._descriptor).st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        self._whole: bytes | None = None
+        if self._size <= _SMALL_BYTES:
+            self._whole = self._read(0, self._size)
+            self._close()
 
     def __len__(self) -> int:
         """Returns how many bytes the file has."""
@@ -108,14 +115,32 @@ class LocalFile:
 
     def __getitem__(self, part: slice, /) -> bytes:
         """Returns a part of its bytes: fewer than asked for if the file has been cut."""
+        if self._whole is not None:
+            return self._whole[part]
         start, stop, _ = part.indices(self._size)
         with store_errors(self._path):
-            return os.pread(self._descriptor, max(0, stop - start), start)
+            return self._read(start, stop)
+
+    def __reduce__(self) -> tuple[type[LocalFile], tuple[Path]]:
+        """Says how another process opens the file for itself."""
+        return LocalFile, (self._path,)
 
     def __del__(self) -> None:
         """Closes the file."""
+        self._close()
+
+    def _close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _read(self, start: int, stop: int) -> bytes:
+        # The system may return less than it is asked for.
+        parts = []
+        while start < stop and (part := os.pread(self._descriptor, stop - start, start)):
+            parts.append(part)
+            start += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
+from sparklake.stores.objects.files import LocalFile
 from sparklake.stores.objects.listing import TEMPORARY
 from sparklake.stores.objects.local import LocalStore
 from tests.stores.objects.contract import ObjectStoreContract, keys
@@ -330,3 +331,58 @@ def test_a_file_that_vanishes_during_a_listing(store: LocalStore, root: Path) ->
 
 def test_a_store_travels_to_a_task(store: LocalStore) -> None:
     assert pickle.loads(pickle.dumps(store)) == store
+
+
+# --- contents -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_a_content_is_of_the_file_that_was_found(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "file"
+    body = bytes(range(10)) * (size // 10)
+    path.write_bytes(body)
+    found = LocalFile(path)
+    path.unlink()
+    path.write_bytes(b"another")
+    assert len(found) == size
+    assert found[:] == body
+    assert found[5 : size - 5] == body[5 : size - 5]
+
+
+def test_a_file_that_is_cut_gives_less(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(1_000_000))
+    found = LocalFile(path)
+    os.truncate(path, 500_000)
+    assert len(found[400_000:600_000]) == 100_000
+    assert found[600_000:700_000] == b""
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_small_files_do_not_stay_open(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"small")
+    before = open_files()
+    found = [LocalFile(path) for _ in range(50)]
+    assert open_files() == before
+    assert {each[:] for each in found} == {b"small"}
+
+
+@pytest.mark.parametrize("size", [5, 1_000_000])
+def test_a_copy_has_a_descriptor_of_its_own(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * size)
+    found = LocalFile(path)
+    copied = pickle.loads(pickle.dumps(found))
+    assert copied[:] == b"x" * size
+    del copied
+    assert found[-3:] == b"xxx"
+
+
+def test_a_folder_is_no_content(store: LocalStore) -> None:
+    store.put_if_absent("folder/x", b"")
+    with pytest.raises(StoreError):
+        list(store.get_many(["folder"]))
