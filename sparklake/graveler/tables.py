@@ -138,6 +138,34 @@ def read_each(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block
         yield _decoded(store, [file], [each.id], _RANGES)
 
 
+def read_packed(store: ObjectStore, info: RangeInfo) -> Block:
+    """Returns the records of a range, of which nothing is opened and no file stays open.
+
+    Raises MissingFileError or CorruptFileError, now or when records are asked for.
+    """
+    key = table_key(info.id)
+    (content,) = store.get_many([key])
+    if not isinstance(content, bytes):
+        content = _Anew(store, key, len(content))
+    return _decoded(store, [content], [info.id], _RANGES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Anew:
+    """Is the content of an object, found anew whenever a part is asked for."""
+
+    store: ObjectStore
+    key: str
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, part: slice, /) -> bytes:
+        (content,) = self.store.get_many([self.key])
+        return content[part]
+
+
 def verify_table(table_id: str, content: bytes) -> None:
     """Raises CorruptFileError unless some bytes are the range or metarange of an id."""
     try:

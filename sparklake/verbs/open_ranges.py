@@ -16,13 +16,19 @@ from sparklake.graveler.columns import Bytes, Positions
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.tables import read_each
+from sparklake.graveler.tables import read_each, read_packed
 
 OPEN_BYTES = 512 * 1024 * 1024
 """How much memory open ranges may take: about a million objects."""
 
 _BYTES_A_RECORD = 180
 """What a record takes beside its bytes: its key once more, hashed, and its places."""
+
+_DIRECTORY_BYTES_A_RECORD = 48
+"""What a record takes of which only the id is known, and its data block."""
+
+_PART_OPENED = 4
+"""A range is opened in full when about one in so many of its data blocks may be open."""
 
 _ROWS = tuple(range(1 << 16))
 """Is row numbers that all open ranges share: each an object of Python's."""
@@ -69,31 +75,70 @@ class OpenRange:
         return self.block.data, starts, self.block.value_ends.astype(np.int32)
 
 
+class PackedRange:
+    """Is the records of a range of which single data blocks are opened, one for a key."""
+
+    def __init__(self, info: RangeInfo, block: Block) -> None:
+        self._block = block
+        self._lock = Lock()
+        self._left = len(block.starts) // _PART_OPENED
+        self.size = info.size // _PART_OPENED + _DIRECTORY_BYTES_A_RECORD * info.count
+
+    @property
+    def is_worn(self) -> bool:
+        """Tells whether it has been asked so often that it should be opened in full."""
+        return self._left < 0
+
+    def find(self, key: bytes) -> bytes | None:
+        """Returns the stored value of a key; raises MissingFileError or CorruptFileError."""
+        with self._lock:
+            self._left -= 1
+            row = self._block.position(key)
+            if row == len(self._block):
+                return None
+            found, stored = self._block.record(row)
+            return stored if found == key else None
+
+
 class OpenRanges:
-    """Opens ranges of a store, and keeps the latest ones: they never change."""
+    """Opens ranges of a store, and keeps the latest ones: they never change.
+
+    For a single key now and then a data block is opened, for many the range.
+    """
 
     def __init__(self, store: ObjectStore, max_bytes: int = OPEN_BYTES) -> None:
         self._store = store
-        self._kept: LRUCache[RangeId, OpenRange] = LRUCache(max_bytes, lambda each: each.size)
+        self._kept: LRUCache[RangeId, OpenRange | PackedRange] = LRUCache(
+            max_bytes, lambda each: each.size
+        )
         self._lock = Lock()
 
-    def get(self, info: RangeInfo) -> OpenRange:
-        """Returns a range; raises MissingFileError or CorruptFileError."""
+    def find(self, info: RangeInfo, key: bytes) -> bytes | None:
+        """Returns the stored value of a key; raises MissingFileError or CorruptFileError."""
         with self._lock:
             found = self._kept.get(info.id)
-        return self.get_many([info])[0] if found is None else found
+        if found is None:
+            found = PackedRange(info, read_packed(self._store, info))
+            self._keep(info, found)
+        elif isinstance(found, PackedRange) and found.is_worn:
+            (found,) = self.get_many([info])
+        return found.find(key)
 
     def get_many(self, infos: Sequence[RangeInfo]) -> list[OpenRange]:
         """Returns ranges, of which those that are not open yet are read together."""
         with self._lock:
-            found = {each.id: self._kept.get(each.id) for each in infos}
-        missing = [each for each in infos if found[each.id] is None]
+            kept = {each.id: self._kept.get(each.id) for each in infos}
+        found = {name: each for name, each in kept.items() if isinstance(each, OpenRange)}
+        missing = list({each.id: each for each in infos if each.id not in found}.values())
         for info, block in zip(missing, read_each(self._store, missing), strict=True):
             # All of it, before others see it: no file stays open, threads may share what is never
             # changed again, and what is damaged is not kept.
             _ = block.encoded
-            opened = found[info.id] = OpenRange(block, info.size)
-            with self._lock:
-                if opened.size <= self._kept.maxsize:
-                    self._kept[info.id] = opened
-        return [each for info in infos if (each := found[info.id]) is not None]
+            found[info.id] = OpenRange(block, info.size)
+            self._keep(info, found[info.id])
+        return [found[info.id] for info in infos]
+
+    def _keep(self, info: RangeInfo, opened: OpenRange | PackedRange) -> None:
+        with self._lock:
+            if opened.size <= self._kept.maxsize:
+                self._kept[info.id] = opened

@@ -146,7 +146,7 @@ class _Ranges:
         if at == len(self._max_keys):
             return None
         each = self._range(at)
-        return None if key < each.min_key else self._opened.get(each).find(key)
+        return None if key < each.min_key else self._opened.find(each, key)
 
     def found(self, keys: Sequence[bytes]) -> Iterator[tuple[Block, Positions]]:
         """Yields the records of ascending keys that are here, and the place of each one's key."""

@@ -17,7 +17,7 @@ from sparklake.errors import (
     ObjectNotFoundError,
 )
 from sparklake.graveler.tables import table_key
-from sparklake.verbs.open_ranges import OpenRanges
+from sparklake.verbs.open_ranges import OpenRange, OpenRanges, PackedRange
 from sparklake.verbs.snapshot import LOOKUP_SCHEMA
 from tests.support.lakes import files_below, namespace_of, put_sizes, stage_sizes, stage_table
 from tests.support.reads import recorded_reads
@@ -165,7 +165,7 @@ def test_objects_with_all_their_fields(small_lake: Lake, folder: Path) -> None:
     assert found.equals(repo.objects("main").to_arrow().take([2, 0, 1, 0]).cast(LOOKUP_SCHEMA))
 
 
-def test_only_the_ranges_that_may_hold_a_key_are_read_and_once(
+def test_only_the_ranges_that_may_hold_a_key_are_read(
     layered: tuple[Repository, dict[str, int]],
 ) -> None:
     repo, _ = layered
@@ -179,7 +179,8 @@ def test_only_the_ranges_that_may_hold_a_key_are_read_and_once(
         view.lookup(paths)
         view.lookup([*paths, "0", "\U0010ffff"])
         view.stat(paths[1])
-    assert sorted(reads) == sorted(each.id for each in chosen)
+    # A single object is read with its data block alone: that may be several parts of a file.
+    assert set(reads) == {each.id for each in chosen}
 
 
 def test_open_ranges_are_bounded(layered: tuple[Repository, dict[str, int]]) -> None:
@@ -188,7 +189,7 @@ def test_open_ranges_are_bounded(layered: tuple[Repository, dict[str, int]]) -> 
     ranges = repo.tree("main").ranges
     opened = OpenRanges(repo._context.store, max_bytes=10_000)
     for each in ranges:
-        opened.get(each)
+        opened.get_many([each])
     assert 0 < sum(each.size for each in opened._kept.values()) <= 10_000
     none = OpenRanges(repo._context.store, max_bytes=10)
     assert sum(len(each.block) for each in none.get_many(ranges)) == len(contents)
@@ -205,13 +206,35 @@ def test_what_is_damaged_is_not_kept(layered: tuple[Repository, dict[str, int]])
     opened = OpenRanges(repo._context.store)
     replace_file(path, bytes([body[0] ^ 1]) + body[1:])
     with pytest.raises(CorruptFileError, match=each.id):
-        opened.get(each)
+        opened.get_many([each])
     assert not opened._kept
     replace_file(path, body)
-    assert opened.get(each).find(each.min_key) is not None
+    (found,) = opened.get_many([each])
+    assert found.find(each.min_key) is not None
 
 
 def replace_file(path: Path, body: bytes) -> None:
     new = path.with_suffix(".new")
     new.write_bytes(body)
     new.replace(path)
+
+
+def test_a_single_object_opens_one_data_block(lake: Lake, folder: Path) -> None:
+    repo = lake.create_repository("large", str(folder / "large"))
+    sizes = {f"k/{number:05}": number for number in range(6000)}
+    stage_sizes(repo.branch("main"), sizes)
+    repo.branch("main").commit("all")
+    view = repo.at("main@")
+    opened = repo._context.open_ranges
+    assert view.stat("k/01234").size == 1234
+    assert not view.exists("k/01234x")
+    (packed,) = opened._kept.values()
+    assert isinstance(packed, PackedRange)
+    assert len(packed._block.starts) > 20
+    assert len(packed._block.units[0].table.contents) == 1
+    # Asked more often, it is opened in full.
+    for number in range(2000):
+        assert view.stat(f"k/{number:05}").size == number
+    assert not any(isinstance(each, PackedRange) and each.is_worn for each in opened._kept.values())
+    assert any(isinstance(each, OpenRange) for each in opened._kept.values())
+    assert not view.exists("zzz")
