@@ -23,6 +23,7 @@ from sparklake.verbs.folders import Folder
 from sparklake.verbs.resolve import get_branch, resolve
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
+from sparklake.verbs.three_way import parse_strategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -197,7 +198,7 @@ class Repository:
         moves: `.count` says how many, `.conflicts` has the first 10,000. Raises
         DirtyBranchError for a dest with staged changes, NoChangesError when it has all of source.
         """
-        chosen = merges.parse_strategy(strategy)
+        chosen = parse_strategy(strategy)
         text = message or f"Merge {source!r} into {dest!r}"
         signature = sign(self._context, text, committer, metadata)
         return merges.merge(self._context, source, dest, chosen, signature)
