@@ -170,8 +170,9 @@ class TagInfo:
 class BranchMove:
     """Is a compare-and-swap of a branch: from an expected head to a new one, in one transaction.
 
-    `commit` is written first when it is given. `applied_layers` are the staging layers that the
-    new head contains: all of them must still be there, and exactly these are removed.
+    `commits` are written first, parents before their children. `applied_layers` are the staging
+    layers that the new head contains: all of them must still be there, and exactly these are
+    removed.
     """
 
     branch: str
@@ -179,7 +180,7 @@ class BranchMove:
     to: CommitId
     verb: str
     who: str
-    commit: Commit | None = None
+    commits: tuple[Commit, ...] = ()
     applied_layers: tuple[int, ...] = ()
 
 

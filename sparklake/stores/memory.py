@@ -194,10 +194,10 @@ class MemoryBranches:
                 raise RaceLostError(f"branch {move.branch!r} has moved to {branch.commit_id}")
             if not sealed.issuperset(move.applied_layers):
                 raise RaceLostError(f"staged changes of {move.branch!r} were taken by another")
-            if move.commit is None or move.commit.id != move.to:
+            if all(each.id != move.to for each in move.commits):
                 state.require_commit(move.to)
-            if move.commit is not None:
-                state.commits.setdefault(move.commit.id, move.commit)
+            for each in move.commits:
+                state.commits.setdefault(each.id, each)
             moved = replace(branch, commit_id=move.to)
             state.branches[move.branch] = state.drop_layers(moved, set(move.applied_layers))
             if move.to != move.expected:

@@ -287,6 +287,26 @@ class RefStoreContract:
         refs.branches.move(a_move(FIRST, commit))
         assert [line.verb for line in refs.operations.list()[:3]] == ["commit", "reset", "commit"]
 
+    def test_a_move_over_several_commits_is_one(self, refs: RepositoryRefs) -> None:
+        one = a_commit()
+        two = a_commit(one)
+        move = replace(a_move(FIRST, two), commits=(one, two))
+        with pytest.raises(RefNotFoundError):
+            refs.branches.move(replace(move, to=NOWHERE))
+        assert [refs.commits.find(each.id) for each in (one, two)] == [None, None]
+        refs.branches.move(move)
+        assert refs.branches.find("main") == BranchState("main", two.id)
+        assert [refs.commits.find(each.id) for each in (one, two)] == [one, two]
+        last, *_ = refs.operations.list()
+        assert (last.from_commit, last.to_commit, len(refs.operations.list())) == (
+            *(FIRST.id, two.id),
+            2,
+        )
+        three = a_commit(two)
+        with pytest.raises(RaceLostError):
+            refs.branches.move(replace(a_move(FIRST, three), commits=(three,)))
+        assert refs.commits.find(three.id) is None
+
     def test_a_move_from_elsewhere_does_nothing(self, refs: RepositoryRefs) -> None:
         one, two = a_commit(), a_commit()
         refs.branches.move(a_move(FIRST, one))
