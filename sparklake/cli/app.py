@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sparklake.cli import branch, cache, history, importing, merging, objects, repo, tag
+from sparklake.cli import branch, cache, history, importing, merging, objects, replaying, repo, tag
 from sparklake.cli.options import (
     DsnOption,
     EngineOption,
@@ -68,6 +68,8 @@ app.command()(history.commit)
 app.command()(history.reset)
 app.command()(history.diff)
 app.command()(merging.merge)
+app.command()(replaying.revert)
+app.command("cherry-pick")(replaying.cherry_pick)
 app.command()(history.log)
 app.command("merge-base")(merging.merge_base)
 app.command()(quickstart)

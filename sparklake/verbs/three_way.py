@@ -52,7 +52,7 @@ def _conflict_error(outcome: Outcome) -> MergeConflictError:
     some = ", ".join(repr(row.path) for row in rows[:3])
     return MergeConflictError(
         f"{outcome.conflict_count} objects were changed on both sides: {some}"
-        f"{', ...' if outcome.conflict_count > 3 else ''}; nothing was written. "
+        f"{', ...' if outcome.conflict_count > 3 else ''}; nothing has changed. "
         "Change one side, or choose a strategy: source-wins or dest-wins",
         rows,
         outcome.conflict_count,

@@ -332,3 +332,53 @@ def test_log(scene: Scene) -> None:
     assert lines[3] == "|-\\"
     assert lines[-1].startswith("   2")
     assert ok("log", main, "--amount", "1").splitlines()[0] == lines[0]
+
+
+def test_a_revert_undoes_commits(scene: Scene) -> None:
+    base = scene.commit("main", {"a": "1", "b": "1"})
+    scene.commit("main", {"a": "2"}, "bad")
+    scene.commit("main", {"b": "2"}, "worse")
+    main = scene.uri("main")
+    one, two = said("revert", main, main, scene.uri("main~1"), "--meta", "k=v")
+    assert list(one) == COMMIT_KEYS
+    assert one["message"].startswith("Revert worse\n")
+    assert (two["parents"], two["metadata"]) == ([one["id"]], {"k": "v"})
+    assert two["meta_range_id"] == base["meta_range_id"]
+    first, second = ok("revert", main, main, scene.uri("main~1")).splitlines()
+    assert first.startswith("[main ")
+    assert first.endswith("] Revert Revert bad")
+    assert second.endswith("] Revert Revert worse")
+    assert ok("cat", scene.uri("main", "a")) == "2"
+
+
+def test_a_cherry_pick_with_conflicts_lists_them(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    before = said("log", main)
+    ran = run("cherry-pick", main, dev, "--output", "json")
+    assert (ran.code, ran.err, ran.json["kind"], ran.json["count"]) == (3, "", "merge_conflict", 1)
+    (conflict,) = ran.json["conflicts"]
+    text = run("cherry-pick", main, dev)
+    assert (text.code, text.err.startswith("error: cannot cherry-pick ")) == (3, True)
+    header, row = (line.split() for line in text.text.splitlines())
+    assert header == ["conflict", "base", "source", "dest"]
+    sides = ("base_checksum", "right_checksum", "left_checksum")
+    assert row == ["both", *(conflict[side] for side in sides)]
+    assert said("log", main) == before
+    (made,) = said("cherry-pick", main, dev, "--strategy", "source-wins", "--committer", "jane")
+    theirs = said("log", dev)[0]
+    assert made["metadata"] == {
+        "cherry-pick-origin": theirs["id"],
+        "cherry-pick-committer": theirs["committer"],
+    }
+    assert (made["committer"], made["message"]) == ("jane", theirs["message"])
+    assert ok("cat", scene.uri("main", "both")) == "dev!"
+
+
+def test_a_merge_is_undone_as_seen_from_a_parent(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    ok("merge", dev, main, "--strategy", "source-wins")
+    assert "say by a parent number" in failed(2, "revert", main, main)
+    (made,) = said("revert", main, main, "--parent-number", "1")
+    assert made["meta_range_id"] == said("log", scene.uri("main~2"))[0]["meta_range_id"]
+    (made,) = said("cherry-pick", main, scene.uri("main~1"), "--parent-number", "1")
+    assert scene.paths("main") == ["both", "left"]

@@ -15,7 +15,11 @@ import sparklake
 from sparklake.cli.app import app
 
 NOUNS = {"repo": ("repository", "repositories"), "branch": ("branch", "branches")}
-NAMES = {"import": "import_objects", "merge-base": "merge_base"}
+NAMES = {
+    "import": "import_objects",
+    "merge-base": "merge_base",
+    "cherry-pick": "cherry_pick",
+}
 
 NOT_JOBS = {"quickstart", "cache"}
 NOT_COMMANDS = {"stage"}
@@ -97,6 +101,9 @@ def test_wrong_usage_is_2(name: str, capsys: pytest.CaptureFixture[str]) -> None
         ["commit", "-m", "what"],
         ["create_branch", "lakefs://lake/x"],
         ["merge", "lakefs://lake/a", "lakefs://lake/b", "--strategy", "ours"],
+        ["revert", "lakefs://lake/a"],
+        ["revert", "lakefs://lake/a", "lakefs://lake/b", "--parent-number", "0"],
+        ["cherry_pick", "lakefs://lake/a", "lakefs://lake/b", "--strategy", "ours"],
         ["list_repositories", "--engine", "dask"],
         ["stat"],
     ],

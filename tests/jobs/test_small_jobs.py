@@ -158,3 +158,20 @@ def test_no_spark_is_loaded_where_none_is_needed(scene: Scene) -> None:
         assert isinstance(json.loads(ran.stdout), dict)
         assert "sparklake.lake" in ran.stderr
         assert "pyspark" not in ran.stderr
+
+
+def test_reverts_and_cherry_picks(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    words = (main, scene.uri("dev"), "--strategy", "source-wins", "--meta", "k=v", "-m", "take it")
+    assert job(3, "cherry_pick", main, dev)["count"] == 1
+    (picked,) = job(0, "cherry_pick", *words, "--committer", "joe")
+    assert (picked["committer"], picked["message"]) == ("joe", "take it")
+    assert (picked["metadata"]["k"], len(picked["metadata"])) == ("v", 3)
+    made = job(0, "revert", main, main, scene.uri("main~1"))
+    assert made == said("log", main)[:2][::-1]
+    assert scene.paths("main") == ["both", "left", "right"]
+    assert job(4, "revert", main, main, main)["kind"] == "no_changes"
+    assert len(job(0, "revert", main, main, main, "--allow-empty")) == 2
+    assert job(2, "revert", main, "lakefs://other/main")["kind"] == "invalid_uri"
+    assert job(2, "revert", main, main, "--parent-number", "2")["kind"] == "invalid_input"
+    assert job(1, "cherry_pick", main, scene.uri("nothing"))["kind"] == "ref_not_found"
