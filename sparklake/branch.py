@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparklake.engine.explanation import Explanation
 from sparklake.engine.rows import Rows
+from sparklake.errors import InvalidInputError
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
@@ -16,6 +17,7 @@ from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.verbs import commit as commits
 from sparklake.verbs import imports, read, removal, replay, stage, tables
+from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
 from sparklake.verbs.replay import Terms
 from sparklake.verbs.resolve import get_branch
@@ -195,6 +197,13 @@ class Branch:
         terms = Terms(parent_number, chosen, message, committer, metadata, allow_empty)
         return replay.cherry_pick(self._context, self.name, refs, terms)
 
-    def reset(self) -> None:
-        """Drops everything that is staged."""
-        self._context.refs.staging.reset(self.name)
+    def reset(self, prefix: str | None = None, path: str | None = None) -> None:
+        """Drops what is staged: all of it, or only under a prefix, or only of one object."""
+        if prefix is not None and path is not None:
+            raise InvalidInputError("reset takes a prefix or a path, not both")
+        if path is not None:
+            resets.reset_object(self._context, self.name, path)
+        elif prefix is not None:
+            resets.reset_prefix(self._context, self.name, prefix)
+        else:
+            self._context.refs.staging.reset(self.name)

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.keys import Interval
 from sparklake.graveler.records import Record
 
 # --- objects --------------------------------------------------------------------------------------
@@ -317,6 +318,16 @@ class Staging(Protocol):
 
     def reset(self, branch: str) -> None:
         """Drops every layer of a branch."""
+
+    def drop(
+        self, branch: str, seen: BranchState, within: Interval, runs: Mapping[int, MetaRangeId]
+    ) -> None:
+        """Takes the records of an interval out of the layers of a branch as `seal` returned it.
+
+        `runs` says, by layer, what is left of the runs that reach into the interval. A layer
+        without records is dropped, and each other one gets a new id, so that a commit which has
+        read it loses. Raises RaceLostError when the head or the layers are others by now.
+        """
 
 
 class Operations(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -20,6 +20,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import (
     BranchMove,
     BranchState,
@@ -351,6 +352,25 @@ class MemoryStaging:
             state = self._state.branch(branch)
             gone = {layer.id for layer in state.layers}
             self._state.branches[branch] = self._state.drop_layers(state, gone)
+
+    def drop(
+        self, branch: str, seen: BranchState, within: Interval, runs: Mapping[int, MetaRangeId]
+    ) -> None:
+        """Takes the records of an interval out of the layers of a branch."""
+        state = self._state
+        with state.lock:
+            if state.branch(branch) != seen:
+                raise RaceLostError(f"branch {branch!r} has changed: look at it again")
+            left: list[Layer] = []
+            for layer in reversed(seen.layers):
+                rows, run = state.rows.get(layer.id, {}), runs.get(layer.id, layer.meta_range_id)
+                kept = {key: value for key, value in rows.items() if key not in within}
+                if kept or run:
+                    left.insert(0, replace(layer, id=next(state.next_layer), meta_range_id=run))
+                    if layer.kind is LayerKind.ROWS:
+                        state.rows[left[0].id] = kept
+            gone = state.drop_layers(seen, {layer.id for layer in seen.layers})
+            state.branches[branch] = replace(gone, layers=tuple(left))
 
     def _push(self, branch: str, layer: Layer) -> Layer:
         state = self._state.branch(branch)

@@ -95,6 +95,8 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (2, "invalid_input", ["commit", "R/main", "-m", "x", "--meta", "=v"]),
     (2, "invalid_input", ["revert", "R/main", "R/main", "--parent-number", "2"]),
     (2, "invalid_input", ["cherry-pick", "R/main", "R/main", "--meta", "x"]),
+    (2, "invalid_input", ["reset", "R/main", "--prefix", "a", "--object", "a"]),
+    (2, "invalid_key", ["reset", "R/main", "--object", ""]),
     (2, "invalid_input", ["put", "no-such-file", "R/main/a"]),
     (2, "invalid_input", ["put", ".", "R/main/a"]),
     (2, "invalid_input", ["import", "R/main/", "--from", "namespace"]),

@@ -231,6 +231,20 @@ def test_reset_drops_what_is_staged(scene: Scene) -> None:
     assert "nothing is staged" in failed(4, "commit", scene.uri("main"), "-m", "x")
 
 
+def test_reset_drops_a_part_of_what_is_staged(scene: Scene) -> None:
+    scene.commit("main", {"a": "1", "d/x": "1"})
+    scene.put("main", {"a": "2", "d/x": None, "d/y": "2", "e": "2"})
+    main = scene.uri("main")
+    assert said("reset", main, "--prefix", "d/") == {"name": "main", "dirty": True}
+    assert scene.paths("main") == ["a", "d/x", "e"]
+    text = ok("reset", main, "--object", "a")
+    assert text == f"{scene.uri('main', 'a')} is as it was committed\n"
+    assert ok("cat", scene.uri("main", "a")) == "1"
+    assert "not both" in failed(2, "reset", main, "--object", "a", "--prefix", "a")
+    assert said("reset", main, "--object", "e") == {"name": "main", "dirty": False}
+    assert scene.paths("main") == ["a", "d/x"]
+
+
 def test_diff_of_what_is_staged_and_between_refs(scene: Scene) -> None:
     scene.commit("main", {"a": "1", "b": "1", "d/c": "1"})
     scene.put("main", {"a": "22", "b": None, "d/new": "333", "d/c": "1"})

@@ -54,6 +54,11 @@ def test_branches(scene: Scene) -> None:
     assert [each["dirty"] for each in listing] == [False, True]
     assert job(0, "reset", scene.uri("main")) == {"name": "main", "dirty": False}
     assert scene.paths("main") == ["a"]
+    scene.put("main", {"b": "2", "c/d": "3", "e": "4"})
+    assert job(0, "reset", scene.uri("main"), "--prefix", "c/")["dirty"] is True
+    assert job(0, "reset", "--object", "b", scene.uri("main"))["dirty"] is True
+    assert scene.paths("main") == ["a", "e"]
+    assert job(0, "reset", scene.uri("main"), "--object", "e")["dirty"] is False
     assert job(1, "reset", scene.uri("v1"))["kind"] == "ref_not_found"
     assert job(0, "delete_branch", dev) == {"name": "dev:joe-bugfix-1234", "deleted": True}
     assert job(1, "delete_branch", dev)["kind"] == "ref_not_found"
