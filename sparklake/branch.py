@@ -16,7 +16,7 @@ from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.verbs import commit as commits
-from sparklake.verbs import imports, read, removal, replay, stage, tables
+from sparklake.verbs import imports, moves, read, removal, replay, stage, tables
 from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
 from sparklake.verbs.replay import Terms
@@ -207,3 +207,19 @@ class Branch:
             resets.reset_prefix(self._context, self.name, prefix)
         else:
             self._context.refs.staging.reset(self.name)
+
+    def hard_reset(self, ref: str, expected: str | None = None, force: bool = False) -> Commit:
+        """Moves the branch to any ref; returns its commit. Commits it leaves behind stay by id.
+
+        Raises UnexpectedHeadError when its head is not the commit of `expected`, DirtyBranchError
+        when something is staged, which is dropped with `force`.
+        """
+        return moves.hard_reset(self._context, self.name, ref, expected, force=force)
+
+    def undo(self) -> Commit:
+        """Moves the branch back to before its latest move; to undo twice makes the move again.
+
+        What a commit took from the staged changes stays in that commit, which stays by id. Raises
+        NothingToDoError, DirtyBranchError, RaceLostError.
+        """
+        return moves.undo(self._context, self.name)

@@ -177,9 +177,9 @@ class Repository:
         """
         return merges.explain_merge(self._context, source, dest)
 
-    def operations(self, limit: int = 100) -> Sequence[Operation]:
-        """Returns the latest moves of refs, newest first."""
-        return self._context.refs.operations.list(limit)
+    def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Returns the latest moves of refs, newest first; of one branch or tag, or of all."""
+        return self._context.refs.operations.list(limit, ref)
 
     # --- writing ----------------------------------------------------------------------------------
 

@@ -333,8 +333,8 @@ class Staging(Protocol):
 class Operations(Protocol):
     """Holds the log of ref moves of one repository; it outlives the refs."""
 
-    def list(self, limit: int = 100) -> Sequence[Operation]:
-        """Returns the latest operations, newest first."""
+    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Returns the latest operations, newest first; of one ref, or of all."""
 
 
 class RepositoryRefs(Protocol):

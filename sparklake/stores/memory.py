@@ -384,10 +384,11 @@ class MemoryOperations:
     def __init__(self, state: _State) -> None:
         self._state = state
 
-    def list(self, limit: int = 100) -> Sequence[Operation]:
-        """Returns the latest operations, newest first."""
+    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Returns the latest operations, newest first; of one ref, or of all."""
         with self._state.lock:
-            return self._state.operations[::-1][:limit]
+            found = [each for each in self._state.operations if ref in (None, each.ref)]
+            return found[::-1][:limit]
 
 
 def _overlap(left: str, right: str) -> bool:

@@ -396,3 +396,43 @@ def test_a_merge_is_undone_as_seen_from_a_parent(scene: Scene) -> None:
     assert made["meta_range_id"] == said("log", scene.uri("main~2"))[0]["meta_range_id"]
     (made,) = said("cherry-pick", main, scene.uri("main~1"), "--parent-number", "1")
     assert scene.paths("main") == ["both", "left"]
+
+
+def test_a_hard_reset_moves_a_branch(scene: Scene) -> None:
+    first = scene.commit("main", {"a": "1"})
+    second = scene.commit("main", {"a": "2"})
+    main, back = scene.uri("main"), scene.uri("main~1")
+    at = {"name": "main", "dirty": False}
+    assert "is at" in failed(5, "hard-reset", main, back, "--expect", back)
+    assert said("hard-reset", main, back, "--expect", main) == {**at, "commit_id": first["id"]}
+    scene.put("main", {"b": "1"})
+    assert "uncommitted" in failed(4, "hard-reset", main, scene.uri(second["id"]))
+    text = ok("hard-reset", main, scene.uri(second["id"]), "--force")
+    assert text == f"{main} is at {second['id'][:12]}\n"
+    assert scene.paths("main") == ["a"]
+
+
+def test_the_log_of_moves_and_its_undoing(scene: Scene) -> None:
+    first = scene.commit("main", {"a": "1"})
+    second = scene.commit("main", {"a": "2"})
+    dev, main = scene.branch("dev"), scene.uri("main")
+    rows = said("op", "log", scene.uri())
+    assert [(each["verb"], each["ref"]) for each in rows] == [
+        ("create-branch", "dev"),
+        ("commit", "main"),
+        ("commit", "main"),
+        ("create-repository", "main"),
+    ]
+    assert list(rows[0]) == ["sequence", "date", "who", "verb", "ref", "from_commit", "to_commit"]
+    assert (rows[1]["from_commit"], rows[1]["to_commit"]) == (first["id"], second["id"])
+    assert (rows[0]["from_commit"], rows[0]["who"]) == (None, "tester")
+    assert said("op", "log", main) == rows[1:]
+    assert said("op", "log", scene.uri(), "--amount", "1") == rows[:1]
+    header, line, *_ = (each.split() for each in ok("op", "log", dev).splitlines())
+    assert header == ["date", "who", "verb", "ref", "from", "to"]
+    assert line[2:] == ["tester", "create-branch", "dev", "-", second["id"][:12]]
+    back = {"name": "main", "commit_id": first["id"], "dirty": False}
+    assert said("op", "undo", main) == back
+    assert ok("op", "undo", main) == f"{main} is back at {second['id'][:12]}\n"
+    assert [each["verb"] for each in said("op", "log", main)[:2]] == ["undo", "undo"]
+    assert "nothing to undo" in failed(4, "op", "undo", dev)

@@ -14,11 +14,16 @@ from typer.main import get_command
 import sparklake
 from sparklake.cli.app import app
 
-NOUNS = {"repo": ("repository", "repositories"), "branch": ("branch", "branches")}
+NOUNS = {
+    "repo": ("repository", "repositories"),
+    "branch": ("branch", "branches"),
+    "op": ("operation", "operations"),
+}
 NAMES = {
     "import": "import_objects",
     "merge-base": "merge_base",
     "cherry-pick": "cherry_pick",
+    "hard-reset": "hard_reset",
 }
 
 NOT_JOBS = {"quickstart", "cache"}
@@ -38,7 +43,7 @@ def commands() -> Iterator[tuple[str, Any]]:
             continue
         one, many = NOUNS.get(name, (name, f"{name}s"))
         for verb, inner in getattr(command, "commands", {}).items():
-            yield f"{verb}_{many if verb == 'list' else one}", inner
+            yield f"{verb}_{many if verb in ('list', 'log') else one}", inner
         if not hasattr(command, "commands"):
             yield NAMES.get(name, name), command
 

@@ -180,3 +180,22 @@ def test_reverts_and_cherry_picks(scene: Scene) -> None:
     assert job(2, "revert", main, "lakefs://other/main")["kind"] == "invalid_uri"
     assert job(2, "revert", main, main, "--parent-number", "2")["kind"] == "invalid_input"
     assert job(1, "cherry_pick", main, scene.uri("nothing"))["kind"] == "ref_not_found"
+
+
+def test_moves_of_branches(scene: Scene) -> None:
+    first = scene.commit("main", {"a": "1"})
+    scene.commit("main", {"a": "2"})
+    main, back = scene.uri("main"), scene.uri("main~1")
+    assert job(0, "log_operations", main) == said("op", "log", main)
+    assert len(job(0, "log_operations", scene.uri(), "--amount", "2")) == 2
+    assert job(2, "log_operations", scene.uri("main", "a"))["kind"] == "invalid_uri"
+    assert job(5, "hard_reset", main, back, "--expect", back)["kind"] == "unexpected_head"
+    there = {"name": "main", "commit_id": first["id"], "dirty": False}
+    assert job(0, "hard_reset", main, back, "--expect", main) == there
+    assert job(0, "undo_operation", main)["commit_id"] != first["id"]
+    assert job(0, "undo_operation", main) == there
+    scene.put("main", {"a": "3"})
+    assert job(4, "undo_operation", main)["kind"] == "dirty_branch"
+    assert job(4, "hard_reset", main, main)["kind"] == "dirty_branch"
+    assert job(0, "hard_reset", main, main, "--force") == there
+    assert job(1, "undo_operation", scene.uri("nothing"))["kind"] == "ref_not_found"

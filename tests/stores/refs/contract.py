@@ -794,3 +794,7 @@ class RefStoreContract:
         sequences = [line.sequence for line in log]
         assert sequences == sorted(sequences, reverse=True)
         assert refs.operations.list(limit=2) == log[:2]
+        for ref in {each.ref for each in log}:
+            assert refs.operations.list(ref=ref) == [each for each in log if each.ref == ref]
+        assert refs.operations.list(1, "main") == [each for each in log if each.ref == "main"][:1]
+        assert refs.operations.list(ref="nothing") == []
