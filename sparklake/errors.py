@@ -146,6 +146,12 @@ class ChangesTakenError(RaceLostError):
     kind = "changes_taken"
 
 
+class UnexpectedHeadError(RaceLostError):
+    """Says that a branch is not where the caller believes it to be."""
+
+    kind = "unexpected_head"
+
+
 class MergeConflictError(SparklakeError):
     """Carries the keys that both sides changed; nothing was published.
 

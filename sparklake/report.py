@@ -12,7 +12,7 @@ from sparklake.errors import MergeConflictError, SparklakeError
 if TYPE_CHECKING:
     from sparklake.engine.explanation import Explanation
     from sparklake.graveler.commits import Commit
-    from sparklake.graveler.ports import BranchState, RepositoryInfo, TagInfo
+    from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
     from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
@@ -103,6 +103,11 @@ def diff_document(row: DiffRow) -> Document:
         "right_checksum": row.right_checksum,
         "base_checksum": row.base_checksum,
     }
+
+
+def operation_document(each: Operation) -> Document:
+    """Returns what is said of a move of a ref; None is where there is no ref, dates in seconds."""
+    return asdict(each)
 
 
 def explanation_document(said: Explanation) -> Document:

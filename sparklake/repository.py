@@ -23,6 +23,7 @@ from sparklake.verbs.folders import Folder
 from sparklake.verbs.resolve import get_branch, resolve
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
+from sparklake.verbs.three_way import parse_strategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -176,9 +177,9 @@ class Repository:
         """
         return merges.explain_merge(self._context, source, dest)
 
-    def operations(self, limit: int = 100) -> Sequence[Operation]:
-        """Returns the latest moves of refs, newest first."""
-        return self._context.refs.operations.list(limit)
+    def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Returns the latest moves of refs, newest first; of one branch or tag, or of all."""
+        return self._context.refs.operations.list(limit, ref)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -197,7 +198,7 @@ class Repository:
         moves: `.count` says how many, `.conflicts` has the first 10,000. Raises
         DirtyBranchError for a dest with staged changes, NoChangesError when it has all of source.
         """
-        chosen = merges.parse_strategy(strategy)
+        chosen = parse_strategy(strategy)
         text = message or f"Merge {source!r} into {dest!r}"
         signature = sign(self._context, text, committer, metadata)
         return merges.merge(self._context, source, dest, chosen, signature)

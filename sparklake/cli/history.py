@@ -63,12 +63,23 @@ def commit(
 
 
 @command
-def reset(session: Session, uri: BranchArgument) -> None:
-    """Drop what is staged on a branch."""
+def reset(
+    session: Session,
+    uri: BranchArgument,
+    prefix: Annotated[
+        str | None, typer.Option(help="Only of keys that begin so.", show_default=False)
+    ] = None,
+    path: Annotated[
+        str | None, typer.Option("--object", help="Only of this key.", show_default=False)
+    ] = None,
+) -> None:
+    """Drop what is staged on a branch, or a part of it."""
     target = ref_uri(uri)
-    session.repository(target.repository).branch(target.ref).reset()
-    document = {"name": target.ref, "dirty": False}
-    session.out.one(document, f"{target} is as it was committed")
+    branch = session.repository(target.repository).branch(target.ref)
+    branch.reset(prefix, path)
+    document = {"name": target.ref, "dirty": branch.is_dirty}
+    place = str(target) if path is prefix is None else f"{target}/{prefix or path or ''}"
+    session.out.one(document, f"{shown(place)} is as it was committed")
 
 
 @command

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,11 +12,10 @@ from sparklake.arguments import labels
 from sparklake.cli.commits import described, print_commit
 from sparklake.cli.explaining import ExplainOption, print_explanation
 from sparklake.cli.output import Output
-from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption
+from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption, StrategyOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import short, shown
 from sparklake.errors import MergeConflictError
-from sparklake.graveler.classification import Strategy
 from sparklake.report import commit_document
 from sparklake.uri import ref_uri, same_repository
 
@@ -30,10 +30,7 @@ def merge(
     session: Session,
     source: Annotated[str, typer.Argument(metavar="lakefs://REPO/SOURCE", show_default=False)],
     dest: Annotated[str, typer.Argument(metavar="lakefs://REPO/DEST", show_default=False)],
-    strategy: Annotated[
-        Strategy | None,
-        typer.Option(help="Which side wins every conflict.", show_default=False),
-    ] = None,
+    strategy: StrategyOption = None,
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
@@ -45,13 +42,9 @@ def merge(
     if explain:
         print_explanation(session.out, repository.plan_merge(theirs.ref, ours.ref))
         return
-    try:
-        with session.out.working("merging"):
-            made = repository.merge(theirs.ref, ours.ref, strategy, message, committer, metadata)
-    except MergeConflictError as error:
-        if not session.out.is_json:
-            print_conflicts(session.out, error.conflicts, error.count)
-        raise
+    rest = "`sparklake diff --three-way` has them all"
+    with shown_conflicts(session.out, rest), session.out.working("merging"):
+        made = repository.merge(theirs.ref, ours.ref, strategy, message, committer, metadata)
     print_commit(session.out, ours.ref, made)
 
 
@@ -69,8 +62,18 @@ def merge_base(
     session.out.one(commit_document(found), "\n    ".join(lines))
 
 
-def print_conflicts(out: Output, conflicts: Sequence[Any], count: int) -> None:
-    """Prints what both sides changed, as far as a person would read."""
+@contextmanager
+def shown_conflicts(out: Output, rest: str) -> Iterator[None]:
+    """Prints what both sides changed where that stops a verb; `rest` says who prints more."""
+    try:
+        yield
+    except MergeConflictError as error:
+        if not out.is_json:
+            _print_conflicts(out, error.conflicts, error.count, rest)
+        raise
+
+
+def _print_conflicts(out: Output, conflicts: Sequence[Any], count: int, rest: str) -> None:
     rows: Sequence[DiffRow] = conflicts[:_SHOWN_CONFLICTS]
     out.table(
         [
@@ -90,4 +93,4 @@ def print_conflicts(out: Output, conflicts: Sequence[Any], count: int) -> None:
         },
     )
     if count > len(rows):
-        out.note(f"... and {count - len(rows):,} more; `sparklake diff --three-way` has them all")
+        out.note(f"... and {count - len(rows):,} more; {rest}")

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.keys import Interval
 from sparklake.graveler.records import Record
 
 # --- objects --------------------------------------------------------------------------------------
@@ -170,8 +171,9 @@ class TagInfo:
 class BranchMove:
     """Is a compare-and-swap of a branch: from an expected head to a new one, in one transaction.
 
-    `commit` is written first when it is given. `applied_layers` are the staging layers that the
-    new head contains: all of them must still be there, and exactly these are removed.
+    `commits` are written first, parents before their children. `applied_layers` are the staging
+    layers that the new head contains: all of them must still be there, and exactly these are
+    removed.
     """
 
     branch: str
@@ -179,7 +181,7 @@ class BranchMove:
     to: CommitId
     verb: str
     who: str
-    commit: Commit | None = None
+    commits: tuple[Commit, ...] = ()
     applied_layers: tuple[int, ...] = ()
 
 
@@ -317,12 +319,22 @@ class Staging(Protocol):
     def reset(self, branch: str) -> None:
         """Drops every layer of a branch."""
 
+    def drop(
+        self, branch: str, seen: BranchState, within: Interval, runs: Mapping[int, MetaRangeId]
+    ) -> None:
+        """Takes the records of an interval out of the layers of a branch as `seal` returned it.
+
+        `runs` says, by layer, what is left of the runs that reach into the interval. A layer
+        without records is dropped, and each other one gets a new id, so that a commit which has
+        read it loses. Raises RaceLostError when the head or the layers are others by now.
+        """
+
 
 class Operations(Protocol):
     """Holds the log of ref moves of one repository; it outlives the refs."""
 
-    def list(self, limit: int = 100) -> Sequence[Operation]:
-        """Returns the latest operations, newest first."""
+    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Returns the latest operations, newest first; of one ref, or of all."""
 
 
 class RepositoryRefs(Protocol):

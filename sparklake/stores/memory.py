@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -20,6 +20,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import (
     BranchMove,
     BranchState,
@@ -194,10 +195,10 @@ class MemoryBranches:
                 raise RaceLostError(f"branch {move.branch!r} has moved to {branch.commit_id}")
             if not sealed.issuperset(move.applied_layers):
                 raise RaceLostError(f"staged changes of {move.branch!r} were taken by another")
-            if move.commit is None or move.commit.id != move.to:
+            if all(each.id != move.to for each in move.commits):
                 state.require_commit(move.to)
-            if move.commit is not None:
-                state.commits.setdefault(move.commit.id, move.commit)
+            for each in move.commits:
+                state.commits.setdefault(each.id, each)
             moved = replace(branch, commit_id=move.to)
             state.branches[move.branch] = state.drop_layers(moved, set(move.applied_layers))
             if move.to != move.expected:
@@ -352,6 +353,25 @@ class MemoryStaging:
             gone = {layer.id for layer in state.layers}
             self._state.branches[branch] = self._state.drop_layers(state, gone)
 
+    def drop(
+        self, branch: str, seen: BranchState, within: Interval, runs: Mapping[int, MetaRangeId]
+    ) -> None:
+        """Takes the records of an interval out of the layers of a branch."""
+        state = self._state
+        with state.lock:
+            if state.branch(branch) != seen:
+                raise RaceLostError(f"branch {branch!r} has changed: look at it again")
+            left: list[Layer] = []
+            for layer in reversed(seen.layers):
+                rows, run = state.rows.get(layer.id, {}), runs.get(layer.id, layer.meta_range_id)
+                kept = {key: value for key, value in rows.items() if key not in within}
+                if kept or run:
+                    left.insert(0, replace(layer, id=next(state.next_layer), meta_range_id=run))
+                    if layer.kind is LayerKind.ROWS:
+                        state.rows[left[0].id] = kept
+            gone = state.drop_layers(seen, {layer.id for layer in seen.layers})
+            state.branches[branch] = replace(gone, layers=tuple(left))
+
     def _push(self, branch: str, layer: Layer) -> Layer:
         state = self._state.branch(branch)
         self._state.branches[branch] = replace(state, layers=(layer, *state.layers))
@@ -364,10 +384,11 @@ class MemoryOperations:
     def __init__(self, state: _State) -> None:
         self._state = state
 
-    def list(self, limit: int = 100) -> Sequence[Operation]:
-        """Returns the latest operations, newest first."""
+    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Returns the latest operations, newest first; of one ref, or of all."""
         with self._state.lock:
-            return self._state.operations[::-1][:limit]
+            found = [each for each in self._state.operations if ref in (None, each.ref)]
+            return found[::-1][:limit]
 
 
 def _overlap(left: str, right: str) -> bool:

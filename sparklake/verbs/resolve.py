@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from sparklake.errors import (
     AmbiguousRefError,
+    DirtyBranchError,
     InvalidRefError,
     RefNotFoundError,
 )
@@ -71,6 +72,14 @@ def get_branch(context: Context, name: str) -> BranchState:
             f"{context.info.name} has no branch {name!r}; `sparklake branch list` shows what it has"
         )
     return state
+
+
+def check_clean(state: BranchState, verb: str) -> None:
+    """Raises DirtyBranchError for a branch with staged changes."""
+    if state.layers:
+        raise DirtyBranchError(
+            f"{state.name!r} has uncommitted changes: commit or drop them before you {verb}"
+        )
 
 
 def _base(context: Context, ref: Ref) -> Resolved:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from sparklake import Commit
@@ -18,9 +18,11 @@ from sparklake.errors import (
     AlreadyExistsError,
     AmbiguousRefError,
     DirtyBranchError,
+    InvalidInputError,
     InvalidRefError,
     MergeConflictError,
     NoChangesError,
+    NothingToDoError,
     ObjectNotFoundError,
     ProtectedError,
     RefNotFoundError,
@@ -55,6 +57,7 @@ class LakeModel:
     heads: dict[str, str]
     staged: dict[str, Changes] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
+    came_from: dict[str, str | None] = field(default_factory=lambda: {MAIN: None})
 
     @classmethod
     def of(cls, first: Commit) -> LakeModel:
@@ -98,7 +101,7 @@ class LakeModel:
         head = self.resolve(source)
         if name in self.heads:
             raise AlreadyExistsError
-        self.heads[name], self.staged[name] = head, {}
+        self.heads[name], self.staged[name], self.came_from[name] = head, {}, None
 
     def delete_branch(self, name: str) -> None:
         if name == MAIN:
@@ -140,6 +143,11 @@ class LakeModel:
         self.branch(branch)
         self.staged[branch] = {}
 
+    def reset_part(self, branch: str, part: Callable[[str], bool]) -> None:
+        self.branch(branch)
+        staged = self.staged[branch]
+        self.staged[branch] = {path: each for path, each in staged.items() if not part(path)}
+
     # --- history ----------------------------------------------------------------------------------
 
     def commit(self, branch: str, made: Commit | None, *, allow_empty: bool) -> None:
@@ -159,13 +167,57 @@ class LakeModel:
         base = self.merge_base(theirs, ours)
         if self.trees[base] == self.trees[theirs]:
             raise NoChangesError
-        rows = self.three_way_diff(base, theirs, ours)
-        conflicts = [row for row in rows if row[0] == "conflict"]
-        if conflicts and strategy is None:
-            raise MergeConflictError("", conflicts, len(conflicts))
-        taken = [path for kind, path, _ in rows if kind != "conflict" or strategy == "source-wins"]
-        tree = changed(self.trees[ours], {path: self.trees[theirs].get(path) for path in taken})
+        tree = merged(self.trees[base], self.trees[theirs], self.trees[ours], strategy)
         self._take(dest, made, (ours, theirs), tree)
+
+    def replay(
+        self,
+        branch: str,
+        ref: str,
+        number: int | None,
+        strategy: str | None,
+        made: Commit | None,
+        *,
+        undo: bool,
+    ) -> None:
+        """Reverts or cherry-picks."""
+        self.branch(branch)
+        commit = self.resolve(ref)
+        parents = self.commits[commit].parents
+        if number is None and len(parents) > 1:
+            raise InvalidInputError
+        if number is not None and number > len(parents):
+            raise InvalidInputError
+        if self.staged[branch]:
+            raise DirtyBranchError
+        before: Tree = self.trees[parents[(number or 1) - 1]] if parents else {}
+        after, ours = self.trees[commit], self.heads[branch]
+        base, theirs = (after, before) if undo else (before, after)
+        tree = merged(base, theirs, self.trees[ours], strategy)
+        if tree == self.trees[ours]:
+            raise NoChangesError
+        self._take(branch, made, (ours,), tree)
+
+    def hard_reset(self, branch: str, ref: str, *, force: bool) -> str:
+        head = self.branch(branch)
+        if self.staged[branch] and not force:
+            raise DirtyBranchError
+        target = self.resolve(ref)
+        self.staged[branch] = {}
+        if target != head:
+            self.came_from[branch] = head
+        self.heads[branch] = target
+        return target
+
+    def undo(self, branch: str) -> str:
+        head = self.branch(branch)
+        if self.staged[branch]:
+            raise DirtyBranchError
+        before = self.came_from[branch]
+        if before is None:
+            raise NothingToDoError
+        self.heads[branch], self.came_from[branch] = before, head
+        return before
 
     def merge_base(self, left: str, right: str) -> str:
         common = self.ancestry(left) & self.ancestry(right)
@@ -197,6 +249,7 @@ class LakeModel:
         assert made.generation == 1 + max(self.commits[each].generation for each in parents)
         # Two branches may come to one commit: the same parents, tree, words and second.
         assert self.trees.get(made.id, tree) == tree
+        self.came_from[branch] = self.heads[branch]
         self.commits[made.id], self.trees[made.id], self.heads[branch] = made, tree, made.id
 
     # --- reading ----------------------------------------------------------------------------------
@@ -215,13 +268,26 @@ class LakeModel:
 
     def three_way_diff(self, base: str, source: str, dest: str) -> Diff:
         """Returns what a merge of source would change in dest: the table, row by row."""
-        before, theirs, ours = self.trees[base], self.trees[source], self.trees[dest]
-        rows = []
-        for kind, path, size in differences(ours, theirs):
-            if theirs.get(path) == before.get(path):
-                continue
-            rows.append((kind if ours.get(path) == before.get(path) else "conflict", path, size))
-        return rows
+        return three_way(self.trees[base], self.trees[source], self.trees[dest])
+
+
+def three_way(base: Tree, source: Tree, dest: Tree) -> Diff:
+    """Returns what a merge would change in dest: the table, row by row."""
+    rows = []
+    for kind, path, size in differences(dest, source):
+        if source.get(path) == base.get(path):
+            continue
+        rows.append((kind if dest.get(path) == base.get(path) else "conflict", path, size))
+    return rows
+
+
+def merged(base: Tree, source: Tree, dest: Tree, strategy: str | None) -> Tree:
+    rows = three_way(base, source, dest)
+    conflicts = [row for row in rows if row[0] == "conflict"]
+    if conflicts and strategy is None:
+        raise MergeConflictError("", conflicts, len(conflicts))
+    taken = [path for kind, path, _ in rows if kind != "conflict" or strategy == "source-wins"]
+    return changed(dest, {path: source.get(path) for path in taken})
 
 
 def changed(tree: Mapping[str, Content], changes: Mapping[str, Content | None]) -> Tree:

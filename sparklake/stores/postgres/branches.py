@@ -94,8 +94,8 @@ class PostgresBranches:
     def move(self, move: BranchMove) -> None:
         """Applies a compare-and-swap, all of it or nothing."""
         with self._connections.transaction() as connection:
-            if move.commit is not None:
-                insert_commit(connection, self._uid, move.commit)
+            for each in move.commits:
+                insert_commit(connection, self._uid, each)
             self._swap(connection, move)
             applied = sorted(set(move.applied_layers))
             if drop_sealed_layers(connection, self._uid, move.branch, applied) != len(applied):

@@ -20,6 +20,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.commits import Commit, first_commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import (
     BranchMove,
     BranchState,
@@ -286,6 +287,26 @@ class RefStoreContract:
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
         refs.branches.move(a_move(FIRST, commit))
         assert [line.verb for line in refs.operations.list()[:3]] == ["commit", "reset", "commit"]
+
+    def test_a_move_over_several_commits_is_one(self, refs: RepositoryRefs) -> None:
+        one = a_commit()
+        two = a_commit(one)
+        move = replace(a_move(FIRST, two), commits=(one, two))
+        with pytest.raises(RefNotFoundError):
+            refs.branches.move(replace(move, to=NOWHERE))
+        assert [refs.commits.find(each.id) for each in (one, two)] == [None, None]
+        refs.branches.move(move)
+        assert refs.branches.find("main") == BranchState("main", two.id)
+        assert [refs.commits.find(each.id) for each in (one, two)] == [one, two]
+        last, *_ = refs.operations.list()
+        assert (last.from_commit, last.to_commit, len(refs.operations.list())) == (
+            *(FIRST.id, two.id),
+            2,
+        )
+        three = a_commit(two)
+        with pytest.raises(RaceLostError):
+            refs.branches.move(replace(a_move(FIRST, three), commits=(three,)))
+        assert refs.commits.find(three.id) is None
 
     def test_a_move_from_elsewhere_does_nothing(self, refs: RepositoryRefs) -> None:
         one, two = a_commit(), a_commit()
@@ -604,6 +625,61 @@ class RefStoreContract:
         assert staged(refs) == dict([a_record(b"3")])
         assert staged(refs, "dev") == dict([a_record(b"kept")])
 
+    def test_a_part_of_what_is_staged_is_dropped(self, refs: RepositoryRefs) -> None:
+        other, within = MetaRangeId("c" * 64), Interval(b"b", b"d")
+        refs.staging.put("main", [a_record(key) for key in (b"a", b"b", b"c\xff", b"d")])
+        refs.staging.add_run("main", RUN)
+        refs.staging.put("main", [a_record(b"c")])
+        refs.staging.add_run("main", RUN)
+        refs.staging.add_run("main", RUN)
+        refs.staging.put("main", [a_record(b"b"), a_record(b"e")])
+        refs.branches.create("dev", FIRST.id, "ann")
+        refs.staging.put("dev", [a_record(b"b")])
+        seen = refs.staging.seal("main")
+        top, emptied, changed, gone, same, bottom = seen.layers
+        runs = {emptied.id: MetaRangeId(""), changed.id: other}
+        refs.staging.drop("main", seen, within, runs)
+        state = refs.branches.find("main")
+        assert state is not None
+        assert [(each.kind, each.meta_range_id) for each in state.layers] == [
+            *((LayerKind.ROWS, None), (LayerKind.RUN, other)),
+            *((LayerKind.RUN, RUN), (LayerKind.ROWS, None)),
+        ]
+        assert all(each.sealed for each in state.layers)
+        ids = [each.id for each in state.layers]
+        assert ids == sorted(ids, reverse=True)
+        assert min(ids) > top.id
+        assert [key for key, _ in refs.staging.rows(ids[-1])] == [b"a", b"d"]
+        assert staged(refs) == dict(a_record(key) for key in (b"a", b"d", b"e"))
+        assert staged(refs, "dev") == dict([a_record(b"b")])
+        for each in (top, gone, same, bottom):
+            with pytest.raises(RaceLostError):
+                refs.staging.count(each.id)
+        # Who has read the layers as they were cannot commit them any more.
+        move = a_move(FIRST, a_commit(), layers=[each.id for each in seen.layers])
+        with pytest.raises(RaceLostError, match="taken"):
+            refs.branches.move(move)
+        seen = refs.staging.seal("main")
+        refs.staging.drop("main", seen, Interval(), dict.fromkeys(ids, MetaRangeId("")))
+        assert refs.branches.find("main") == BranchState("main", FIRST.id)
+        refs.staging.put("main", [a_record(b"b")])
+        assert staged(refs) == dict([a_record(b"b")])
+
+    def test_nothing_is_dropped_of_a_branch_that_has_changed(self, refs: RepositoryRefs) -> None:
+        refs.staging.put("main", [a_record(b"a")])
+        seen = refs.staging.seal("main")
+        refs.staging.put("main", [a_record(b"b")])
+        state = refs.branches.find("main")
+        with pytest.raises(RaceLostError, match="look at it again"):
+            refs.staging.drop("main", seen, Interval(), {})
+        assert refs.branches.find("main") == state
+        assert staged(refs) == dict(a_record(key) for key in (b"a", b"b"))
+        seen = refs.staging.seal("main")
+        refs.branches.move(a_move(FIRST, a_commit()))
+        with pytest.raises(RaceLostError, match="look at it again"):
+            refs.staging.drop("main", seen, Interval(), {})
+        assert staged(refs) == dict(a_record(key) for key in (b"a", b"b"))
+
     def test_a_deleted_branch_leaves_nothing_to_its_namesake(self, refs: RepositoryRefs) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
         refs.staging.put("dev", [a_record(b"1")])
@@ -622,6 +698,7 @@ class RefStoreContract:
             lambda: refs.staging.add_run("dev", RUN),
             lambda: refs.staging.seal("dev"),
             lambda: refs.staging.reset("dev"),
+            lambda: refs.staging.drop("dev", BranchState("dev", FIRST.id), Interval(), {}),
         ]
         for call in calls:
             with pytest.raises(RefNotFoundError, match="dev"):
@@ -717,3 +794,7 @@ class RefStoreContract:
         sequences = [line.sequence for line in log]
         assert sequences == sorted(sequences, reverse=True)
         assert refs.operations.list(limit=2) == log[:2]
+        for ref in {each.ref for each in log}:
+            assert refs.operations.list(ref=ref) == [each for each in log if each.ref == ref]
+        assert refs.operations.list(1, "main") == [each for each in log if each.ref == "main"][:1]
+        assert refs.operations.list(ref="nothing") == []
