@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sparklake.cli import branch, cache, history, importing, merging, objects, repo, tag
+from sparklake.cli import branch, cache, history, importing, merging, objects, refs, repo, tag
 from sparklake.cli.options import (
     DsnOption,
     EngineOption,
@@ -56,7 +56,7 @@ def sparklake(
     global_options(context, output, engine, home, dsn)
 
 
-for noun in (repo, branch, tag, cache):
+for noun in (repo, branch, tag, refs, cache):
     app.add_typer(noun.app)
 app.command("import")(importing.import_objects)
 app.command()(objects.put)

@@ -14,7 +14,11 @@ from typer.main import get_command
 import sparklake
 from sparklake.cli.app import app
 
-NOUNS = {"repo": ("repository", "repositories"), "branch": ("branch", "branches")}
+NOUNS = {
+    "repo": ("repository", "repositories"),
+    "branch": ("branch", "branches"),
+    "refs": ("refs", "refs"),
+}
 NAMES = {"import": "import_objects", "merge-base": "merge_base"}
 
 NOT_JOBS = {"quickstart", "cache"}
