@@ -203,6 +203,12 @@ class CorruptFileError(StoreError):
     kind = "corrupt_file"
 
 
+class InvalidDumpError(SparklakeError, ValueError):
+    """Says that a dump of refs contradicts itself, or holds what a repository cannot."""
+
+    kind = "invalid_dump"
+
+
 class LostResultError(SparklakeError, RuntimeError):
     """Says that an engine lost what a task had to say."""
 

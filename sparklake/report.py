@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
+    from sparklake.verbs.dump import RefsDump
     from sparklake.verbs.folders import Folder
 
 Document = Mapping[str, Any]
@@ -53,6 +54,17 @@ def branch_document(state: BranchState) -> Document:
 def tag_document(tag: TagInfo) -> Document:
     """Returns what is said of a tag."""
     return {"name": tag.name, "commit_id": tag.commit_id}
+
+
+def dump_document(dump: RefsDump) -> Document:
+    """Returns what is said of a dump; changes staged on the `dirty` branches are not in it."""
+    return {
+        **asdict(dump.manifest),
+        "branches": dump.branches,
+        "tags": dump.tags,
+        "commits": dump.commits,
+        "dirty": list(dump.dirty),
+    }
 
 
 def commit_document(commit: Commit) -> Document:

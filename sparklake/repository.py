@@ -19,6 +19,7 @@ from sparklake.udfs.reading import DiffRow
 from sparklake.verbs import folders, read, tables
 from sparklake.verbs import merge as merges
 from sparklake.verbs.context import Context
+from sparklake.verbs.dump import RefsDump, dump_refs
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.resolve import get_branch, resolve
 from sparklake.verbs.signing import sign
@@ -180,6 +181,14 @@ class Repository:
     def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
         """Returns the latest moves of refs, newest first; of one branch or tag, or of all."""
         return self._context.refs.operations.list(limit, ref)
+
+    def dump_refs(self) -> RefsDump:
+        """Writes all branches, tags and commits, as of one moment, into the storage namespace.
+
+        `lake.restore_repository` makes a repository of them, and so can lakeFS. What is staged is
+        no part of it. Raises NamespaceInUseError where another repository has taken over.
+        """
+        return dump_refs(self._context)
 
     # --- writing ----------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from sparklake.cli import (
     merging,
     objects,
     operations,
+    refs,
     replaying,
     repo,
     tag,
@@ -67,7 +68,7 @@ def sparklake(
     global_options(context, output, engine, home, dsn)
 
 
-for noun in (repo, branch, tag, operations, cache):
+for noun in (repo, branch, tag, refs, operations, cache):
     app.add_typer(noun.app)
 app.command("import")(importing.import_objects)
 app.command()(objects.put)

@@ -85,6 +85,12 @@ class ObjectStore(Protocol):
         on return.
         """
 
+    def replace(self, key: str, body: bytes) -> None:
+        """Writes an object in the place of what is there, which is for what no table is.
+
+        Atomic: a reader sees the one or the other. Durable on return.
+        """
+
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
         """Writes objects unless they exist, many at a time; all are durable on return.
 
@@ -189,6 +195,7 @@ class RefVerb(str, Enum):
     """Is what the ref store itself writes into the log; a branch move brings its own verb."""
 
     CREATE_REPOSITORY = "create-repository"
+    RESTORE_REPOSITORY = "restore-repository"
     CREATE_BRANCH = "create-branch"
     DELETE_BRANCH = "delete-branch"
     CREATE_TAG = "create-tag"
@@ -209,6 +216,23 @@ class Operation:
     ref: str
     from_commit: CommitId | None
     to_commit: CommitId | None
+
+
+@dataclass(frozen=True, slots=True)
+class RefsSnapshot:
+    """Is all refs of a repository as of one moment, and all its commits, parents first.
+
+    Branches and tags are in the byte order of their names, commits in that of generation and id.
+    """
+
+    branches: tuple[BranchState, ...]
+    tags: tuple[TagInfo, ...]
+    commits: tuple[Commit, ...]
+
+    @property
+    def named(self) -> tuple[BranchState | TagInfo, ...]:
+        """Returns the branches, then the tags."""
+        return (*self.branches, *self.tags)
 
 
 class Branches(Protocol):
@@ -340,6 +364,9 @@ class Operations(Protocol):
 class RepositoryRefs(Protocol):
     """Holds all that is mutable in one repository."""
 
+    def snapshot(self) -> RefsSnapshot:
+        """Returns all refs and all commits, whatever moves meanwhile."""
+
     @property
     def branches(self) -> Branches: ...
     @property
@@ -362,6 +389,13 @@ class RefStore(Protocol):
         """Creates a repository, its first commit and its default branch in one transaction.
 
         Raises AlreadyExistsError for a name, NamespaceInUseError for a namespace that is taken.
+        """
+
+    def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
+        """Creates a repository that has refs and commits from the start, nothing staged.
+
+        One transaction, which logs each ref. Among the branches is the default one. Raises what
+        `create_repository` does.
         """
 
     def find_repository(self, name: str) -> RepositoryInfo | None:

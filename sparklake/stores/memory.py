@@ -27,6 +27,7 @@ from sparklake.graveler.ports import (
     Layer,
     LayerKind,
     Operation,
+    RefsSnapshot,
     RefVerb,
     RepositoryInfo,
     TagInfo,
@@ -92,6 +93,14 @@ class MemoryRefStore:
 
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
         """Creates a repository, its first commit and its default branch."""
+        refs = RefsSnapshot((BranchState(info.default_branch, first.id),), (), (first,))
+        self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
+
+    def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
+        """Creates a repository that has refs and commits from the start."""
+        self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
+
+    def _create(self, info: RepositoryInfo, refs: RefsSnapshot, who: str, verb: RefVerb) -> None:
         with self._lock:
             if info.name in self._infos:
                 raise AlreadyExistsError(f"there is a repository {info.name!r} already")
@@ -102,9 +111,11 @@ class MemoryRefStore:
                         f"{other.name!r}: choose another"
                     )
             state = self._state(info.uid)
-            state.commits[first.id] = first
-            state.branches[info.default_branch] = BranchState(info.default_branch, first.id)
-            state.log(who, RefVerb.CREATE_REPOSITORY.value, info.default_branch, None, first.id)
+            state.commits.update((each.id, each) for each in refs.commits)
+            state.branches.update((each.name, each) for each in refs.branches)
+            state.tags.update((each.name, each) for each in refs.tags)
+            for each in refs.named:
+                state.log(who, verb.value, each.name, None, each.commit_id)
             self._infos[info.name] = info
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
@@ -143,11 +154,22 @@ class MemoryRefs:
     """Holds all that is mutable in one repository."""
 
     def __init__(self, state: _State) -> None:
+        self._state = state
         self.branches = MemoryBranches(state)
         self.tags = MemoryTags(state)
         self.commits = MemoryCommits(state)
         self.staging = MemoryStaging(state)
         self.operations = MemoryOperations(state)
+
+    def snapshot(self) -> RefsSnapshot:
+        """Returns all refs and all commits."""
+        with self._state.lock:
+            commits = self._state.commits.values()
+            return RefsSnapshot(
+                tuple(self.branches.list()),
+                tuple(self.tags.list()),
+                tuple(sorted(commits, key=lambda each: (each.generation, each.id))),
+            )
 
 
 class MemoryBranches:

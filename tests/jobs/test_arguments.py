@@ -18,6 +18,7 @@ NOUNS = {
     "repo": ("repository", "repositories"),
     "branch": ("branch", "branches"),
     "op": ("operation", "operations"),
+    "refs": ("refs", "refs"),
 }
 NAMES = {
     "import": "import_objects",

@@ -79,6 +79,22 @@ def test_tags(scene: Scene) -> None:
     assert wrong["kind"] == "invalid_uri"
 
 
+def test_refs(scene: Scene, dsn: str) -> None:
+    head = scene.commit("main", {"a": "1"})
+    made = job(0, "dump_refs", scene.uri())
+    assert made == said("refs", "dump", scene.uri())
+    assert (made["branches"], made["tags"], made["commits"], made["dirty"]) == (1, 0, 2, [])
+    lake = ("--dsn", dsn)
+    words = ("restore_refs", *lake, "lakefs://back", str(scene.namespace))
+    assert job(2, *words, "--default-branch", "dev")["kind"] == "invalid_input"
+    assert job(2, *words, "--range-records", "5")["kind"] == "invalid_input"
+    assert job(0, *words) == said(*lake, "repo", "list")[0]
+    assert said(*lake, "log", "lakefs://back/main")[0] == head
+    assert job(1, *words)["kind"] == "already_exists"
+    assert job(1, "dump_refs", scene.uri())["kind"] == "namespace_in_use"
+    assert job(0, "delete_repository", *lake, "lakefs://back")["deleted"] is True
+
+
 def test_an_object_is_put_looked_at_and_removed(scene: Scene, tmp_path: Path) -> None:
     body = bytes(range(256))
     file = tmp_path / "file.bin"

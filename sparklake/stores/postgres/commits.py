@@ -22,6 +22,13 @@ _SELECT = """
     FROM sparklake.commits c
 """
 
+_INSERT = """
+    INSERT INTO sparklake.commits
+        (repository_uid, id, parents, committer, message, creation_date, meta_range_id, metadata,
+         generation)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
+"""
+
 # A walk by levels that meets each commit once. UNION drops a row that is equal to an earlier one,
 # so the distance must take no part in equality, or a commit would be walked once per distance. An
 # interval of n days less 24n hours does that: all of them are equal, for a day is 24 hours, and yet
@@ -96,26 +103,33 @@ class PostgresCommits:
         return [_commit(row) for row in rows]
 
 
+def all_commits(connection: psycopg.Connection, uid: str) -> Sequence[Commit]:
+    """Returns all commits by generation and id, as part of a transaction."""
+    query = _SELECT + " WHERE c.repository_uid = %(uid)s ORDER BY c.generation, c.id"
+    return [_commit(row) for row in connection.execute(query, {"uid": uid})]
+
+
 def insert_commit(connection: psycopg.Connection, uid: str, commit: Commit) -> None:
     """Adds a commit, as part of the transaction that makes a branch point at it."""
-    connection.execute(
-        """
-        INSERT INTO sparklake.commits
-            (repository_uid, id, parents, committer, message, creation_date, meta_range_id,
-             metadata, generation)
-        VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
-        """,
-        (
-            uid,
-            commit.id,
-            list(commit.parents),
-            commit.committer,
-            commit.message,
-            commit.creation_date,
-            commit.meta_range_id,
-            Jsonb(dict(commit.metadata)),
-            commit.generation,
-        ),
+    connection.execute(_INSERT, _row(uid, commit))
+
+
+def insert_commits(connection: psycopg.Connection, uid: str, commits: Sequence[Commit]) -> None:
+    """Adds many commits at once."""
+    connection.cursor().executemany(_INSERT, [_row(uid, each) for each in commits])
+
+
+def _row(uid: str, commit: Commit) -> tuple[Any, ...]:
+    return (
+        uid,
+        commit.id,
+        list(commit.parents),
+        commit.committer,
+        commit.message,
+        commit.creation_date,
+        commit.meta_range_id,
+        Jsonb(dict(commit.metadata)),
+        commit.generation,
     )
 
 

@@ -174,6 +174,76 @@ class RefStoreContract:
         assert [type(result) for result in results].count(NamespaceInUseError) == 3
         assert len(store.list_repositories()) == 1
 
+    def test_a_snapshot_is_all_refs_and_all_commits(self, refs: RepositoryRefs) -> None:
+        shape = {"a": [], "b": ["a"], "c": ["a"], "d": ["c", "b"]}
+        commits = grow(refs, shape)
+        refs.branches.delete("d", "ann")
+        refs.tags.create("v1", commits["b"].id, "ann")
+        refs.staging.put("c", [a_record(b"k")])
+        snapshot = refs.snapshot()
+        assert snapshot.branches == tuple(refs.branches.list())
+        assert [bool(each.layers) for each in snapshot.branches] == [False, False, True, False]
+        assert snapshot.tags == (TagInfo("v1", commits["b"].id),)
+        every = [FIRST, *commits.values()]
+        assert list(snapshot.commits) == sorted(every, key=lambda each: (each.generation, each.id))
+        assert [each.name for each in snapshot.named] == ["a", "b", "c", "main", "v1"]
+
+    def test_a_snapshot_is_of_one_moment(self, refs: RepositoryRefs) -> None:
+        is_over = Event()
+
+        def move() -> None:
+            head = FIRST
+            while not is_over.is_set():
+                commit = a_commit(head)
+                refs.branches.move(a_move(head, commit))
+                refs.branches.create(f"at-{commit.generation}", commit.id, "ann")
+                head = commit
+
+        with ThreadPoolExecutor(1) as pool:
+            moving = pool.submit(move)
+            for _ in range(20):
+                snapshot = refs.snapshot()
+                known = {each.id for each in snapshot.commits}
+                assert {each.commit_id for each in snapshot.named} <= known
+                heads = {each.name: each.commit_id for each in snapshot.branches}
+                generation = {each.id: each.generation for each in snapshot.commits}
+                # Nothing is seen before what was done earlier.
+                assert max(generation.values()) == generation[heads["main"]]
+                assert generation[heads["main"]] - len(heads) in (0, 1)
+            is_over.set()
+            moving.result()
+
+    def test_a_restored_repository_is_what_the_snapshot_was(
+        self, store: RefStore, refs: RepositoryRefs
+    ) -> None:
+        commits = grow(refs, {"a": [], "b": ["a"], "c": ["b", "a"]})
+        refs.tags.create("v1", commits["a"].id, "ann")
+        snapshot = refs.snapshot()
+        info = replace(a_repository("again"), default_branch="b")
+        store.restore_repository(info, snapshot, "eve")
+        assert store.find_repository("again") == info
+        restored = store.refs(info.uid)
+        assert restored.snapshot() == snapshot
+        assert [(each.who, each.verb, each.ref) for each in restored.operations.list()] == [
+            ("eve", "restore-repository", name) for name in ("v1", "main", "c", "b", "a")
+        ]
+        after = a_commit(commits["c"])
+        restored.branches.move(a_move(commits["c"], after, branch="c"))
+        assert refs.snapshot() == snapshot
+
+    def test_a_repository_is_restored_only_under_a_free_name_in_a_free_place(
+        self, store: RefStore, refs: RepositoryRefs
+    ) -> None:
+        (held,) = store.list_repositories()
+        snapshot = refs.snapshot()
+        with pytest.raises(AlreadyExistsError):
+            store.restore_repository(a_repository("lake"), snapshot, "eve")
+        inside = a_repository("other", f"{held.storage_namespace}/inside")
+        with pytest.raises(NamespaceInUseError):
+            store.restore_repository(inside, snapshot, "eve")
+        assert store.list_repositories() == [held]
+        assert store.refs(inside.uid).snapshot().commits == ()
+
     def test_a_re_created_repository_sees_nothing_of_the_old_one(self, store: RefStore) -> None:
         old = a_repository("lake")
         store.create_repository(old, FIRST, "ann")
