@@ -20,7 +20,7 @@ from sparklake.verbs import folders, read, tables
 from sparklake.verbs import merge as merges
 from sparklake.verbs.context import Context
 from sparklake.verbs.folders import Folder
-from sparklake.verbs.resolve import get_branch, resolve
+from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
 
@@ -53,7 +53,7 @@ class Repository:
         """Creates a branch at any ref, in constant time; raises AlreadyExistsError."""
         validate_branch_name(name)
         self._check_free(name, self._context.refs.tags.find(name), "tag")
-        start = resolve(self._context, source).commit
+        start = get_commit(self._context, source)
         self._context.refs.branches.create(name, start.id, self._context.committer)
         return Branch(self._context, name)
 
@@ -82,7 +82,7 @@ class Repository:
         """Names the commit of a ref for good; raises AlreadyExistsError."""
         validate_tag_name(name)
         self._check_free(name, self._context.refs.branches.find(name), "branch")
-        commit = resolve(self._context, ref).commit
+        commit = get_commit(self._context, ref)
         return self._context.refs.tags.create(name, commit.id, self._context.committer)
 
     def _check_free(self, name: str, other: object, noun: str) -> None:
@@ -101,17 +101,18 @@ class Repository:
     # --- reading ----------------------------------------------------------------------------------
 
     def resolve(self, ref: str) -> Commit:
-        """Returns the commit of a ref: a branch, tag, id or unique prefix, then ~N and ^N."""
-        return resolve(self._context, ref).commit
+        """Returns the commit of a ref: an id, branch, tag or unique prefix, then ~N and ^N."""
+        return get_commit(self._context, ref)
 
     def tree(self, ref: str) -> MetaRange:
         """Returns the tree of a ref, as committed: its ranges, none of which is read."""
         return self._context.tree(self.resolve(ref))
 
     def objects(self, ref: str, prefix: str = "") -> Rows[ObjectInfo]:
-        """Returns the objects of a ref; a branch's staged changes count, `branch@` leaves them out.
+        """Returns the objects of a ref; a branch's staged changes count.
 
-        Iterate it, or ask for `to_arrow()` or `to_df()`.
+        `branch@` leaves them out, and `branch$` has what is staged alone. Iterate it, or ask for
+        `to_arrow()` or `to_df()`.
         """
         return read.list_objects(self._context, ref, prefix)
 
@@ -166,7 +167,7 @@ class Repository:
 
     def merge_base(self, left: str, right: str) -> Commit:
         """Returns the best common ancestor of two refs."""
-        one, other = (resolve(self._context, ref).commit for ref in (left, right))
+        one, other = (get_commit(self._context, ref) for ref in (left, right))
         return merges.merge_base(self._context, one, other)
 
     def plan_merge(self, source: str, dest: str) -> Explanation:

@@ -26,7 +26,7 @@ from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
-from sparklake.verbs.resolve import get_branch, resolve
+from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.signing import Signature
 
 DEFAULT_STRATEGY = "default"
@@ -84,7 +84,7 @@ def explain_merge(context: Context, source: str, dest: str) -> Explanation:
 def _source(context: Context, source: str, dest: str) -> Commit:
     if source == dest:
         raise NoChangesError(f"{source!r} cannot be merged into itself: name two different refs")
-    return resolve(context, source).commit
+    return get_commit(context, source)
 
 
 def _sides(context: Context, source: Commit, state: BranchState) -> tuple[Commit, Commit, Commit]:

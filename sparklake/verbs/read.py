@@ -34,7 +34,7 @@ from sparklake.udfs.reading import (
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.context import Context
 from sparklake.verbs.merge import merge_base
-from sparklake.verbs.resolve import Resolved, get_branch, resolve, steadily
+from sparklake.verbs.resolve import Resolved, get_branch, get_commit, steadily
 from sparklake.verbs.snapshot import stat_object
 from sparklake.verbs.staged import Staged
 
@@ -51,7 +51,7 @@ def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
 
     def plan(found: Resolved) -> Plan:
         sides = Staged(context, start).sides(found.layers)
-        return plan_listing(context.tree(found.commit).ranges, sides, prefix_interval(start))
+        return plan_listing(found.tree(context).ranges, sides, prefix_interval(start))
 
     found = steadily(context, ref, plan)
     return _rows(context, found, OBJECTS, list_body, "ls", ref, LAYERED)
@@ -87,7 +87,7 @@ def diff_refs(
 
     Three-way: what merging right into left would change in left, conflicts included.
     """
-    dest, source = (resolve(context, ref).commit for ref in (left, right))
+    dest, source = (get_commit(context, ref) for ref in (left, right))
     within, what = prefix_interval(key_prefix(prefix)), f"{left} -> {right}"
     if not three_way:
         plan = plan_diff(context.tree(dest).ranges, context.tree(source).ranges, within)
@@ -103,7 +103,7 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Rows[DiffRow
     name, start = get_branch(context, branch).name, key_prefix(prefix)
 
     def plan(found: Resolved) -> Plan:
-        plan = Staged(context, start).plan(context.tree(found.commit), found.layers, plan_view)
+        plan = Staged(context, start).plan(found.tree(context), found.layers, plan_view)
         return plan.restricted(prefix_interval(start))
 
     found = steadily(context, name, plan)
@@ -112,7 +112,7 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Rows[DiffRow
 
 def log(context: Context, ref: str) -> Iterator[Commit]:
     """Yields the commits that a ref contains, by descending generation, then date."""
-    start = resolve(context, ref).commit
+    start = get_commit(context, ref)
     queue = [(-start.generation, -start.creation_date, start.id)]
     seen: set[CommitId] = {start.id}
     while queue:

@@ -62,6 +62,8 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (2, "invalid_name", ["tag", "create", f"R/{'0' * 64}", "R/main"]),
     (2, "invalid_ref", ["log", "R/main~1@"]),
     (2, "invalid_ref", ["log", "R/~1"]),
+    (2, "invalid_ref", ["log", "R/main$"]),
+    (2, "invalid_ref", ["ls", "R/v0$/"]),
     (2, "invalid_ref", ["log", "R/v0@"]),
     (2, "invalid_key", ["put", "-", "R/main//a"]),
     (2, "invalid_key", ["put", "-", "R/main/a/../b"]),

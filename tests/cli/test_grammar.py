@@ -190,6 +190,15 @@ def test_ls_shows_one_level_or_all(scene: Scene) -> None:
     assert ok("ls", "-r", scene.uri("main", "日本/")).endswith("日本/é\n")
 
 
+def test_what_is_staged_is_listed_alone(scene: Scene) -> None:
+    scene.commit("main", {"a/1": "1", "b": "2"})
+    scene.put("main", {"a/new": "1", "b": None})
+    assert scene.paths("main$") == ["a/new"]
+    assert said("ls", scene.uri("main$")) == [{"type": "prefix", "path": "a/"}]
+    assert said("stat", scene.uri("main$", "a/new"))["size"] == 1
+    assert run("cat", scene.uri("main$", "b")).code == 1
+
+
 def test_ls_shows_each_folder_once(scene: Scene) -> None:
     paths = [f"{folder}/{at}" for folder in "abc" for at in range(9)]
     scene.commit("main", dict.fromkeys([*paths, "b0", "d"], "x"))

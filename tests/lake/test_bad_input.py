@@ -282,11 +282,13 @@ REFS: list[Case] = [
         ("~1", "not a ref"),
         ("main ", "not a ref"),
         ("main~x", "not a ref"),
-        ("main$", "not a ref"),
+        ("main$~1", "mixes"),
+        ("main$@", "mixes"),
         ("main~1@", "mixes"),
-        ("main@~1", "not a ref"),
+        ("main@~1", "mixes"),
         ("main~" + "9" * 10, "too large"),
         ("v1@", "'@' follows a branch"),
+        ("$", "not a ref"),
         ("main\0", "not a ref"),
         (SURROGATE, "not a ref"),
     )
@@ -299,6 +301,21 @@ REFS: list[Case] = [
             lambda lab, ref=ref: lab.repo.diff("main", ref),
             lambda lab, ref=ref: lab.repo.stat(ref, "d/1"),
         )
+    )
+]
+
+STAGED: list[Case] = [
+    (name, InvalidRefError, r"'dev\$' is what is staged, and no commit: write 'dev'", verb)
+    for name, verb in (
+        ("resolve", resolve("dev$")),
+        ("branch", branch("x", "dev$")),
+        ("tag", tag("x", "dev$")),
+        ("merge", merge("dev$", "main")),
+        ("left", lambda lab: lab.repo.diff("dev$", "main")),
+        ("right", lambda lab: lab.repo.diff("main", "dev$")),
+        ("log", lambda lab: list(lab.repo.log("dev$"))),
+        ("merge base", lambda lab: lab.repo.merge_base("main", "dev$")),
+        ("tree", lambda lab: lab.repo.tree("dev$")),
     )
 ]
 
@@ -539,6 +556,7 @@ TABLE = {
     "absent": ABSENT,
     "present": PRESENT,
     "ref": REFS,
+    "staged": STAGED,
     "namespace": NAMESPACES,
     "key": KEYS,
     "object": OBJECTS,

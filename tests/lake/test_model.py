@@ -38,7 +38,7 @@ BRANCHES = [MAIN, "dev", "dev:joe-bugfix-1234", "topic"]
 TAGS = ["v2.3", "dev:jane-before-v2.3-merge", "topic"]
 STRATEGIES = [None, "source-wins", "dest-wins"]
 
-STEPS = ["", "", "", "", "@", "~", "~0", "~2", "^", "^1", "^2", "^2~1", "~1^2"]
+STEPS = ["", "", "", "", "@", "$", "~", "~0", "~2", "^", "^1", "^2", "^2~1", "~1^2"]
 
 paths = st.sampled_from(PATHS)
 prefixes = st.sampled_from(PREFIXES)

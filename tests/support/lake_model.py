@@ -63,6 +63,8 @@ class LakeModel:
     # --- refs -------------------------------------------------------------------------------------
 
     def resolve(self, ref: str) -> str:
+        if ref.endswith("$"):
+            raise InvalidRefError
         base, steps, committed = re.fullmatch(r"([^~^@]+)([~^0-9]*)(@?)", ref).groups()  # type: ignore[union-attr]
         found = self._base(base)
         if committed and base not in self.heads:
@@ -88,7 +90,12 @@ class LakeModel:
         return fitting[0]
 
     def tree(self, ref: str) -> Tree:
-        """Returns what a ref shows: a bare branch with what is staged on it."""
+        """Returns what a ref shows: of a branch also what is staged, of `branch$` it alone."""
+        if ref.endswith("$"):
+            self._base(ref[:-1])
+            if ref[:-1] not in self.heads:
+                raise InvalidRefError
+            return changed({}, self.staged[ref[:-1]])
         found = self.trees[self.resolve(ref)]
         return changed(found, self.staged[ref]) if ref in self.heads else found
 
