@@ -275,6 +275,9 @@ class Commits(Protocol):
         by id; every commit once.
         """
 
+    def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
+        """Returns the commit that many first parents back, None past the first; one round trip."""
+
 
 class Staging(Protocol):
     """Holds the staged records of a repository's branches.

@@ -285,6 +285,15 @@ class MemoryCommits:
                 level = {parent for commit in commits for parent in commit.parents} - found.keys()
             return list(found.values())[:limit]
 
+    def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
+        """Returns the commit that many first parents back, None past the first."""
+        with self._state.lock:
+            found = self._state.commits.get(commit_id)
+            while found and steps:
+                found = self._state.commits.get(found.parents[0]) if found.parents else None
+                steps -= 1
+            return found
+
 
 class MemoryStaging:
     """Holds the staged records of a repository's branches."""

@@ -89,6 +89,17 @@ class CommitGraph:
             self._stretch = min(2 * self._stretch, _LAST_STRETCH)
         return self.commit(commit_id)
 
+    def first_ancestor(self, commit: Commit, steps: int) -> Commit | None:
+        """Returns the commit that many first parents back, None past the first."""
+        if steps > _FIRST_STRETCH:
+            found = self.refs.commits.first_ancestor(commit.id, steps)
+            return found and self._known.setdefault(found.id, found)
+        for _ in range(steps):
+            if not commit.parents:
+                return None
+            commit = self.ancestor(commit.parents[0])
+        return commit
+
     def parents(self, commit_id: CommitId) -> Sequence[CommitId]:
         """Returns the parents of a commit on a walk."""
         return self.ancestor(commit_id).parents

@@ -129,8 +129,7 @@ def _follow(context: Context, text: str, commit: Commit, step: Step) -> Commit:
                 f"not {step.count}"
             )
         return context.graph.ancestor(commit.parents[step.count - 1])
-    for _ in range(step.count):
-        if not commit.parents:
-            raise RefNotFoundError(f"{text!r} goes back past the first commit")
-        commit = context.graph.ancestor(commit.parents[0])
-    return commit
+    found = context.graph.first_ancestor(commit, step.count)
+    if found is None:
+        raise RefNotFoundError(f"{text!r} goes back past the first commit")
+    return found

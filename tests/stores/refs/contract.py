@@ -510,6 +510,20 @@ class RefStoreContract:
         assert refs.commits.ancestry([NOWHERE], 9) == []
         assert refs.commits.ancestry([NOWHERE, FIRST.id, FIRST.id], 9) == [FIRST]
 
+    @pytest.mark.parametrize("shape", SHAPES, ids=["line", "criss-cross", "short cut", "octopus"])
+    def test_first_ancestors(self, refs: RepositoryRefs, shape: dict[str, list[str]]) -> None:
+        made = grow(refs, shape)
+        known = {commit.id: commit for commit in (FIRST, *made.values())}
+        for start in known.values():
+            line = [start]
+            while line[-1].parents:
+                line.append(known[line[-1].parents[0]])
+            for steps, expected in enumerate([*line, None, None]):
+                assert refs.commits.first_ancestor(start.id, steps) == expected
+            assert refs.commits.first_ancestor(start.id, 999_999_999) is None
+        assert refs.commits.first_ancestor(NOWHERE, 0) is None
+        assert refs.commits.first_ancestor(NOWHERE, 1) is None
+
     # --- staging
 
     def test_rows_stream_in_key_order_and_the_last_value_stands(self, refs: RepositoryRefs) -> None:
