@@ -53,15 +53,9 @@ class Git:
         found = [line.rsplit(" ", 2) for line in lines.splitlines()]
         return [words[0] if words[1:2] == ["commit"] else None for words in found]
 
-    def merge_bases(self, left: str, right: str) -> set[str]:
-        """Returns the names of all best common ancestors."""
-        lines = self._run("merge-base", "--all", left, right, fails=True).split()
-        return {self._names[line] for line in lines}
-
-    @property
-    def _names(self) -> dict[str, str]:
-        lines = self._run("for-each-ref", "--format=%(objectname) %(refname:short)", _HEADS)
-        return dict(line.split(" ", 1) for line in lines.splitlines())  # type: ignore[misc]
+    def merge_bases(self, left: str, right: str) -> list[str]:
+        """Returns the ids of all best common ancestors."""
+        return self._run("merge-base", "--all", left, right, fails=True).split()
 
     def _run(
         self, *words: str, given: str = "", at: Path | None = None, fails: bool = False
