@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
     from sparklake.verbs.folders import Folder
+    from sparklake.verbs.history import CommitSummary
 
 Document = Mapping[str, Any]
 
@@ -67,6 +68,12 @@ def commit_document(commit: Commit) -> Document:
         "metadata": dict(commit.metadata),
         "generation": commit.generation,
     }
+
+
+def summary_document(shown: CommitSummary) -> Document:
+    """Returns what is said of a commit, and how many objects differ from its first parent's."""
+    changes = {"added": shown.added, "removed": shown.removed, "changed": shown.changed}
+    return {**commit_document(shown.commit), "changes": changes}
 
 
 def object_document(each: ObjectInfo) -> Document:

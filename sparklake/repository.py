@@ -16,15 +16,18 @@ from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
-from sparklake.verbs import folders, read, tables
+from sparklake.verbs import folders, history, read, tables
 from sparklake.verbs import merge as merges
 from sparklake.verbs.context import Context
 from sparklake.verbs.folders import Folder
+from sparklake.verbs.history import CommitSummary, LogOptions
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import DataFrame
 
 
@@ -161,14 +164,41 @@ class Repository:
         """Returns what is staged on a branch and would change it."""
         return read.diff_uncommitted(self._context, branch, prefix)
 
-    def log(self, ref: str) -> Iterator[Commit]:
-        """Yields the commits that a ref contains, the latest first."""
-        return read.log(self._context, ref)
+    def log(
+        self,
+        ref: str,
+        amount: int | None = None,
+        after: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        stop_at: str | None = None,
+        first_parent: bool = False,
+        no_merges: bool = False,
+    ) -> Iterator[Commit]:
+        """Yields the commits that a ref contains, the latest first, each after its descendants.
+
+        It begins behind the ref `after` and ends with the ref `stop_at`; `since` and `until` are
+        dates with a time zone. Only as much history is read as is asked for.
+        """
+        asked = LogOptions(amount, after, since, until, stop_at, first_parent, no_merges)
+        return history.log(self._context, ref, asked)
+
+    def show(self, ref: str) -> CommitSummary:
+        """Returns the commit of a ref, and how many objects differ from its first parent's."""
+        return history.show(self._context, ref)
 
     def merge_base(self, left: str, right: str) -> Commit:
-        """Returns the best common ancestor of two refs."""
-        one, other = (get_commit(self._context, ref) for ref in (left, right))
+        """Returns the best common ancestor of two refs; raises RefNotFoundError for none."""
+        one, other = (self.resolve(ref) for ref in (left, right))
         return merges.merge_base(self._context, one, other)
+
+    def merge_bases(self, left: str, right: str) -> list[Commit]:
+        """Returns all common ancestors of two refs that are no ancestors of another one.
+
+        The first is that of `merge_base`; criss-cross merges make several.
+        """
+        one, other = (self.resolve(ref) for ref in (left, right))
+        return merges.common_ancestors(self._context, one, other)
 
     def plan_merge(self, source: str, dest: str) -> Explanation:
         """Returns what a merge would read and copy, and where it would run; nothing moves.

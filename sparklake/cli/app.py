@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sparklake.cli import branch, cache, history, importing, merging, objects, repo, tag
+from sparklake.cli import branch, cache, history, importing, logs, merging, objects, repo, tag
 from sparklake.cli.options import (
     DsnOption,
     EngineOption,
@@ -68,6 +68,7 @@ app.command()(history.commit)
 app.command()(history.reset)
 app.command()(history.diff)
 app.command()(merging.merge)
-app.command()(history.log)
+app.command()(logs.log)
+app.command()(logs.show)
 app.command("merge-base")(merging.merge_base)
 app.command()(quickstart)

@@ -14,9 +14,14 @@ if TYPE_CHECKING:
 
 def print_commit(out: Output, branch: str, made: Commit) -> None:
     """Prints a commit that has just become the head of a branch."""
-    subject = shown(made.message.strip().splitlines()[0])
-    text = f"[{out.coloured(branch, 'green')} {out.coloured(short(made.id), 'yellow')}] {subject}"
+    commit_id = out.coloured(short(made.id), "yellow")
+    text = f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
     out.one(commit_document(made), text)
+
+
+def subject(commit: Commit) -> str:
+    """Returns the first line of what was said of a commit."""
+    return shown(next(iter(commit.message.strip().splitlines()), ""))
 
 
 def described(commit: Commit) -> list[str]:

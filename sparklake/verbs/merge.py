@@ -13,6 +13,7 @@ from sparklake.errors import (
     InvalidInputError,
     MergeConflictError,
     NoChangesError,
+    RefNotFoundError,
 )
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
@@ -55,11 +56,24 @@ def merge(
 
 
 def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
-    """Returns the best common ancestor; of several, the one of the highest generation."""
+    """Returns the best common ancestor; of several, the one of the highest generation.
+
+    Raises RefNotFoundError where there is none.
+    """
+    bases = common_ancestors(context, left, right)
+    if not bases:
+        raise RefNotFoundError(
+            f"commits {left.id[:12]} and {right.id[:12]} have no common ancestor: "
+            "each stands on a first commit of its own"
+        )
+    return bases[0]
+
+
+def common_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
+    """Returns the common ancestors that are no ancestors of another one, best first."""
     graph = context.graph
     bases = merge_bases(left.id, right.id, graph.parents, graph.generation)
-    # Every history of a repository begins with its one first commit.
-    return graph.commit(bases[0])
+    return [graph.commit(each) for each in bases]
 
 
 def check_clean(state: BranchState, verb: str) -> None:

@@ -236,6 +236,8 @@ ABSENT: list[Case] = [
     ("staged diff", RefNotFoundError, "'nope'", lambda lab: lab.repo.diff_uncommitted("nope")),
     ("staged diff of a tag", RefNotFoundError, "'v1'", lambda lab: lab.repo.diff_uncommitted("v1")),
     ("log", RefNotFoundError, "'nope'", lambda lab: list(lab.repo.log("nope"))),
+    ("show", RefNotFoundError, "'nope'", lambda lab: lab.repo.show("nope")),
+    ("merge bases", RefNotFoundError, "'nope'", lambda lab: lab.repo.merge_bases("nope", "main")),
     ("merge base", RefNotFoundError, "'nope'", lambda lab: lab.repo.merge_base("main", "nope")),
     ("merge source", RefNotFoundError, "'nope'", merge("nope", "main")),
     ("merge dest", RefNotFoundError, "no branch 'nope'", merge("main", "nope")),
@@ -315,6 +317,8 @@ STAGED: list[Case] = [
         ("right", lambda lab: lab.repo.diff("main", "dev$")),
         ("log", lambda lab: list(lab.repo.log("dev$"))),
         ("merge base", lambda lab: lab.repo.merge_base("main", "dev$")),
+        ("show", lambda lab: lab.repo.show("dev$")),
+        ("merge bases", lambda lab: lab.repo.merge_bases("dev$", "main")),
         ("tree", lambda lab: lab.repo.tree("dev$")),
     )
 ]

@@ -280,8 +280,8 @@ class LakeMachine(RuleBasedStateMachine):
 
     def bases_agree(self, left: str, right: str) -> None:
         self.both(
-            lambda: self.repo.merge_base(left, right).id,
-            lambda _: self.model.merge_base(self.model.resolve(left), self.model.resolve(right)),
+            lambda: [each.id for each in self.repo.merge_bases(left, right)],
+            lambda _: self.model.merge_bases(self.model.resolve(left), self.model.resolve(right)),
         )
 
     # --- agreement --------------------------------------------------------------------------------

@@ -175,13 +175,16 @@ class LakeModel:
         self._take(dest, made, (ours, theirs), tree)
 
     def merge_base(self, left: str, right: str) -> str:
+        return self.merge_bases(left, right)[0]
+
+    def merge_bases(self, left: str, right: str) -> list[str]:
         common = self.ancestry(left) & self.ancestry(right)
         best = [
             each
             for each in common
             if not any(each in self.ancestry(other) - {other} for other in common)
         ]
-        return min(best, key=lambda each: (-self.commits[each].generation, each))
+        return sorted(best, key=lambda each: (-self.commits[each].generation, each))
 
     def ancestry(self, commit_id: str) -> set[str]:
         found: set[str] = set()
