@@ -17,7 +17,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
 from sparklake.graveler.planning import Opened, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
-from sparklake.verbs.context import Context
+from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.read import diff_of_plan
 from sparklake.verbs.resolve import get_commit
 
@@ -107,17 +107,17 @@ def _walk(
 
     It does not go past a commit that is far older than `earliest`.
     """
-    queue = [_place(start)]
+    walk, queue = Walk(context.graph), [_place(start)]
     seen: set[CommitId] = {start.id}
     while queue:
-        each = context.graph.ancestor(heappop(queue)[2])
+        each = walk.commit(heappop(queue)[2])
         yield each
         if earliest is not None and each.creation_date < earliest - CLOCKS_DIFFER:
             continue
-        for parent_id in each.parents[:1] if first_parent else each.parents:
+        for parent_id in walk.parents(each.id)[: 1 if first_parent else None]:
             if parent_id not in seen:
                 seen.add(parent_id)
-                heappush(queue, _place(context.graph.ancestor(parent_id)))
+                heappush(queue, _place(walk.commit(parent_id)))
 
 
 def _up_to(

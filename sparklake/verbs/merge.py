@@ -24,7 +24,7 @@ from sparklake.graveler.ports import BranchState
 from sparklake.udfs.reading import DiffRow, diff_row
 from sparklake.udfs.writing import merge_body
 from sparklake.verbs.attempts import Attempts
-from sparklake.verbs.context import Context
+from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import get_branch, get_commit
@@ -71,9 +71,9 @@ def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
 
 def common_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
     """Returns the common ancestors that are no ancestors of another one, best first."""
-    graph = context.graph
-    bases = merge_bases(left.id, right.id, graph.parents, graph.generation)
-    return [graph.commit(each) for each in bases]
+    walk = Walk(context.graph)
+    bases = merge_bases(left.id, right.id, walk.parents, walk.generation)
+    return [walk.commit(each) for each in bases]
 
 
 def check_clean(state: BranchState, verb: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from sparklake import Commit, Lake, Repository
 from sparklake.errors import InvalidInputError, RefNotFoundError
-from tests.support.graphs import START, grow
+from tests.support.graphs import START, grow, insert
 from tests.support.lakes import commit_all, put_all, stage_sizes
 from tests.support.reads import recorded_reads
 from tests.support.round_trips import counted_round_trips
@@ -350,3 +350,39 @@ def test_round_trips_grow_with_the_logarithm(long_history: tuple[Lake, str, int]
         base = repo.merge_base("long", f"long~{10_000}")
     assert base.message == str(count - 10_000)
     assert len(answers) <= 20, answers
+
+
+def test_branches_that_part_and_merge_are_read_about_once(
+    lake: Lake, dsn: str, folder: Path
+) -> None:
+    """Feature branches from far back, and lines that stay apart for long: all are read together."""
+    chance, repo = random.Random(14), new_repository(lake, folder)
+    history: dict[str, list[str]] = {"root": []}
+    main, apart = ["root"], ["root"] * 10
+    while len(history) < 6_000:
+        tip = main[-chance.randint(1, min(200, len(main)))]
+        for _ in range(chance.randint(1, 30)):
+            name = f"c{len(history)}"
+            history[name], tip = [tip], name
+        name = f"c{len(history)}"
+        history[name] = [main[-1], tip]
+        main.append(name)
+        for at, each in enumerate(apart):
+            apart[at] = f"c{len(history)}"
+            history[apart[at]] = [each]
+    history["top"] = [main[-1], *apart]
+    commits = insert(dsn, repo, history)
+    repo.create_branch("top", commits["top"].id)
+    for do, trips, rows in (
+        (lambda repo: list(repo.log("top", 10)), 4, 2_500),
+        (lambda repo: list(repo.log("top")), 12, 7_000),
+        (lambda repo: list(repo.log("top", first_parent=True)), 12, 7_000),
+        (lambda repo: repo.merge_bases(commits[main[-1]].id, commits[apart[0]].id), 12, 7_000),
+        (lambda repo: repo.merge_bases(commits[main[-2]].id, commits[main[-9]].id), 8, 3_500),
+    ):
+        fresh = lake.repository(repo.name)
+        with counted_round_trips() as answers:
+            do(fresh)
+        assert len(answers) <= trips, answers
+        assert sum(answers) <= rows, answers
+    assert len(list(repo.log("top"))) == len(history)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import psycopg
+from psycopg.types.json import Jsonb
+
 from sparklake import Commit, Repository
 from sparklake.graveler.commits import new_commit
+from sparklake.graveler.ids import EMPTY_META_RANGE
 from sparklake.graveler.ports import BranchMove
 from tests.support.lakes import TESTER
 
@@ -32,4 +36,28 @@ def grow(
         )
         branches.create(name, first.id, TESTER)
         branches.move(BranchMove(name, first.id, each.id, "commit", TESTER, each))
+    return made
+
+
+def insert(dsn: str, repo: Repository, history: Mapping[str, Sequence[str]]) -> dict[str, Commit]:
+    """Adds many commits of empty trees at once, past the lake; no branch names them."""
+    made: dict[str, Commit] = {}
+    for number, (name, parents) in enumerate(history.items()):
+        made[name] = new_commit(
+            parents=[made[parent] for parent in parents],
+            committer=TESTER,
+            message=name,
+            creation_date=START + number,
+            meta_range_id=EMPTY_META_RANGE,
+        )
+    with (
+        psycopg.connect(dsn) as connection,
+        connection.cursor() as cursor,
+        cursor.copy("COPY sparklake.commits FROM STDIN") as rows,
+    ):
+        for each in made.values():
+            who = (each.committer, each.message, each.creation_date, each.meta_range_id)
+            rows.write_row(
+                (repo.info.uid, each.id, list(each.parents), *who, Jsonb({}), each.generation)
+            )
     return made

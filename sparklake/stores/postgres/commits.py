@@ -59,6 +59,28 @@ _ANCESTRY = (
     """
 )
 
+# A look-up by id for each commit, as above.
+_BAND = """
+    WITH RECURSIVE walk (id) AS (
+        SELECT given COLLATE "C" FROM unnest(%(ids)s::text[]) AS given
+      UNION
+        SELECT parent COLLATE "C"
+        FROM walk CROSS JOIN LATERAL (
+            SELECT c.parents FROM sparklake.commits c
+            WHERE c.repository_uid = %(uid)s AND c.id = walk.id AND c.generation >= %(least)s
+            OFFSET 0
+        ) AS found CROSS JOIN unnest(found.parents) AS parent
+    )
+"""
+_ANCESTRY_DOWN_TO = (
+    _BAND
+    + _SELECT
+    + """
+    JOIN walk ON walk.id = c.id
+    WHERE c.repository_uid = %(uid)s
+    """
+)
+
 # A look-up by id for each step, as above.
 _LINE = """
     WITH RECURSIVE line (id, step) AS (
@@ -114,6 +136,13 @@ class PostgresCommits:
         """Returns the given commits and their ancestors, nearest first, at most `limit`."""
         rows = self._connections.fetch(
             _ANCESTRY, {"uid": self._uid, "ids": list(commit_ids), "limit": limit}
+        )
+        return [_commit(row) for row in rows]
+
+    def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
+        """Returns commits, their ancestors down to a generation, and the parents of all."""
+        rows = self._connections.fetch(
+            _ANCESTRY_DOWN_TO, {"uid": self._uid, "ids": list(commit_ids), "least": least}
         )
         return [_commit(row) for row in rows]
 
