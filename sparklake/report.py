@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.reading import DiffRow
     from sparklake.verbs.dump import RefsDump
     from sparklake.verbs.folders import Folder
+    from sparklake.verbs.history import CommitSummary
 
 Document = Mapping[str, Any]
 
@@ -79,6 +80,12 @@ def commit_document(commit: Commit) -> Document:
         "metadata": dict(commit.metadata),
         "generation": commit.generation,
     }
+
+
+def summary_document(shown: CommitSummary) -> Document:
+    """Returns what is said of a commit, and how many objects differ from its first parent's."""
+    changes = {"added": shown.added, "removed": shown.removed, "changed": shown.changed}
+    return {**commit_document(shown.commit), "changes": changes}
 
 
 def object_document(each: ObjectInfo) -> Document:

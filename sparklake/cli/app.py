@@ -11,6 +11,7 @@ from sparklake.cli import (
     cache,
     history,
     importing,
+    logs,
     merging,
     objects,
     operations,
@@ -83,6 +84,7 @@ app.command()(history.diff)
 app.command()(merging.merge)
 app.command()(replaying.revert)
 app.command("cherry-pick")(replaying.cherry_pick)
-app.command()(history.log)
+app.command()(logs.log)
+app.command()(logs.show)
 app.command("merge-base")(merging.merge_base)
 app.command()(quickstart)

@@ -25,8 +25,13 @@ def print_commits(out: Output, branch: str, made: Sequence[Commit]) -> None:
 
 
 def _line(out: Output, branch: str, made: Commit) -> str:
-    subject = shown(made.message.strip().splitlines()[0])
-    return f"[{out.coloured(branch, 'green')} {out.coloured(short(made.id), 'yellow')}] {subject}"
+    commit_id = out.coloured(short(made.id), "yellow")
+    return f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
+
+
+def subject(commit: Commit) -> str:
+    """Returns the first line of what was said of a commit."""
+    return shown(next(iter(commit.message.strip().splitlines()), ""))
 
 
 def described(commit: Commit) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparklake.arguments import labels
-from sparklake.cli.commits import described, print_commit
+from sparklake.cli.commits import described, print_commit, subject
 from sparklake.cli.explaining import ExplainOption, print_explanation
 from sparklake.cli.output import Output
 from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption, StrategyOption
@@ -20,6 +20,7 @@ from sparklake.report import commit_document
 from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:
+    from sparklake.graveler.commits import Commit
     from sparklake.udfs.reading import DiffRow
 
 _SHOWN_CONFLICTS = 100
@@ -53,13 +54,23 @@ def merge_base(
     session: Session,
     left: Annotated[str, typer.Argument(metavar="lakefs://REPO/A", show_default=False)],
     right: Annotated[str, typer.Argument(metavar="lakefs://REPO/B", show_default=False)],
+    every: Annotated[bool, typer.Option("--all", help="A list of all that are best.")] = False,
 ) -> None:
-    """Show the best common ancestor of two refs."""
+    """Show the best common ancestor of two refs; criss-cross merges make several."""
     one, other = ref_uri(left), ref_uri(right)
-    found = session.repository(same_repository(one, other)).merge_base(one.ref, other.ref)
-    subject = shown(found.message.strip().splitlines()[0])
-    lines = [f"{session.out.coloured(short(found.id), 'yellow')} {subject}", *described(found)]
-    session.out.one(commit_document(found), "\n    ".join(lines))
+    repository = session.repository(same_repository(one, other))
+
+    def text(found: Commit) -> str:
+        first = f"{session.out.coloured(short(found.id), 'yellow')} {subject(found)}"
+        return "\n    ".join([first, *described(found)])
+
+    if every:
+        commits = repository.merge_bases(one.ref, other.ref)
+        texts = {each.id: text(each) for each in commits}
+        session.out.many(map(commit_document, commits), lambda each: texts[each["id"]])
+        return
+    found = repository.merge_base(one.ref, other.ref)
+    session.out.one(commit_document(found), text(found))
 
 
 @contextmanager

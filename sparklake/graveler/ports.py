@@ -301,6 +301,16 @@ class Commits(Protocol):
         by id; every commit once.
         """
 
+    def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
+        """Returns the given commits, their ancestors down to a generation, and the parents of all.
+
+        The parents of a commit of a lower generation are left out. One round trip; in any order,
+        every commit once.
+        """
+
+    def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
+        """Returns the commit that many first parents back, None past the first; one round trip."""
+
 
 class Staging(Protocol):
     """Holds the staged records of a repository's branches.

@@ -308,6 +308,27 @@ class MemoryCommits:
                 level = {parent for commit in commits for parent in commit.parents} - found.keys()
             return list(found.values())[:limit]
 
+    def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
+        """Returns commits, their ancestors down to a generation, and the parents of all."""
+        with self._state.lock:
+            found: dict[CommitId, Commit] = {}
+            waiting = [each for each in commit_ids if each in self._state.commits]
+            while waiting:
+                each = self._state.commits[waiting.pop()]
+                found[each.id] = each
+                if each.generation >= least:
+                    waiting += [parent for parent in each.parents if parent not in found]
+            return list(found.values())
+
+    def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
+        """Returns the commit that many first parents back, None past the first."""
+        with self._state.lock:
+            found = self._state.commits.get(commit_id)
+            while found and steps:
+                found = self._state.commits.get(found.parents[0]) if found.parents else None
+                steps -= 1
+            return found
+
 
 class MemoryStaging:
     """Holds the staged records of a repository's branches."""

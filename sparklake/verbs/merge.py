@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
-from sparklake.errors import NoChangesError
+from sparklake.errors import NoChangesError, RefNotFoundError
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
 from sparklake.graveler.merge_base import merge_bases
 from sparklake.graveler.ports import BranchState
 from sparklake.verbs.attempts import Attempts
-from sparklake.verbs.context import Context
+from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
-from sparklake.verbs.resolve import check_clean, get_branch, resolve
+from sparklake.verbs.resolve import check_clean, get_branch, get_commit
 from sparklake.verbs.signing import Signature
 from sparklake.verbs.three_way import Sides, merged_tree, plan_sides
 
@@ -46,11 +46,24 @@ def merge(
 
 
 def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
-    """Returns the best common ancestor; of several, the one of the highest generation."""
-    graph = context.graph
-    bases = merge_bases(left.id, right.id, graph.parents, graph.generation)
-    # Every history of a repository begins with its one first commit.
-    return graph.commit(bases[0])
+    """Returns the best common ancestor; of several, the one of the highest generation.
+
+    Raises RefNotFoundError where there is none.
+    """
+    bases = common_ancestors(context, left, right)
+    if not bases:
+        raise RefNotFoundError(
+            f"commits {left.id[:12]} and {right.id[:12]} have no common ancestor: "
+            "each stands on a first commit of its own"
+        )
+    return bases[0]
+
+
+def common_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
+    """Returns the common ancestors that are no ancestors of another one, best first."""
+    walk = Walk(context.graph)
+    bases = merge_bases(left.id, right.id, walk.parents, walk.generation)
+    return [walk.commit(each) for each in bases]
 
 
 def explain_merge(context: Context, source: str, dest: str) -> Explanation:
@@ -67,7 +80,7 @@ def explain_merge(context: Context, source: str, dest: str) -> Explanation:
 def _source(context: Context, source: str, dest: str) -> Commit:
     if source == dest:
         raise NoChangesError(f"{source!r} cannot be merged into itself: name two different refs")
-    return resolve(context, source).commit
+    return get_commit(context, source)
 
 
 def _sides(context: Context, source: Commit, state: BranchState) -> tuple[Commit, Commit, Commit]:

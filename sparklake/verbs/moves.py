@@ -7,7 +7,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import BranchMove, BranchState
 from sparklake.verbs.context import Context
 from sparklake.verbs.publish import until_it_moves
-from sparklake.verbs.resolve import check_clean, get_branch, resolve
+from sparklake.verbs.resolve import check_clean, get_branch, get_commit
 
 
 def hard_reset(
@@ -18,7 +18,7 @@ def hard_reset(
     With `expected`, raises UnexpectedHeadError when the head is another commit. With `force`, what
     is staged is dropped in the same moment; else it raises DirtyBranchError.
     """
-    awaited = None if expected is None else resolve(context, expected).commit
+    awaited = None if expected is None else get_commit(context, expected)
 
     def attempt() -> Commit:
         state = get_branch(context, branch)
@@ -29,7 +29,7 @@ def hard_reset(
             )
         if not force:
             check_clean(state, "move it, or drop them with it by force")
-        target = resolve(context, ref).commit
+        target = get_commit(context, ref)
         _move(context, state, "hard-reset", target)
         return target
 

@@ -17,7 +17,7 @@ from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish_all, signed_commit, until_it_moves
-from sparklake.verbs.resolve import check_clean, get_branch, resolve
+from sparklake.verbs.resolve import check_clean, get_branch, get_commit
 from sparklake.verbs.signing import Signature, sign
 from sparklake.verbs.three_way import Sides, merged_tree
 
@@ -85,7 +85,7 @@ def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms
 
 def _change(context: Context, ref: str, terms: Terms) -> tuple[Commit, MetaRangeId]:
     """Returns a commit, and the tree that it is compared with."""
-    commit, number = resolve(context, ref).commit, terms.parent_number
+    commit, number = get_commit(context, ref), terms.parent_number
     count = len(commit.parents)
     if number is not None and not 1 <= number <= count:
         raise InvalidInputError(f"commit {commit.id[:12]} has no parent {number}: it has {count}")

@@ -190,6 +190,15 @@ def test_ls_shows_one_level_or_all(scene: Scene) -> None:
     assert ok("ls", "-r", scene.uri("main", "日本/")).endswith("日本/é\n")
 
 
+def test_what_is_staged_is_listed_alone(scene: Scene) -> None:
+    scene.commit("main", {"a/1": "1", "b": "2"})
+    scene.put("main", {"a/new": "1", "b": None})
+    assert scene.paths("main$") == ["a/new"]
+    assert said("ls", scene.uri("main$")) == [{"type": "prefix", "path": "a/"}]
+    assert said("stat", scene.uri("main$", "a/new"))["size"] == 1
+    assert run("cat", scene.uri("main$", "b")).code == 1
+
+
 def test_ls_shows_each_folder_once(scene: Scene) -> None:
     paths = [f"{folder}/{at}" for folder in "abc" for at in range(9)]
     scene.commit("main", dict.fromkeys([*paths, "b0", "d"], "x"))
@@ -328,6 +337,69 @@ def test_merge_base(scene: Scene) -> None:
     first, second = ok("merge-base", dev, main).splitlines()
     assert first == f"{base['id'][:12]} change"
     assert second.strip().startswith("tester, ")
+
+
+def test_all_merge_bases(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    tips = [said("log", ref)[0] for ref in (main, dev)]
+    for name, source in (("x", "dev"), ("y", "main")):
+        other = scene.branch(name, "main" if source == "dev" else "dev")
+        ok("merge", scene.uri(source), other, "--strategy", "source-wins")
+    x, y = scene.uri("x"), scene.uri("y")
+    bases = said("merge-base", "--all", x, y)
+    assert bases == sorted(tips, key=lambda each: (-each["generation"], each["id"]))
+    assert said("merge-base", x, y) == bases[0]
+    assert said("merge-base", x, main, "--all") == [tips[0]]
+    lines = ok("merge-base", x, y, "--all").splitlines()
+    assert [line[:12] for line in lines[::2]] == [each["id"][:12] for each in bases]
+
+
+def test_log_of_some_commits(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    ok("merge", dev, main, "--strategy", "dest-wins")
+    merged, *others = said("log", main)
+    for words, expected in (
+        (["--no-merges"], others),
+        (["--first-parent"], [merged, *said("log", scene.uri("main~1"))]),
+        (["--after", "main"], others),
+        (["--after", merged["id"][:12], "--amount", "1"], others[:1]),
+        (["--stop-at", others[1]["id"]], [merged, *others[:2]]),
+        (["--since", "2020-01-01"], [merged, *others]),
+        (["--since", "2100-01-01"], []),
+        (["--until", "2020-01-01T00:00:00Z"], []),
+        (["--until", "2100-01-01 12:30+02:00"], [merged, *others]),
+    ):
+        assert said("log", main, *words) == expected, words
+        nodes = [line for line in ok("log", main, *words).splitlines() if "*" in line]
+        shown = [line.replace("|", " ").replace("*", " ").split()[0] for line in nodes]
+        assert shown == [each["id"][:12] for each in expected], words
+    straight = ok("log", main, "--first-parent").splitlines()
+    assert {line[:3] for line in straight} == {"*  ", "|  ", "   "}
+    assert {line[:3] for line in ok("log", main, "--no-merges").splitlines()} == {"*  ", "   "}
+
+
+def test_show(scene: Scene) -> None:
+    scene.commit("main", {"a": "1", "b": "1", "c": "1"})
+    scene.put("main", {"a": "22", "b": None, "new": "1", "newer": "1"})
+    made = said("commit", scene.uri("main"), "-m", "subject\n\nthe rest", "--meta", "ticket=12")
+    shown = said("show", scene.uri("main"))
+    assert shown == {**made, "changes": {"added": 2, "removed": 1, "changed": 1}}
+    lines = ok("show", scene.uri("main")).splitlines()
+    assert [line.split()[0] for line in lines[:6]] == [
+        *("commit", "parents", "committer", "date", "tree", "meta"),
+    ]
+    assert lines[0] == f"commit        {made['id']}"
+    assert lines[1] == f"parents       {made['parents'][0][:12]}"
+    assert lines[5:] == [
+        "meta ticket   12",
+        "changes       2 added, 1 removed, 1 changed",
+        "message       subject",
+        "",
+        "              the rest",
+    ]
+    first = ok("show", scene.uri("main~2")).splitlines()
+    assert "parents       none" in first
+    assert "changes       0 added, 0 removed, 0 changed" in first
 
 
 def test_log(scene: Scene) -> None:

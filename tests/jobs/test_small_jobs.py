@@ -158,7 +158,23 @@ def test_a_list_that_is_cut_short_cannot_be_taken_for_whole(
 def test_merge_base(scene: Scene) -> None:
     dev, main = scene.diverge()
     assert job(0, "merge_base", dev, main) == said("merge-base", dev, main)
+    assert job(0, "merge_base", dev, main, "--all") == said("merge-base", dev, main, "--all")
     assert job(1, "merge_base", dev, scene.uri("nothing"))["kind"] == "ref_not_found"
+
+
+def test_log_and_show(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    ok("merge", dev, main, "--strategy", "dest-wins")
+    for words in (
+        [],
+        ["--first-parent", "--amount", "2"],
+        ["--no-merges", "--after", "main"],
+        ["--stop-at", "main~1", "--since", "2020-01-01", "--until", "2100-01-01T00:00:00Z"],
+    ):
+        assert job(0, "log", main, *words) == said("log", main, *words) != []
+    assert job(2, "log", main, "--since", "never")["kind"] == "invalid_input"
+    assert job(0, "show", main) == said("show", main)
+    assert job(1, "show", scene.uri("nothing"))["kind"] == "ref_not_found"
 
 
 def test_no_spark_is_loaded_where_none_is_needed(scene: Scene) -> None:

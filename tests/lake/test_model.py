@@ -38,7 +38,7 @@ BRANCHES = [MAIN, "dev", "dev:joe-bugfix-1234", "topic"]
 TAGS = ["v2.3", "dev:jane-before-v2.3-merge", "topic"]
 STRATEGIES = [None, "source-wins", "dest-wins"]
 
-STEPS = ["", "", "", "", "@", "~", "~0", "~2", "^", "^1", "^2", "^2~1", "~1^2"]
+STEPS = ["", "", "", "", "@", "$", "~", "~0", "~2", "^", "^1", "^2", "^2~1", "~1^2"]
 
 paths = st.sampled_from(PATHS)
 prefixes = st.sampled_from(PREFIXES)
@@ -327,8 +327,8 @@ class LakeMachine(RuleBasedStateMachine):
 
     def bases_agree(self, left: str, right: str) -> None:
         self.both(
-            lambda: self.repo.merge_base(left, right).id,
-            lambda _: self.model.merge_base(self.model.resolve(left), self.model.resolve(right)),
+            lambda: [each.id for each in self.repo.merge_bases(left, right)],
+            lambda _: self.model.merge_bases(self.model.resolve(left), self.model.resolve(right)),
         )
 
     # --- agreement --------------------------------------------------------------------------------

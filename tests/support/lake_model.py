@@ -66,6 +66,8 @@ class LakeModel:
     # --- refs -------------------------------------------------------------------------------------
 
     def resolve(self, ref: str) -> str:
+        if ref.endswith("$"):
+            raise InvalidRefError
         base, steps, committed = re.fullmatch(r"([^~^@]+)([~^0-9]*)(@?)", ref).groups()  # type: ignore[union-attr]
         found = self._base(base)
         if committed and base not in self.heads:
@@ -91,7 +93,12 @@ class LakeModel:
         return fitting[0]
 
     def tree(self, ref: str) -> Tree:
-        """Returns what a ref shows: a bare branch with what is staged on it."""
+        """Returns what a ref shows: of a branch also what is staged, of `branch$` it alone."""
+        if ref.endswith("$"):
+            self._base(ref[:-1])
+            if ref[:-1] not in self.heads:
+                raise InvalidRefError
+            return changed({}, self.staged[ref[:-1]])
         found = self.trees[self.resolve(ref)]
         return changed(found, self.staged[ref]) if ref in self.heads else found
 
@@ -220,13 +227,16 @@ class LakeModel:
         return before
 
     def merge_base(self, left: str, right: str) -> str:
+        return self.merge_bases(left, right)[0]
+
+    def merge_bases(self, left: str, right: str) -> list[str]:
         common = self.ancestry(left) & self.ancestry(right)
         best = [
             each
             for each in common
             if not any(each in self.ancestry(other) - {other} for other in common)
         ]
-        return min(best, key=lambda each: (-self.commits[each].generation, each))
+        return sorted(best, key=lambda each: (-self.commits[each].generation, each))
 
     def ancestry(self, commit_id: str) -> set[str]:
         found: set[str] = set()

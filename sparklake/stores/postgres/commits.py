@@ -66,6 +66,50 @@ _ANCESTRY = (
     """
 )
 
+# A look-up by id for each commit, as above.
+_BAND = """
+    WITH RECURSIVE walk (id) AS (
+        SELECT given COLLATE "C" FROM unnest(%(ids)s::text[]) AS given
+      UNION
+        SELECT parent COLLATE "C"
+        FROM walk CROSS JOIN LATERAL (
+            SELECT c.parents FROM sparklake.commits c
+            WHERE c.repository_uid = %(uid)s AND c.id = walk.id AND c.generation >= %(least)s
+            OFFSET 0
+        ) AS found CROSS JOIN unnest(found.parents) AS parent
+    )
+"""
+_ANCESTRY_DOWN_TO = (
+    _BAND
+    + _SELECT
+    + """
+    JOIN walk ON walk.id = c.id
+    WHERE c.repository_uid = %(uid)s
+    """
+)
+
+# A look-up by id for each step, as above.
+_LINE = """
+    WITH RECURSIVE line (id, step) AS (
+        SELECT %(id)s::text COLLATE "C", 0
+      UNION ALL
+        SELECT found.parents[1] COLLATE "C", line.step + 1
+        FROM line CROSS JOIN LATERAL (
+            SELECT c.parents FROM sparklake.commits c
+            WHERE c.repository_uid = %(uid)s AND c.id = line.id OFFSET 0
+        ) AS found
+        WHERE line.step < %(steps)s AND cardinality(found.parents) > 0
+    )
+"""
+_FIRST_ANCESTOR = (
+    _LINE
+    + _SELECT
+    + """
+    JOIN line ON line.id = c.id AND line.step = %(steps)s
+    WHERE c.repository_uid = %(uid)s
+    """
+)
+
 
 class PostgresCommits:
     """Holds the commits of one repository."""
@@ -101,6 +145,20 @@ class PostgresCommits:
             _ANCESTRY, {"uid": self._uid, "ids": list(commit_ids), "limit": limit}
         )
         return [_commit(row) for row in rows]
+
+    def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
+        """Returns commits, their ancestors down to a generation, and the parents of all."""
+        rows = self._connections.fetch(
+            _ANCESTRY_DOWN_TO, {"uid": self._uid, "ids": list(commit_ids), "least": least}
+        )
+        return [_commit(row) for row in rows]
+
+    def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
+        """Returns the commit that many first parents back, None past the first."""
+        rows = self._connections.fetch(
+            _FIRST_ANCESTOR, {"uid": self._uid, "id": commit_id, "steps": steps}
+        )
+        return _commit(rows[0]) if rows else None
 
 
 def all_commits(connection: psycopg.Connection, uid: str) -> Sequence[Commit]:

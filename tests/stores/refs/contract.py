@@ -595,11 +595,35 @@ class RefStoreContract:
             limit = dice.choice([1, 5, 20, 100])
             expected = nearest_first(known, start)[:limit]
             assert refs.commits.ancestry(start, limit) == [known[name] for name in expected]
+            least = dice.randint(-1, 45)
+            down = {*start}
+            for _ in made:
+                expanded = [each for each in down if known[each].generation >= least]
+                down.update(parent for each in expanded for parent in known[each].parents)
+            found = refs.commits.ancestry_down_to(start, least)
+            assert sorted(each.id for each in found) == sorted(down)
+            assert all(each == known[each.id] for each in found)
 
     def test_ancestry_leaves_out_what_is_unknown(self, refs: RepositoryRefs) -> None:
         assert refs.commits.ancestry([], 9) == []
         assert refs.commits.ancestry([NOWHERE], 9) == []
         assert refs.commits.ancestry([NOWHERE, FIRST.id, FIRST.id], 9) == [FIRST]
+        assert refs.commits.ancestry_down_to([], 0) == []
+        assert refs.commits.ancestry_down_to([NOWHERE, FIRST.id, FIRST.id], 0) == [FIRST]
+
+    @pytest.mark.parametrize("shape", SHAPES, ids=["line", "criss-cross", "short cut", "octopus"])
+    def test_first_ancestors(self, refs: RepositoryRefs, shape: dict[str, list[str]]) -> None:
+        made = grow(refs, shape)
+        known = {commit.id: commit for commit in (FIRST, *made.values())}
+        for start in known.values():
+            line = [start]
+            while line[-1].parents:
+                line.append(known[line[-1].parents[0]])
+            for steps, expected in enumerate([*line, None, None]):
+                assert refs.commits.first_ancestor(start.id, steps) == expected
+            assert refs.commits.first_ancestor(start.id, 999_999_999) is None
+        assert refs.commits.first_ancestor(NOWHERE, 0) is None
+        assert refs.commits.first_ancestor(NOWHERE, 1) is None
 
     # --- staging
 
