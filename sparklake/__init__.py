@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from sparklake.repository import Repository
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
+    from sparklake.verbs.history import CommitSummary
 
 __all__ = [
     "Branch",
     "Commit",
+    "CommitSummary",
     "DiffRow",
     "Engine",
     "Lake",
@@ -39,6 +41,7 @@ __all__ = [
 _MODULES = {
     "Branch": "sparklake.branch",
     "Commit": "sparklake.graveler.commits",
+    "CommitSummary": "sparklake.verbs.history",
     "DiffRow": "sparklake.udfs.reading",
     "Engine": "sparklake.config",
     "Lake": "sparklake.lake",

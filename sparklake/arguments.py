@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 
 from sparklake.errors import InvalidInputError
@@ -23,6 +24,24 @@ def labels(given: Sequence[str] | None) -> dict[str, str]:
             raise InvalidInputError(f"a label is KEY=VALUE, not {text!r}")
         found[name] = value
     return found
+
+
+def moment(text: str | None) -> datetime | None:
+    """Returns a time of ISO 8601, a day's beginning where it has no hour; raises InvalidInputError.
+
+    It is in UTC where it names no zone, as all times are that are shown.
+    """
+    if text is None:
+        return None
+    try:
+        # Python 3.10 does not read the Z itself.
+        found = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{text!r} is no time: write 2024-05-31, '2024-05-31 12:00' (both in UTC) "
+            "or 2024-05-31T12:00:00+02:00"
+        ) from error
+    return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
 
 
 @contextmanager

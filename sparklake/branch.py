@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 from sparklake.engine.explanation import Explanation
 from sparklake.engine.rows import Rows
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.verbs import commit as commits
-from sparklake.verbs import imports, read, removal, stage, tables
+from sparklake.verbs import imports, moves, read, removal, replay, stage, tables
+from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
+from sparklake.verbs.replay import Terms
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.signing import sign
+from sparklake.verbs.three_way import parse_strategy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,6 +159,67 @@ class Branch:
         signature = sign(self._context, text, committer, metadata)
         return imports.import_objects(self._context, self.name, prefix, source, signature)
 
-    def reset(self) -> None:
-        """Drops everything that is staged."""
-        self._context.refs.staging.reset(self.name)
+    def revert(
+        self,
+        *refs: str,
+        parent_number: int | None = None,
+        strategy: Strategy | str | None = None,
+        message: str | None = None,
+        committer: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> list[Commit]:
+        """Undoes what commits changed, each by a commit of its own; all of them, or none.
+
+        A merge is undone as seen from one of its parents: `parent_number`, from 1 on. Raises
+        MergeConflictError where what they changed was changed again, and the errors of a merge.
+        """
+        chosen = parse_strategy(strategy)
+        terms = Terms(parent_number, chosen, message, committer, metadata, allow_empty)
+        return replay.revert(self._context, self.name, refs, terms)
+
+    def cherry_pick(
+        self,
+        *refs: str,
+        parent_number: int | None = None,
+        strategy: Strategy | str | None = None,
+        message: str | None = None,
+        committer: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> list[Commit]:
+        """Makes the changes of commits here, each as a commit of its own; all of them, or none.
+
+        Messages and metadata are kept where none are given, and the metadata say which commit it
+        was, and whose. Takes and raises what `revert` does.
+        """
+        chosen = parse_strategy(strategy)
+        terms = Terms(parent_number, chosen, message, committer, metadata, allow_empty)
+        return replay.cherry_pick(self._context, self.name, refs, terms)
+
+    def reset(self, prefix: str | None = None, path: str | None = None) -> None:
+        """Drops what is staged: all of it, or only under a prefix, or only of one object."""
+        if prefix is not None and path is not None:
+            raise InvalidInputError("reset takes a prefix or a path, not both")
+        if path is not None:
+            resets.reset_object(self._context, self.name, path)
+        elif prefix is not None:
+            resets.reset_prefix(self._context, self.name, prefix)
+        else:
+            self._context.refs.staging.reset(self.name)
+
+    def hard_reset(self, ref: str, expected: str | None = None, force: bool = False) -> Commit:
+        """Moves the branch to any ref; returns its commit. Commits it leaves behind stay by id.
+
+        Raises UnexpectedHeadError when its head is not the commit of `expected`, DirtyBranchError
+        when something is staged, which is dropped with `force`.
+        """
+        return moves.hard_reset(self._context, self.name, ref, expected, force=force)
+
+    def undo(self) -> Commit:
+        """Moves the branch back to before its latest move; to undo twice makes the move again.
+
+        What a commit took from the staged changes stays in that commit, which stays by id. Raises
+        NothingToDoError, DirtyBranchError, RaceLostError.
+        """
+        return moves.undo(self._context, self.name)

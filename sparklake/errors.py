@@ -146,6 +146,12 @@ class ChangesTakenError(RaceLostError):
     kind = "changes_taken"
 
 
+class UnexpectedHeadError(RaceLostError):
+    """Says that a branch is not where the caller believes it to be."""
+
+    kind = "unexpected_head"
+
+
 class MergeConflictError(SparklakeError):
     """Carries the keys that both sides changed; nothing was published.
 
@@ -195,6 +201,12 @@ class CorruptFileError(StoreError):
     """Says that a file of the lake does not hold what its name promises."""
 
     kind = "corrupt_file"
+
+
+class InvalidDumpError(SparklakeError, ValueError):
+    """Says that a dump of refs contradicts itself, or holds what a repository cannot."""
+
+    kind = "invalid_dump"
 
 
 class LostResultError(SparklakeError, RuntimeError):

@@ -19,9 +19,9 @@ from sparklake.errors import (
     RepositoryNotFoundError,
 )
 from sparklake.graveler.commits import first_commit
-from sparklake.graveler.ports import RefStore, RepositoryInfo
+from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
 from sparklake.graveler.refs import validate_branch_name, validate_repository_name
-from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
+from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
 from sparklake.repository import Repository
 from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
@@ -29,11 +29,11 @@ from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.context import CommitGraph, Context, Trees, now
 from sparklake.verbs.namespaces import leave_namespace, take_namespace
 from sparklake.verbs.open_ranges import OpenRanges
+from sparklake.verbs.restore import Wish, restore_refs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MAX_RANGE_RECORDS = 1 << 16
 _LOG = logging.getLogger("sparklake.cache")
 
 
@@ -104,13 +104,8 @@ class Lake:
         `range_records` is about how many objects a range holds; it cannot be changed later. Raises
         InvalidNameError, AlreadyExistsError, NamespaceInUseError, StoreError.
         """
-        validate_repository_name(name)
         validate_branch_name(default_branch)
-        if not 1 <= range_records <= _MAX_RANGE_RECORDS:
-            raise InvalidInputError(f"range_records is 1 to {_MAX_RANGE_RECORDS}")
-        store = open_store(normalise_store_uri(storage_namespace))
-        if self._ref_store.find_repository(name) is not None:
-            raise AlreadyExistsError(f"there is a repository {name!r} already: choose another name")
+        store = self._place(name, storage_namespace, range_records)
         info = RepositoryInfo(
             name=name,
             uid=uuid.uuid4().hex,
@@ -127,6 +122,36 @@ class Lake:
             leave_namespace(store, self._ref_store, info)
             raise
         return self._open(info)
+
+    def restore_repository(
+        self,
+        name: str,
+        storage_namespace: str,
+        default_branch: str | None = None,
+        range_records: int | None = None,
+    ) -> Repository:
+        """Makes a repository of the refs that sparklake or lakeFS has dumped into a namespace.
+
+        It takes the namespace over: no other repository must go on there. What a dump of lakeFS's
+        does not say is "main" for the default branch, and `range_records` as for new repositories.
+        All of the dump is verified first: raises MissingFileError, CorruptFileError or
+        InvalidDumpError, and what `create_repository` raises.
+        """
+        if default_branch is not None:
+            validate_branch_name(default_branch)
+        store = self._place(name, storage_namespace, range_records)
+        wish = Wish(name, default_branch, range_records)
+        return self._open(restore_refs(store, self._ref_store, wish, self._committer))
+
+    def _place(self, name: str, storage_namespace: str, range_records: int | None) -> ObjectStore:
+        """Returns the store of a repository to be; raises for what no repository can be."""
+        validate_repository_name(name)
+        if range_records is not None and not 1 <= range_records <= MAX_RANGE_RECORDS:
+            raise InvalidInputError(f"range_records is 1 to {MAX_RANGE_RECORDS}")
+        store = open_store(normalise_store_uri(storage_namespace))
+        if self._ref_store.find_repository(name) is not None:
+            raise AlreadyExistsError(f"there is a repository {name!r} already: choose another name")
+        return store
 
     def repository(self, name: str) -> Repository:
         """Opens a repository; raises RepositoryNotFoundError."""

@@ -12,11 +12,13 @@ from sparklake.errors import MergeConflictError, SparklakeError
 if TYPE_CHECKING:
     from sparklake.engine.explanation import Explanation
     from sparklake.graveler.commits import Commit
-    from sparklake.graveler.ports import BranchState, RepositoryInfo, TagInfo
+    from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
     from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
+    from sparklake.verbs.dump import RefsDump
     from sparklake.verbs.folders import Folder
+    from sparklake.verbs.history import CommitSummary
 
 Document = Mapping[str, Any]
 
@@ -55,6 +57,17 @@ def tag_document(tag: TagInfo) -> Document:
     return {"name": tag.name, "commit_id": tag.commit_id}
 
 
+def dump_document(dump: RefsDump) -> Document:
+    """Returns what is said of a dump; changes staged on the `dirty` branches are not in it."""
+    return {
+        **asdict(dump.manifest),
+        "branches": dump.branches,
+        "tags": dump.tags,
+        "commits": dump.commits,
+        "dirty": list(dump.dirty),
+    }
+
+
 def commit_document(commit: Commit) -> Document:
     """Returns what is said of a commit; the date is in unix seconds."""
     return {
@@ -67,6 +80,12 @@ def commit_document(commit: Commit) -> Document:
         "metadata": dict(commit.metadata),
         "generation": commit.generation,
     }
+
+
+def summary_document(shown: CommitSummary) -> Document:
+    """Returns what is said of a commit, and how many objects differ from its first parent's."""
+    changes = {"added": shown.added, "removed": shown.removed, "changed": shown.changed}
+    return {**commit_document(shown.commit), "changes": changes}
 
 
 def object_document(each: ObjectInfo) -> Document:
@@ -103,6 +122,11 @@ def diff_document(row: DiffRow) -> Document:
         "right_checksum": row.right_checksum,
         "base_checksum": row.base_checksum,
     }
+
+
+def operation_document(each: Operation) -> Document:
+    """Returns what is said of a move of a ref; None is where there is no ref, dates in seconds."""
+    return asdict(each)
 
 
 def explanation_document(said: Explanation) -> Document:

@@ -16,15 +16,20 @@ from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
-from sparklake.verbs import folders, read, tables
+from sparklake.verbs import folders, history, read, tables
 from sparklake.verbs import merge as merges
 from sparklake.verbs.context import Context
+from sparklake.verbs.dump import RefsDump, dump_refs
 from sparklake.verbs.folders import Folder
-from sparklake.verbs.resolve import get_branch, resolve
+from sparklake.verbs.history import CommitSummary, LogOptions
+from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
+from sparklake.verbs.three_way import parse_strategy
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import DataFrame
 
 
@@ -53,7 +58,7 @@ class Repository:
         """Creates a branch at any ref, in constant time; raises AlreadyExistsError."""
         validate_branch_name(name)
         self._check_free(name, self._context.refs.tags.find(name), "tag")
-        start = resolve(self._context, source).commit
+        start = get_commit(self._context, source)
         self._context.refs.branches.create(name, start.id, self._context.committer)
         return Branch(self._context, name)
 
@@ -82,7 +87,7 @@ class Repository:
         """Names the commit of a ref for good; raises AlreadyExistsError."""
         validate_tag_name(name)
         self._check_free(name, self._context.refs.branches.find(name), "branch")
-        commit = resolve(self._context, ref).commit
+        commit = get_commit(self._context, ref)
         return self._context.refs.tags.create(name, commit.id, self._context.committer)
 
     def _check_free(self, name: str, other: object, noun: str) -> None:
@@ -101,17 +106,18 @@ class Repository:
     # --- reading ----------------------------------------------------------------------------------
 
     def resolve(self, ref: str) -> Commit:
-        """Returns the commit of a ref: a branch, tag, id or unique prefix, then ~N and ^N."""
-        return resolve(self._context, ref).commit
+        """Returns the commit of a ref: an id, branch, tag or unique prefix, then ~N and ^N."""
+        return get_commit(self._context, ref)
 
     def tree(self, ref: str) -> MetaRange:
         """Returns the tree of a ref, as committed: its ranges, none of which is read."""
         return self._context.tree(self.resolve(ref))
 
     def objects(self, ref: str, prefix: str = "") -> Rows[ObjectInfo]:
-        """Returns the objects of a ref; a branch's staged changes count, `branch@` leaves them out.
+        """Returns the objects of a ref; a branch's staged changes count.
 
-        Iterate it, or ask for `to_arrow()` or `to_df()`.
+        `branch@` leaves them out, and `branch$` has what is staged alone. Iterate it, or ask for
+        `to_arrow()` or `to_df()`.
         """
         return read.list_objects(self._context, ref, prefix)
 
@@ -160,14 +166,41 @@ class Repository:
         """Returns what is staged on a branch and would change it."""
         return read.diff_uncommitted(self._context, branch, prefix)
 
-    def log(self, ref: str) -> Iterator[Commit]:
-        """Yields the commits that a ref contains, the latest first."""
-        return read.log(self._context, ref)
+    def log(
+        self,
+        ref: str,
+        amount: int | None = None,
+        after: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        stop_at: str | None = None,
+        first_parent: bool = False,
+        no_merges: bool = False,
+    ) -> Iterator[Commit]:
+        """Yields the commits that a ref contains, the latest first, each after its descendants.
+
+        It begins behind the ref `after` and ends with the ref `stop_at`; `since` and `until` are
+        dates with a time zone. Only as much history is read as is asked for.
+        """
+        asked = LogOptions(amount, after, since, until, stop_at, first_parent, no_merges)
+        return history.log(self._context, ref, asked)
+
+    def show(self, ref: str) -> CommitSummary:
+        """Returns the commit of a ref, and how many objects differ from its first parent's."""
+        return history.show(self._context, ref)
 
     def merge_base(self, left: str, right: str) -> Commit:
-        """Returns the best common ancestor of two refs."""
-        one, other = (resolve(self._context, ref).commit for ref in (left, right))
+        """Returns the best common ancestor of two refs; raises RefNotFoundError for none."""
+        one, other = (self.resolve(ref) for ref in (left, right))
         return merges.merge_base(self._context, one, other)
+
+    def merge_bases(self, left: str, right: str) -> list[Commit]:
+        """Returns all common ancestors of two refs that are no ancestors of another one.
+
+        The first is that of `merge_base`; criss-cross merges make several.
+        """
+        one, other = (self.resolve(ref) for ref in (left, right))
+        return merges.common_ancestors(self._context, one, other)
 
     def plan_merge(self, source: str, dest: str) -> Explanation:
         """Returns what a merge would read and copy, and where it would run; nothing moves.
@@ -176,9 +209,17 @@ class Repository:
         """
         return merges.explain_merge(self._context, source, dest)
 
-    def operations(self, limit: int = 100) -> Sequence[Operation]:
-        """Returns the latest moves of refs, newest first."""
-        return self._context.refs.operations.list(limit)
+    def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Returns the latest moves of refs, newest first; of one branch or tag, or of all."""
+        return self._context.refs.operations.list(limit, ref)
+
+    def dump_refs(self) -> RefsDump:
+        """Writes all branches, tags and commits, as of one moment, into the storage namespace.
+
+        `lake.restore_repository` makes a repository of them, and so can lakeFS. What is staged is
+        no part of it. Raises NamespaceInUseError where another repository has taken over.
+        """
+        return dump_refs(self._context)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -197,7 +238,7 @@ class Repository:
         moves: `.count` says how many, `.conflicts` has the first 10,000. Raises
         DirtyBranchError for a dest with staged changes, NoChangesError when it has all of source.
         """
-        chosen = merges.parse_strategy(strategy)
+        chosen = parse_strategy(strategy)
         text = message or f"Merge {source!r} into {dest!r}"
         signature = sign(self._context, text, committer, metadata)
         return merges.merge(self._context, source, dest, chosen, signature)

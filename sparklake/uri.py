@@ -85,6 +85,17 @@ def ref_uri(text: str) -> RefUri:
     return RefUri(uri.repository, uri.ref)
 
 
+def refs_uri(text: str) -> tuple[str, str | None]:
+    """Returns the repository that a URI names, and the ref where it names one, too.
+
+    Raises InvalidUriError where it names more.
+    """
+    uri = parse_uri(text)
+    if uri.key is not None:
+        raise _invalid(text, "names more than a ref", f"{SCHEME}{uri.repository}/{uri.ref}")
+    return uri.repository, uri.ref
+
+
 def object_uri(text: str) -> KeyUri:
     """Returns the object that a URI names; raises InvalidUriError where it has no key."""
     uri = parse_uri(text)

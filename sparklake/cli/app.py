@@ -6,7 +6,20 @@ from typing import Annotated
 
 import typer
 
-from sparklake.cli import branch, cache, history, importing, merging, objects, repo, tag
+from sparklake.cli import (
+    branch,
+    cache,
+    history,
+    importing,
+    logs,
+    merging,
+    objects,
+    operations,
+    refs,
+    replaying,
+    repo,
+    tag,
+)
 from sparklake.cli.options import (
     DsnOption,
     EngineOption,
@@ -56,7 +69,7 @@ def sparklake(
     global_options(context, output, engine, home, dsn)
 
 
-for noun in (repo, branch, tag, cache):
+for noun in (repo, branch, tag, refs, operations, cache):
     app.add_typer(noun.app)
 app.command("import")(importing.import_objects)
 app.command()(objects.put)
@@ -66,8 +79,12 @@ app.command()(objects.stat)
 app.command()(objects.cat)
 app.command()(history.commit)
 app.command()(history.reset)
+app.command("hard-reset")(operations.hard_reset)
 app.command()(history.diff)
 app.command()(merging.merge)
-app.command()(history.log)
+app.command()(replaying.revert)
+app.command("cherry-pick")(replaying.cherry_pick)
+app.command()(logs.log)
+app.command()(logs.show)
 app.command("merge-base")(merging.merge_base)
 app.command()(quickstart)

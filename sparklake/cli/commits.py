@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sparklake.cli.output import Output
@@ -14,9 +15,23 @@ if TYPE_CHECKING:
 
 def print_commit(out: Output, branch: str, made: Commit) -> None:
     """Prints a commit that has just become the head of a branch."""
-    subject = shown(made.message.strip().splitlines()[0])
-    text = f"[{out.coloured(branch, 'green')} {out.coloured(short(made.id), 'yellow')}] {subject}"
-    out.one(commit_document(made), text)
+    out.one(commit_document(made), _line(out, branch, made))
+
+
+def print_commits(out: Output, branch: str, made: Sequence[Commit]) -> None:
+    """Prints commits that have just been added to a branch, the oldest first."""
+    lines = iter([_line(out, branch, each) for each in made])
+    out.many(map(commit_document, made), lambda _: next(lines))
+
+
+def _line(out: Output, branch: str, made: Commit) -> str:
+    commit_id = out.coloured(short(made.id), "yellow")
+    return f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
+
+
+def subject(commit: Commit) -> str:
+    """Returns the first line of what was said of a commit."""
+    return shown(next(iter(commit.message.strip().splitlines()), ""))
 
 
 def described(commit: Commit) -> list[str]:

@@ -1,30 +1,24 @@
-"""History of one branch or ref: commit, reset, diff, log."""
+"""Changes of a branch, and between refs: commit, reset, diff."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sparklake.arguments import labels
-from sparklake.cli.commits import described, print_commit
+from sparklake.cli.commits import print_commit
 from sparklake.cli.explaining import ExplainOption, print_explanation
-from sparklake.cli.graph import Lanes
-from sparklake.cli.output import Output
 from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import short, shown, size
+from sparklake.cli.text import shown, size
 from sparklake.errors import InvalidInputError
-from sparklake.report import Document, commit_document, diff_document
+from sparklake.report import Document, diff_document
 from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:
     from sparklake.engine.rows import Rows
-    from sparklake.graveler.commits import Commit
-    from sparklake.repository import Repository
     from sparklake.udfs.reading import DiffRow
 
 BranchArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH", show_default=False)]
@@ -63,12 +57,23 @@ def commit(
 
 
 @command
-def reset(session: Session, uri: BranchArgument) -> None:
-    """Drop what is staged on a branch."""
+def reset(
+    session: Session,
+    uri: BranchArgument,
+    prefix: Annotated[
+        str | None, typer.Option(help="Only of keys that begin so.", show_default=False)
+    ] = None,
+    path: Annotated[
+        str | None, typer.Option("--object", help="Only of this key.", show_default=False)
+    ] = None,
+) -> None:
+    """Drop what is staged on a branch, or a part of it."""
     target = ref_uri(uri)
-    session.repository(target.repository).branch(target.ref).reset()
-    document = {"name": target.ref, "dirty": False}
-    session.out.one(document, f"{target} is as it was committed")
+    branch = session.repository(target.repository).branch(target.ref)
+    branch.reset(prefix, path)
+    document = {"name": target.ref, "dirty": branch.is_dirty}
+    place = str(target) if path is prefix is None else f"{target}/{prefix or path or ''}"
+    session.out.one(document, f"{shown(place)} is as it was committed")
 
 
 @command
@@ -117,49 +122,3 @@ def _diff(
     if three_way:
         raise InvalidInputError("--three-way compares two refs: name the second one, too")
     return session.repository(one.repository).diff_uncommitted(one.ref, prefix)
-
-
-@command
-def log(
-    session: Session,
-    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)],
-    amount: Annotated[
-        int | None, typer.Option(min=1, help="At most so many commits.", show_default=False)
-    ] = None,
-) -> None:
-    """Show the commits that a ref contains, the latest first."""
-    target = ref_uri(uri)
-    repository = session.repository(target.repository)
-    commits = islice(repository.log(target.ref), amount)
-    if session.out.is_json:
-        session.out.many(map(commit_document, commits), str)
-        return
-    for line in drawn(session.out, commits, ref_names(repository)):
-        session.out.write(f"{line}\n")
-
-
-def ref_names(repository: Repository) -> dict[str, list[str]]:
-    """Returns the branches and tags of each commit that has some."""
-    names: dict[str, list[str]] = {}
-    for state in repository.branch_states():
-        names.setdefault(state.commit_id, []).append(state.name)
-    for tag in repository.tags():
-        names.setdefault(tag.commit_id, []).append(f"tag: {tag.name}")
-    return names
-
-
-def drawn(out: Output, commits: Iterable[Commit], names: dict[str, list[str]]) -> Iterator[str]:
-    """Yields the lines of a history as a graph."""
-    lanes = Lanes()
-    for each in commits:
-        drawing = lanes.draw(each.id, each.parents)
-        refs = f"({', '.join(names[each.id])})" if each.id in names else ""
-        words = (
-            out.coloured(short(each.id), "yellow"),
-            out.coloured(refs, "green") if refs else "",
-            shown(each.message.strip().splitlines()[0]),
-        )
-        yield f"{drawing.node}  {' '.join(filter(None, words))}"
-        for line in described(each):
-            yield f"{drawing.beside}  {out.coloured(line, 'dim')}"
-        yield from (link.rstrip() for link in drawing.links)

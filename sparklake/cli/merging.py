@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparklake.arguments import labels
-from sparklake.cli.commits import described, print_commit
+from sparklake.cli.commits import described, print_commit, subject
 from sparklake.cli.explaining import ExplainOption, print_explanation
 from sparklake.cli.output import Output
-from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption
+from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption, StrategyOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import short, shown
 from sparklake.errors import MergeConflictError
-from sparklake.graveler.classification import Strategy
 from sparklake.report import commit_document
 from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:
+    from sparklake.graveler.commits import Commit
     from sparklake.udfs.reading import DiffRow
 
 _SHOWN_CONFLICTS = 100
@@ -30,10 +31,7 @@ def merge(
     session: Session,
     source: Annotated[str, typer.Argument(metavar="lakefs://REPO/SOURCE", show_default=False)],
     dest: Annotated[str, typer.Argument(metavar="lakefs://REPO/DEST", show_default=False)],
-    strategy: Annotated[
-        Strategy | None,
-        typer.Option(help="Which side wins every conflict.", show_default=False),
-    ] = None,
+    strategy: StrategyOption = None,
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
@@ -45,13 +43,9 @@ def merge(
     if explain:
         print_explanation(session.out, repository.plan_merge(theirs.ref, ours.ref))
         return
-    try:
-        with session.out.working("merging"):
-            made = repository.merge(theirs.ref, ours.ref, strategy, message, committer, metadata)
-    except MergeConflictError as error:
-        if not session.out.is_json:
-            print_conflicts(session.out, error.conflicts, error.count)
-        raise
+    rest = "`sparklake diff --three-way` has them all"
+    with shown_conflicts(session.out, rest), session.out.working("merging"):
+        made = repository.merge(theirs.ref, ours.ref, strategy, message, committer, metadata)
     print_commit(session.out, ours.ref, made)
 
 
@@ -60,17 +54,37 @@ def merge_base(
     session: Session,
     left: Annotated[str, typer.Argument(metavar="lakefs://REPO/A", show_default=False)],
     right: Annotated[str, typer.Argument(metavar="lakefs://REPO/B", show_default=False)],
+    every: Annotated[bool, typer.Option("--all", help="A list of all that are best.")] = False,
 ) -> None:
-    """Show the best common ancestor of two refs."""
+    """Show the best common ancestor of two refs; criss-cross merges make several."""
     one, other = ref_uri(left), ref_uri(right)
-    found = session.repository(same_repository(one, other)).merge_base(one.ref, other.ref)
-    subject = shown(found.message.strip().splitlines()[0])
-    lines = [f"{session.out.coloured(short(found.id), 'yellow')} {subject}", *described(found)]
-    session.out.one(commit_document(found), "\n    ".join(lines))
+    repository = session.repository(same_repository(one, other))
+
+    def text(found: Commit) -> str:
+        first = f"{session.out.coloured(short(found.id), 'yellow')} {subject(found)}"
+        return "\n    ".join([first, *described(found)])
+
+    if every:
+        commits = repository.merge_bases(one.ref, other.ref)
+        texts = {each.id: text(each) for each in commits}
+        session.out.many(map(commit_document, commits), lambda each: texts[each["id"]])
+        return
+    found = repository.merge_base(one.ref, other.ref)
+    session.out.one(commit_document(found), text(found))
 
 
-def print_conflicts(out: Output, conflicts: Sequence[Any], count: int) -> None:
-    """Prints what both sides changed, as far as a person would read."""
+@contextmanager
+def shown_conflicts(out: Output, rest: str) -> Iterator[None]:
+    """Prints what both sides changed where that stops a verb; `rest` says who prints more."""
+    try:
+        yield
+    except MergeConflictError as error:
+        if not out.is_json:
+            _print_conflicts(out, error.conflicts, error.count, rest)
+        raise
+
+
+def _print_conflicts(out: Output, conflicts: Sequence[Any], count: int, rest: str) -> None:
     rows: Sequence[DiffRow] = conflicts[:_SHOWN_CONFLICTS]
     out.table(
         [
@@ -90,4 +104,4 @@ def print_conflicts(out: Output, conflicts: Sequence[Any], count: int) -> None:
         },
     )
     if count > len(rows):
-        out.note(f"... and {count - len(rows):,} more; `sparklake diff --three-way` has them all")
+        out.note(f"... and {count - len(rows):,} more; {rest}")

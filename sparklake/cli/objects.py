@@ -67,7 +67,10 @@ def ls(
     recursive: Annotated[bool, typer.Option("--recursive", "-r", help="All levels.")] = False,
     explain: ExplainOption = False,
 ) -> None:
-    """List objects, one level or all; staged changes of a branch count, `branch@` has none."""
+    """List objects, one level or all; staged changes of a branch count.
+
+    `branch@` leaves them out, and `branch$` has what is staged alone.
+    """
     place = prefix_uri(uri)
     repository = session.repository(place.repository)
     if explain:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from sparklake.graveler.classification import Strategy
+
 MetaOption = Annotated[
     list[str] | None,
     typer.Option("--meta", metavar="K=V", help="A label; may be given several times."),
@@ -17,4 +19,8 @@ CommitterOption = Annotated[
 MessageOption = Annotated[
     str | None,
     typer.Option("--message", "-m", help="What changed and why.", show_default=False),
+]
+StrategyOption = Annotated[
+    Strategy | None,
+    typer.Option(help="Which side wins every conflict.", show_default=False),
 ]

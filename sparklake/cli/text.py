@@ -41,9 +41,9 @@ def size(count: int) -> str:
     return f"{count / _STEP**power:.1f} {_UNITS[power - 1]}"
 
 
-def number(count: int, noun: str) -> str:
+def number(count: int, noun: str, plural: str = "") -> str:
     """Returns a count with its noun."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def rendered_table(

@@ -16,7 +16,16 @@ _TIMESTAMP = ".google.protobuf.Timestamp"
 
 def _field(name: str, number: int, kind: Any, type_name: str = "", *, many: bool = False) -> Any:
     label = _Field.LABEL_REPEATED if many else _Field.LABEL_OPTIONAL
-    return _Field(name=name, number=number, type=kind, label=label, type_name=type_name or None)
+    # lakeFS tells it too, where it describes a message.
+    json_name = name[0] + name.title().replace("_", "")[1:]
+    return _Field(
+        name=name,
+        number=number,
+        type=kind,
+        label=label,
+        type_name=type_name or None,
+        json_name=json_name,
+    )
 
 
 def _string_map(owner: str, name: str, number: int) -> tuple[Any, Any]:
@@ -66,6 +75,47 @@ def _range_data_descriptor() -> Any:
     return message
 
 
+def _commit_data_descriptor() -> Any:
+    message = descriptor_pb2.DescriptorProto(name="CommitData")
+    metadata, pairs = _string_map("io.treeverse.lakefs.graveler.CommitData", "metadata", 6)
+    message.field.extend(
+        [
+            _field("id", 1, _Field.TYPE_STRING),
+            _field("committer", 2, _Field.TYPE_STRING),
+            _field("message", 3, _Field.TYPE_STRING),
+            _field("creation_date", 4, _Field.TYPE_MESSAGE, _TIMESTAMP),
+            _field("meta_range_id", 5, _Field.TYPE_STRING),
+            metadata,
+            _field("parents", 7, _Field.TYPE_STRING, many=True),
+            _field("version", 8, _Field.TYPE_INT32),
+            _field("generation", 9, _Field.TYPE_INT32),
+        ]
+    )
+    message.nested_type.append(pairs)
+    return message
+
+
+def _branch_data_descriptor() -> Any:
+    message = descriptor_pb2.DescriptorProto(name="BranchData")
+    message.field.extend(
+        [
+            _field("id", 1, _Field.TYPE_STRING),
+            _field("commit_id", 2, _Field.TYPE_STRING),
+            _field("staging_token", 3, _Field.TYPE_STRING),
+            _field("sealed_tokens", 4, _Field.TYPE_STRING, many=True),
+            _field("hidden", 5, _Field.TYPE_BOOL),
+        ]
+    )
+    return message
+
+
+def _tag_data_descriptor() -> Any:
+    message = descriptor_pb2.DescriptorProto(name="TagData")
+    message.field.append(_field("id", 1, _Field.TYPE_STRING))
+    message.field.append(_field("commit_id", 2, _Field.TYPE_STRING))
+    return message
+
+
 def _message_class(pool: Any, file: str, package: str, descriptor: Any) -> Any:
     proto = descriptor_pb2.FileDescriptorProto(
         name=file,
@@ -88,4 +138,13 @@ EntryMessage: Any = _message_class(
 )
 RangeDataMessage: Any = _message_class(
     _POOL, "graveler.proto", "io.treeverse.lakefs.graveler", _range_data_descriptor()
+)
+CommitDataMessage: Any = _message_class(
+    _POOL, "commit.proto", "io.treeverse.lakefs.graveler", _commit_data_descriptor()
+)
+BranchDataMessage: Any = _message_class(
+    _POOL, "branch.proto", "io.treeverse.lakefs.graveler", _branch_data_descriptor()
+)
+TagDataMessage: Any = _message_class(
+    _POOL, "tag.proto", "io.treeverse.lakefs.graveler", _tag_data_descriptor()
 )

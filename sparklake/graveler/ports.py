@@ -14,6 +14,7 @@ from typing import Protocol
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.keys import Interval
 from sparklake.graveler.records import Record
 
 # --- objects --------------------------------------------------------------------------------------
@@ -82,6 +83,12 @@ class ObjectStore(Protocol):
 
         Atomic: of several writers exactly one wins, and no reader sees part of an object. Durable
         on return.
+        """
+
+    def replace(self, key: str, body: bytes) -> None:
+        """Writes an object in the place of what is there, which is for what no table is.
+
+        Atomic: a reader sees the one or the other. Durable on return.
         """
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
@@ -170,8 +177,9 @@ class TagInfo:
 class BranchMove:
     """Is a compare-and-swap of a branch: from an expected head to a new one, in one transaction.
 
-    `commit` is written first when it is given. `applied_layers` are the staging layers that the
-    new head contains: all of them must still be there, and exactly these are removed.
+    `commits` are written first, parents before their children. `applied_layers` are the staging
+    layers that the new head contains: all of them must still be there, and exactly these are
+    removed.
     """
 
     branch: str
@@ -179,7 +187,7 @@ class BranchMove:
     to: CommitId
     verb: str
     who: str
-    commit: Commit | None = None
+    commits: tuple[Commit, ...] = ()
     applied_layers: tuple[int, ...] = ()
 
 
@@ -187,6 +195,7 @@ class RefVerb(str, Enum):
     """Is what the ref store itself writes into the log; a branch move brings its own verb."""
 
     CREATE_REPOSITORY = "create-repository"
+    RESTORE_REPOSITORY = "restore-repository"
     CREATE_BRANCH = "create-branch"
     DELETE_BRANCH = "delete-branch"
     CREATE_TAG = "create-tag"
@@ -207,6 +216,23 @@ class Operation:
     ref: str
     from_commit: CommitId | None
     to_commit: CommitId | None
+
+
+@dataclass(frozen=True, slots=True)
+class RefsSnapshot:
+    """Is all refs of a repository as of one moment, and all its commits, parents first.
+
+    Branches and tags are in the byte order of their names, commits in that of generation and id.
+    """
+
+    branches: tuple[BranchState, ...]
+    tags: tuple[TagInfo, ...]
+    commits: tuple[Commit, ...]
+
+    @property
+    def named(self) -> tuple[BranchState | TagInfo, ...]:
+        """Returns the branches, then the tags."""
+        return (*self.branches, *self.tags)
 
 
 class Branches(Protocol):
@@ -275,6 +301,16 @@ class Commits(Protocol):
         by id; every commit once.
         """
 
+    def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
+        """Returns the given commits, their ancestors down to a generation, and the parents of all.
+
+        The parents of a commit of a lower generation are left out. One round trip; in any order,
+        every commit once.
+        """
+
+    def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
+        """Returns the commit that many first parents back, None past the first; one round trip."""
+
 
 class Staging(Protocol):
     """Holds the staged records of a repository's branches.
@@ -317,16 +353,29 @@ class Staging(Protocol):
     def reset(self, branch: str) -> None:
         """Drops every layer of a branch."""
 
+    def drop(
+        self, branch: str, seen: BranchState, within: Interval, runs: Mapping[int, MetaRangeId]
+    ) -> None:
+        """Takes the records of an interval out of the layers of a branch as `seal` returned it.
+
+        `runs` says, by layer, what is left of the runs that reach into the interval. A layer
+        without records is dropped, and each other one gets a new id, so that a commit which has
+        read it loses. Raises RaceLostError when the head or the layers are others by now.
+        """
+
 
 class Operations(Protocol):
     """Holds the log of ref moves of one repository; it outlives the refs."""
 
-    def list(self, limit: int = 100) -> Sequence[Operation]:
-        """Returns the latest operations, newest first."""
+    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Returns the latest operations, newest first; of one ref, or of all."""
 
 
 class RepositoryRefs(Protocol):
     """Holds all that is mutable in one repository."""
+
+    def snapshot(self) -> RefsSnapshot:
+        """Returns all refs and all commits, whatever moves meanwhile."""
 
     @property
     def branches(self) -> Branches: ...
@@ -350,6 +399,13 @@ class RefStore(Protocol):
         """Creates a repository, its first commit and its default branch in one transaction.
 
         Raises AlreadyExistsError for a name, NamespaceInUseError for a namespace that is taken.
+        """
+
+    def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
+        """Creates a repository that has refs and commits from the start, nothing staged.
+
+        One transaction, which logs each ref. Among the branches is the default one. Raises what
+        `create_repository` does.
         """
 
     def find_repository(self, name: str) -> RepositoryInfo | None:

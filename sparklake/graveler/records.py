@@ -50,8 +50,12 @@ def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
         raise InvalidRecordError(
             f"the metadata of {key!r} takes {len(data)} bytes; at most {MAX_DATA_BYTES} are kept"
         )
-    head = b"".join((zigzag(len(identity)), identity, zigzag(len(data)), data))
-    return key, head + record_id(key, identity)
+    return key, plain_value(identity, data) + record_id(key, identity)
+
+
+def plain_value(identity: bytes, data: bytes) -> bytes:
+    """Returns a value as lakeFS stores it."""
+    return b"".join((zigzag(len(identity)), identity, zigzag(len(data)), data))
 
 
 def tombstone(key: bytes) -> Record:

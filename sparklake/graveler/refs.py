@@ -1,7 +1,7 @@
 """Names and ref expressions.
 
-`ref := base mod*`, `base := [^~^@$]+`, `mod := '~' INT? | '^' INT? | '@'`. Modifiers apply from
-left to right.
+`ref := base (step* | '@' | '$')`, `base := [^~^@$]+`, `step := '~' INT? | '^' INT?`. Steps apply
+from left to right.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+=-]*")
 _COMMIT_ID = re.compile(r"[0-9a-f]{64}")
 _ID_PREFIX = re.compile(r"[0-9a-f]{1,64}")
-_REF = re.compile(r"(?P<base>[^~^@$]+)(?P<steps>(?:[~^][0-9]*)*)(?P<committed>@?)")
+_REF = re.compile(r"(?P<base>[^~^@$]+)(?P<modifiers>(?:[~^][0-9]*|[@$])*)")
 _STEP = re.compile(r"([~^])([0-9]*)")
 _MAX_STEP_DIGITS = 9
 
@@ -40,11 +40,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """Is a parsed ref expression. `committed` marks `branch@`: the head without staged changes."""
+    """Is a parsed ref expression.
+
+    `committed` marks `branch@`, the head without staged changes; `staged` marks `branch$`, the
+    staged changes alone.
+    """
 
     base: str
     steps: tuple[Step, ...] = ()
     committed: bool = False
+    staged: bool = False
 
 
 def parse_ref(text: str) -> Ref:
@@ -55,10 +60,14 @@ def parse_ref(text: str) -> Ref:
         raise InvalidRefError(
             f"{text!r} is not a ref: write a branch, a tag or a commit id, then ~N or ^N steps"
         )
-    if match["committed"] and match["steps"]:
-        raise InvalidRefError(f"{text!r} mixes '@' with '~' or '^'; '@' follows a branch name only")
-    steps = tuple(_step(text, kind, digits) for kind, digits in _STEP.findall(match["steps"]))
-    return Ref(match["base"], steps, bool(match["committed"]))
+    base, modifiers = match["base"], match["modifiers"]
+    if modifiers in ("@", "$"):
+        return Ref(base, committed=modifiers == "@", staged=modifiers == "$")
+    if "@" in modifiers or "$" in modifiers:
+        raise InvalidRefError(
+            f"{text!r} mixes '@' or '$' with more: either follows a branch name, and stands alone"
+        )
+    return Ref(base, tuple(_step(text, kind, digits) for kind, digits in _STEP.findall(modifiers)))
 
 
 def _step(text: str, kind: str, digits: str) -> Step:

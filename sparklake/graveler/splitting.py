@@ -16,6 +16,7 @@ from sparklake.graveler.blocks import Block, Blocks, concatenated
 from sparklake.graveler.columns import Ids
 
 DEFAULT_RANGE_RECORDS = 4096
+MAX_RANGE_RECORDS = 1 << 16
 CAP_FACTOR = 4
 
 

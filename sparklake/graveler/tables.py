@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -93,6 +93,9 @@ def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange
     """Reads a metarange and verifies it; raises MissingFileError or CorruptFileError."""
     if meta_range_id == EMPTY_META_RANGE:
         return NO_TREE
+    if meta_range_id == lakefs_id((), {"type": _META_RANGES}):
+        # Where everything was deleted, lakeFS has a table of nothing.
+        return MetaRange(meta_range_id, RangeList())
     block = _read(store, [meta_range_id], _META_RANGES)
     _ = block.encoded  # All of it will be looked at, again and again.
     ranges = RangeList(block)
@@ -204,7 +207,7 @@ def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = Fals
     records = read_foreign(name, file[:])
     try:
         if records and not has_trailer(*records[0]):
-            if _lakefs_id(records, kind) == table_id:
+            if lakefs_id(records, {"type": kind}) == table_id:
                 return block_of_records([with_trailer(*record) for record in records])
         elif records:
             block = block_of_records(records)
@@ -216,11 +219,11 @@ def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = Fals
     raise damaged_table(name)
 
 
-def _lakefs_id(records: Sequence[Record], kind: str) -> str:
-    """Returns the id that lakeFS gives a table: a hash of keys and whole values."""
+def lakefs_id(records: Sequence[Record], properties: Mapping[str, str]) -> str:
+    """Returns the id that lakeFS gives a table: a hash of keys, whole values and properties."""
     digest = sha256()
     for record in records:
         for field in record:
             digest.update(b"%d%b|" % (len(field), field))
-    digest.update(hash_map({"type": kind}))
+    digest.update(hash_map(properties))
     return digest.hexdigest()

@@ -11,6 +11,7 @@ from sparklake.arguments import labels
 from sparklake.branch import Branch
 from sparklake.config import Engine
 from sparklake.errors import InterruptError, SparklakeError
+from sparklake.graveler.classification import Strategy
 from sparklake.lake import Lake, connect
 from sparklake.report import Document, error_document, json_list, json_object
 from sparklake.repository import Repository
@@ -51,6 +52,25 @@ def signing(arguments: Namespace) -> dict[str, Any]:
         "committer": arguments.committer,
         "metadata": labels(arguments.meta),
     }
+
+
+def replay_parser(description: str | None) -> ArgumentParser:
+    """Returns a parser of what every job takes that makes commits of the changes of others."""
+    parser = commit_parser(description)
+    parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")
+    parser.add_argument("refs", metavar="lakefs://REPO/REF", nargs="+")
+    parser.add_argument("--parent-number", type=positive, help="of a merge")
+    parser.add_argument("--strategy", choices=[each.value for each in Strategy])
+    parser.add_argument("--allow-empty", action="store_true")
+    return parser
+
+
+def replaying(lake: Lake, arguments: Namespace) -> tuple[Branch, list[str], dict[str, Any]]:
+    """Returns what `replay_parser` has parsed: the branch, the refs, and how they are replayed."""
+    refs = [refs_at(lake, arguments.branch, each)[2] for each in arguments.refs]
+    terms = {name: getattr(arguments, name) for name in ("parent_number", "strategy")}
+    terms |= {"allow_empty": arguments.allow_empty, **signing(arguments)}
+    return branch_at(lake, arguments.branch), refs, terms
 
 
 def positive(text: str) -> int:

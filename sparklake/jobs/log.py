@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
-from itertools import islice
 
+from sparklake.arguments import moment
 from sparklake.jobs.job import job_parser, positive, run
 from sparklake.lake import Lake
 from sparklake.report import Document, commit_document
@@ -16,8 +16,17 @@ from sparklake.uri import ref_uri
 def log(lake: Lake, arguments: Namespace) -> Iterable[Document]:
     """Lists commits."""
     target = ref_uri(arguments.ref)
-    commits = lake.repository(target.repository).log(target.ref)
-    return map(commit_document, islice(commits, arguments.amount))
+    commits = lake.repository(target.repository).log(
+        target.ref,
+        amount=arguments.amount,
+        after=arguments.after,
+        since=moment(arguments.since),
+        until=moment(arguments.until),
+        stop_at=arguments.stop_at,
+        first_parent=arguments.first_parent,
+        no_merges=arguments.no_merges,
+    )
+    return map(commit_document, commits)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,6 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = job_parser(__doc__)
     parser.add_argument("ref", metavar="lakefs://REPO/REF")
     parser.add_argument("--amount", type=positive, help="at most so many commits")
+    parser.add_argument("--after", metavar="REF", help="only what comes behind this commit")
+    parser.add_argument("--since", metavar="TIME", help="none that is older")
+    parser.add_argument("--until", metavar="TIME", help="none that is younger")
+    parser.add_argument("--stop-at", metavar="REF", help="up to this commit")
+    parser.add_argument("--first-parent", action="store_true", help="of a merge, its first side")
+    parser.add_argument("--no-merges", action="store_true", help="none of several parents")
     return run(parser, log, argv)
 
 

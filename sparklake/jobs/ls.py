@@ -1,4 +1,7 @@
-"""List objects, one level or all; staged changes of a branch count, `branch@` has none."""
+"""List objects, one level or all; staged changes of a branch count.
+
+`branch@` leaves them out, and `branch$` has what is staged alone.
+"""
 
 from __future__ import annotations
 

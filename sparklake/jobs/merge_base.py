@@ -1,19 +1,21 @@
-"""Show the best common ancestor of two refs."""
+"""Show the best common ancestor of two refs, or all of them."""
 
 from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sparklake.jobs.job import job_parser, refs_at, run
 from sparklake.lake import Lake
 from sparklake.report import Document, commit_document
 
 
-def merge_base(lake: Lake, arguments: Namespace) -> Document:
-    """Finds a common ancestor."""
+def merge_base(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:
+    """Finds a common ancestor, or a list of them."""
     repository, left, right = refs_at(lake, arguments.left, arguments.right)
+    if arguments.all:
+        return map(commit_document, repository.merge_bases(left, right))
     return commit_document(repository.merge_base(left, right))
 
 
@@ -22,6 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = job_parser(__doc__)
     parser.add_argument("left", metavar="lakefs://REPO/A")
     parser.add_argument("right", metavar="lakefs://REPO/B")
+    parser.add_argument("--all", action="store_true", help="a list of all that are best")
     return run(parser, merge_base, argv)
 
 

@@ -1,4 +1,4 @@
-"""Drop what is staged on a branch."""
+"""Drop what is staged on a branch, or a part of it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from sparklake.report import Document
 def reset(lake: Lake, arguments: Namespace) -> Document:
     """Resets a branch."""
     branch = branch_at(lake, arguments.branch)
-    branch.reset()
-    return {"name": branch.name, "dirty": False}
+    branch.reset(arguments.prefix, arguments.object)
+    return {"name": branch.name, "dirty": branch.is_dirty}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the job; returns its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")
+    parser.add_argument("--prefix", help="only of keys that begin so")
+    parser.add_argument("--object", metavar="KEY", help="only of this key")
     return run(parser, reset, argv)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -20,12 +20,14 @@ from sparklake.errors import (
 )
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import (
     BranchMove,
     BranchState,
     Layer,
     LayerKind,
     Operation,
+    RefsSnapshot,
     RefVerb,
     RepositoryInfo,
     TagInfo,
@@ -91,6 +93,14 @@ class MemoryRefStore:
 
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
         """Creates a repository, its first commit and its default branch."""
+        refs = RefsSnapshot((BranchState(info.default_branch, first.id),), (), (first,))
+        self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
+
+    def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
+        """Creates a repository that has refs and commits from the start."""
+        self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
+
+    def _create(self, info: RepositoryInfo, refs: RefsSnapshot, who: str, verb: RefVerb) -> None:
         with self._lock:
             if info.name in self._infos:
                 raise AlreadyExistsError(f"there is a repository {info.name!r} already")
@@ -101,9 +111,11 @@ class MemoryRefStore:
                         f"{other.name!r}: choose another"
                     )
             state = self._state(info.uid)
-            state.commits[first.id] = first
-            state.branches[info.default_branch] = BranchState(info.default_branch, first.id)
-            state.log(who, RefVerb.CREATE_REPOSITORY.value, info.default_branch, None, first.id)
+            state.commits.update((each.id, each) for each in refs.commits)
+            state.branches.update((each.name, each) for each in refs.branches)
+            state.tags.update((each.name, each) for each in refs.tags)
+            for each in refs.named:
+                state.log(who, verb.value, each.name, None, each.commit_id)
             self._infos[info.name] = info
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
@@ -142,11 +154,22 @@ class MemoryRefs:
     """Holds all that is mutable in one repository."""
 
     def __init__(self, state: _State) -> None:
+        self._state = state
         self.branches = MemoryBranches(state)
         self.tags = MemoryTags(state)
         self.commits = MemoryCommits(state)
         self.staging = MemoryStaging(state)
         self.operations = MemoryOperations(state)
+
+    def snapshot(self) -> RefsSnapshot:
+        """Returns all refs and all commits."""
+        with self._state.lock:
+            commits = self._state.commits.values()
+            return RefsSnapshot(
+                tuple(self.branches.list()),
+                tuple(self.tags.list()),
+                tuple(sorted(commits, key=lambda each: (each.generation, each.id))),
+            )
 
 
 class MemoryBranches:
@@ -194,10 +217,10 @@ class MemoryBranches:
                 raise RaceLostError(f"branch {move.branch!r} has moved to {branch.commit_id}")
             if not sealed.issuperset(move.applied_layers):
                 raise RaceLostError(f"staged changes of {move.branch!r} were taken by another")
-            if move.commit is None or move.commit.id != move.to:
+            if all(each.id != move.to for each in move.commits):
                 state.require_commit(move.to)
-            if move.commit is not None:
-                state.commits.setdefault(move.commit.id, move.commit)
+            for each in move.commits:
+                state.commits.setdefault(each.id, each)
             moved = replace(branch, commit_id=move.to)
             state.branches[move.branch] = state.drop_layers(moved, set(move.applied_layers))
             if move.to != move.expected:
@@ -285,6 +308,27 @@ class MemoryCommits:
                 level = {parent for commit in commits for parent in commit.parents} - found.keys()
             return list(found.values())[:limit]
 
+    def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
+        """Returns commits, their ancestors down to a generation, and the parents of all."""
+        with self._state.lock:
+            found: dict[CommitId, Commit] = {}
+            waiting = [each for each in commit_ids if each in self._state.commits]
+            while waiting:
+                each = self._state.commits[waiting.pop()]
+                found[each.id] = each
+                if each.generation >= least:
+                    waiting += [parent for parent in each.parents if parent not in found]
+            return list(found.values())
+
+    def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
+        """Returns the commit that many first parents back, None past the first."""
+        with self._state.lock:
+            found = self._state.commits.get(commit_id)
+            while found and steps:
+                found = self._state.commits.get(found.parents[0]) if found.parents else None
+                steps -= 1
+            return found
+
 
 class MemoryStaging:
     """Holds the staged records of a repository's branches."""
@@ -352,6 +396,25 @@ class MemoryStaging:
             gone = {layer.id for layer in state.layers}
             self._state.branches[branch] = self._state.drop_layers(state, gone)
 
+    def drop(
+        self, branch: str, seen: BranchState, within: Interval, runs: Mapping[int, MetaRangeId]
+    ) -> None:
+        """Takes the records of an interval out of the layers of a branch."""
+        state = self._state
+        with state.lock:
+            if state.branch(branch) != seen:
+                raise RaceLostError(f"branch {branch!r} has changed: look at it again")
+            left: list[Layer] = []
+            for layer in reversed(seen.layers):
+                rows, run = state.rows.get(layer.id, {}), runs.get(layer.id, layer.meta_range_id)
+                kept = {key: value for key, value in rows.items() if key not in within}
+                if kept or run:
+                    left.insert(0, replace(layer, id=next(state.next_layer), meta_range_id=run))
+                    if layer.kind is LayerKind.ROWS:
+                        state.rows[left[0].id] = kept
+            gone = state.drop_layers(seen, {layer.id for layer in seen.layers})
+            state.branches[branch] = replace(gone, layers=tuple(left))
+
     def _push(self, branch: str, layer: Layer) -> Layer:
         state = self._state.branch(branch)
         self._state.branches[branch] = replace(state, layers=(layer, *state.layers))
@@ -364,10 +427,11 @@ class MemoryOperations:
     def __init__(self, state: _State) -> None:
         self._state = state
 
-    def list(self, limit: int = 100) -> Sequence[Operation]:
-        """Returns the latest operations, newest first."""
+    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Returns the latest operations, newest first; of one ref, or of all."""
         with self._state.lock:
-            return self._state.operations[::-1][:limit]
+            found = [each for each in self._state.operations if ref in (None, each.ref)]
+            return found[::-1][:limit]
 
 
 def _overlap(left: str, right: str) -> bool:

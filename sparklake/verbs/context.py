@@ -89,13 +89,79 @@ class CommitGraph:
             self._stretch = min(2 * self._stretch, _LAST_STRETCH)
         return self.commit(commit_id)
 
+    def first_ancestor(self, commit: Commit, steps: int) -> Commit | None:
+        """Returns the commit that many first parents back, None past the first."""
+        if steps > _FIRST_STRETCH:
+            found = self.refs.commits.first_ancestor(commit.id, steps)
+            return found and self._known.setdefault(found.id, found)
+        for _ in range(steps):
+            if not commit.parents:
+                return None
+            commit = self.ancestor(commit.parents[0])
+        return commit
+
+    def find_known(self, commit_id: CommitId) -> Commit | None:
+        """Returns a commit that has been read before."""
+        return self._known.get(commit_id)
+
+    def read_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
+        """Reads commits and their ancestors down to a generation, in one round trip."""
+        found = self.refs.commits.ancestry_down_to(commit_ids, least)
+        self._known.update((each.id, each) for each in found)
+        return found
+
+
+@dataclass(slots=True)
+class Walk:
+    """Is a way down a history by descending generation.
+
+    It reads a band of generations at a time, of all its lines at once: a commit is read about once,
+    however often branches part and merge, and round trips grow with the logarithm of the number of
+    commits until a band has enough of them.
+    """
+
+    graph: CommitGraph
+    _band: int = _FIRST_STRETCH
+    _missing: dict[CommitId, int] = field(default_factory=dict)
+    """The generation of a child of each parent that was met and is not known."""
+
+    def commit(self, commit_id: CommitId) -> Commit:
+        """Returns where the walk begins, or a parent of what it has met."""
+        if commit_id in self._missing and self.graph.find_known(commit_id) is None:
+            self._read(self._missing[commit_id] - self._band)
+        return self.graph.commit(commit_id)
+
     def parents(self, commit_id: CommitId) -> Sequence[CommitId]:
-        """Returns the parents of a commit on a walk."""
-        return self.ancestor(commit_id).parents
+        """Returns the parents of a commit, which the walk goes on to."""
+        commit = self.commit(commit_id)
+        self._meet(commit)
+        return commit.parents
 
     def generation(self, commit_id: CommitId) -> int:
-        """Returns the generation of a commit on a walk."""
-        return self.ancestor(commit_id).generation
+        """Returns the generation of a commit."""
+        return self.commit(commit_id).generation
+
+    def _read(self, least: int) -> None:
+        near = [each for each, above in self._missing.items() if above > least]
+        found = self.graph.read_down_to(near, least)
+        for each in found:
+            self._meet(each)
+        self._missing = {
+            each: above
+            for each, above in self._missing.items()
+            if self.graph.find_known(each) is None
+        }
+        if len(found) < _LAST_STRETCH:
+            self._band *= 2
+        elif self._band > 1:
+            self._band //= 2
+
+    def _meet(self, commit: Commit) -> None:
+        for each in commit.parents:
+            if self.graph.find_known(each) is None:
+                self._missing[each] = min(
+                    commit.generation, self._missing.get(each, commit.generation)
+                )
 
 
 def now() -> int:

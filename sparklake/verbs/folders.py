@@ -51,7 +51,7 @@ def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo 
     level = _Level(key_prefix(prefix), context.info.storage_namespace)
 
     def sides(found: Resolved) -> tuple[Ranges, list[Side]]:
-        base = context.tree(found.commit).ranges
+        base = found.tree(context).ranges
         return base, Staged(context, level.prefix).sides(found.layers)
 
     base, staged = steadily(context, ref, sides)

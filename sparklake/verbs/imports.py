@@ -18,10 +18,9 @@ from sparklake.udfs.listing import SOURCE_SCHEMA, list_source_body
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
-from sparklake.verbs.merge import check_clean
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
-from sparklake.verbs.resolve import get_branch
+from sparklake.verbs.resolve import check_clean, get_branch
 from sparklake.verbs.signing import Signature
 
 

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
-from sparklake.engine.execution import Outcome, cut_for_tasks
+from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
-from sparklake.errors import (
-    DirtyBranchError,
-    InvalidInputError,
-    MergeConflictError,
-    NoChangesError,
-)
+from sparklake.errors import NoChangesError, RefNotFoundError
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
-from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.merge_base import merge_bases
-from sparklake.graveler.planning import Plan, plan_merge
 from sparklake.graveler.ports import BranchState
-from sparklake.udfs.reading import DiffRow, diff_row
-from sparklake.udfs.writing import merge_body
 from sparklake.verbs.attempts import Attempts
-from sparklake.verbs.context import Context
+from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
-from sparklake.verbs.resolve import get_branch, resolve
+from sparklake.verbs.resolve import check_clean, get_branch, get_commit
 from sparklake.verbs.signing import Signature
+from sparklake.verbs.three_way import Sides, merged_tree, plan_sides
 
 DEFAULT_STRATEGY = "default"
 
@@ -55,19 +46,24 @@ def merge(
 
 
 def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
-    """Returns the best common ancestor; of several, the one of the highest generation."""
-    graph = context.graph
-    bases = merge_bases(left.id, right.id, graph.parents, graph.generation)
-    # Every history of a repository begins with its one first commit.
-    return graph.commit(bases[0])
+    """Returns the best common ancestor; of several, the one of the highest generation.
 
-
-def check_clean(state: BranchState, verb: str) -> None:
-    """Raises DirtyBranchError for a branch with staged changes."""
-    if state.layers:
-        raise DirtyBranchError(
-            f"{state.name!r} has uncommitted changes: commit or drop them before you {verb}"
+    Raises RefNotFoundError where there is none.
+    """
+    bases = common_ancestors(context, left, right)
+    if not bases:
+        raise RefNotFoundError(
+            f"commits {left.id[:12]} and {right.id[:12]} have no common ancestor: "
+            "each stands on a first commit of its own"
         )
+    return bases[0]
+
+
+def common_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
+    """Returns the common ancestors that are no ancestors of another one, best first."""
+    walk = Walk(context.graph)
+    bases = merge_bases(left.id, right.id, walk.parents, walk.generation)
+    return [walk.commit(each) for each in bases]
 
 
 def explain_merge(context: Context, source: str, dest: str) -> Explanation:
@@ -77,14 +73,14 @@ def explain_merge(context: Context, source: str, dest: str) -> Explanation:
     """
     theirs = _source(context, source, dest)
     sides = _sides(context, theirs, get_branch(context, dest))
-    plan = _plan(context, sides)
+    plan = plan_sides(context, _trees(sides))
     return explained("merge", plan, cut_for_tasks, context.runners, THREE_WAY)
 
 
 def _source(context: Context, source: str, dest: str) -> Commit:
     if source == dest:
         raise NoChangesError(f"{source!r} cannot be merged into itself: name two different refs")
-    return resolve(context, source).commit
+    return get_commit(context, source)
 
 
 def _sides(context: Context, source: Commit, state: BranchState) -> tuple[Commit, Commit, Commit]:
@@ -99,8 +95,8 @@ def _sides(context: Context, source: Commit, state: BranchState) -> tuple[Commit
     return base, source, dest
 
 
-def _plan(context: Context, sides: Sequence[Commit]) -> Plan:
-    return plan_merge(*(context.tree(each).ranges for each in sides))
+def _trees(sides: Sequence[Commit]) -> Sides:
+    return Sides(*(each.meta_range_id for each in sides))
 
 
 def _merge_once(
@@ -110,44 +106,8 @@ def _merge_once(
     strategy: Strategy | None,
     signature: Signature,
 ) -> Commit:
-    sides = base, _, dest = _sides(attempts.context, source, state)
-    if dest.meta_range_id == base.meta_range_id:
-        tree_id = source.meta_range_id
-    else:
-        tree_id = _merged_tree(attempts, sides, strategy)
+    sides = _, _, dest = _sides(attempts.context, source, state)
+    tree_id = merged_tree(attempts, _trees(sides), strategy)
     label = strategy.value if strategy else DEFAULT_STRATEGY
     labelled = replace(signature, metadata={**signature.metadata, STRATEGY_METADATA_KEY: label})
     return publish(attempts.context, state, "merge", [dest, source], tree_id, labelled)
-
-
-def _merged_tree(
-    attempts: Attempts, sides: Sequence[Commit], strategy: Strategy | None
-) -> MetaRangeId:
-    plan = _plan(attempts.context, sides)
-    outcome = attempts.run(partial(merge_body, attempts.context.workspace, strategy), plan)
-    if outcome.conflict_count and strategy is None:
-        raise _conflict_error(outcome)
-    return attempts.finish(plan, outcome).id
-
-
-def _conflict_error(outcome: Outcome) -> MergeConflictError:
-    rows: list[DiffRow] = [diff_row(conflict) for conflict in outcome.conflicts]
-    some = ", ".join(repr(row.path) for row in rows[:3])
-    return MergeConflictError(
-        f"{outcome.conflict_count} objects were changed on both sides: {some}"
-        f"{', ...' if outcome.conflict_count > 3 else ''}; nothing was written. "
-        "Change one side, or choose a strategy: source-wins or dest-wins",
-        rows,
-        outcome.conflict_count,
-    )
-
-
-def parse_strategy(strategy: Strategy | str | None) -> Strategy | None:
-    """Returns a strategy by name; raises InvalidInputError."""
-    if strategy is None:
-        return None
-    try:
-        return Strategy(strategy)
-    except ValueError as error:
-        known = " or ".join(each.value for each in Strategy)
-        raise InvalidInputError(f"{strategy!r} is no merge strategy: choose {known}") from error

@@ -44,13 +44,36 @@ def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> 
             f"{store.uri} is, or was, the storage namespace of a repository: choose an unused one. "
             f"Only if nothing in it is needed any more, delete it with its {MARKER_KEY}"
         )
+    _check_conditional(store, encoded)
+    return info
+
+
+def take_over_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> None:
+    """Marks a namespace as this repository's, whosever it was; who had it dumps there no more."""
+    encoded = msgspec.json.encode(Mark(info.name, info.uid, refs.id()))
+    store.replace(MARKER_KEY, encoded)
+    _check_conditional(store, encoded)
+
+
+def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
+    """Raises NamespaceInUseError where a namespace has been taken over from a repository."""
+    mark = _find_mark(store)
+    if mark is None or mark.uid != info.uid:
+        raise NamespaceInUseError(
+            f"{store.uri} is not marked as that of {info.name!r}: its refs were restored as those "
+            f"of {repr(mark.repository) if mark else 'another repository'}, which goes on from "
+            "there. To go on here, delete the repository and restore it"
+        )
+
+
+def _check_conditional(store: ObjectStore, encoded: bytes) -> None:
+    """Raises StoreError where a mark that is there can be put once more."""
     if store.put_if_absent(MARKER_KEY, encoded):
         store.delete(MARKER_KEY)
         raise StoreError(
             f"{store.uri} overwrites objects where it was told not to (If-None-Match): use a store "
             "with conditional puts, without which writers could destroy each other's files"
         )
-    return info
 
 
 def leave_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> None:

@@ -63,7 +63,16 @@ def publish(
 
     `applied_layers` are the staging layers that the tree contains.
     """
-    made = new_commit(
+    made = signed_commit(parents, meta_range_id, signature)
+    publish_all(context, state, verb, [made], applied_layers)
+    return made
+
+
+def signed_commit(
+    parents: Sequence[Commit], meta_range_id: MetaRangeId, signature: Signature
+) -> Commit:
+    """Returns a commit of a tree, made now and not yet published."""
+    return new_commit(
         parents=parents,
         committer=signature.committer,
         message=signature.message,
@@ -71,17 +80,29 @@ def publish(
         meta_range_id=meta_range_id,
         metadata=signature.metadata,
     )
+
+
+def publish_all(
+    context: Context,
+    state: BranchState,
+    verb: str,
+    commits: Sequence[Commit],
+    applied_layers: Sequence[int] = (),
+) -> None:
+    """Moves a branch from the head that was seen over a row of new commits to the last of them.
+
+    All of them are there then, or none; raises RaceLostError.
+    """
     move = BranchMove(
         branch=state.name,
         expected=state.commit_id,
-        to=made.id,
+        to=commits[-1].id,
         verb=verb,
-        who=made.committer,
-        commit=made,
+        who=commits[-1].committer,
+        commits=tuple(commits),
         applied_layers=tuple(applied_layers),
     )
     context.refs.branches.move(move)
-    return made
 
 
 def _is_race(error: BaseException) -> bool:

@@ -1,17 +1,14 @@
-"""Verbs that read: list, stat, cat, diff, log."""
+"""Verbs that read: list, stat, cat, diff."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from sparklake.engine.explanation import LAYERED, THREE_WAY, TWO_WAY
 from sparklake.engine.rows import Row, Rows, RowShape
 from sparklake.errors import CorruptFileError, MissingFileError
-from sparklake.graveler.commits import Commit
-from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.layering import plan_listing, plan_view
 from sparklake.graveler.planning import (
@@ -34,7 +31,7 @@ from sparklake.udfs.reading import (
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.context import Context
 from sparklake.verbs.merge import merge_base
-from sparklake.verbs.resolve import Resolved, get_branch, resolve, steadily
+from sparklake.verbs.resolve import Resolved, get_branch, get_commit, steadily
 from sparklake.verbs.snapshot import stat_object
 from sparklake.verbs.staged import Staged
 
@@ -51,7 +48,7 @@ def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
 
     def plan(found: Resolved) -> Plan:
         sides = Staged(context, start).sides(found.layers)
-        return plan_listing(context.tree(found.commit).ranges, sides, prefix_interval(start))
+        return plan_listing(found.tree(context).ranges, sides, prefix_interval(start))
 
     found = steadily(context, ref, plan)
     return _rows(context, found, OBJECTS, list_body, "ls", ref, LAYERED)
@@ -87,11 +84,11 @@ def diff_refs(
 
     Three-way: what merging right into left would change in left, conflicts included.
     """
-    dest, source = (resolve(context, ref).commit for ref in (left, right))
+    dest, source = (get_commit(context, ref) for ref in (left, right))
     within, what = prefix_interval(key_prefix(prefix)), f"{left} -> {right}"
     if not three_way:
         plan = plan_diff(context.tree(dest).ranges, context.tree(source).ranges, within)
-        return _rows(context, plan, DIFFS, diff_body, "diff", what, TWO_WAY)
+        return diff_of_plan(context, plan, what, "diff")
     base = merge_base(context, source, dest)
     trees = [context.tree(each).ranges for each in (base, source, dest)]
     plan = plan_three_way_diff(trees[0], trees[1], trees[2], within)
@@ -103,26 +100,16 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Rows[DiffRow
     name, start = get_branch(context, branch).name, key_prefix(prefix)
 
     def plan(found: Resolved) -> Plan:
-        plan = Staged(context, start).plan(context.tree(found.commit), found.layers, plan_view)
+        plan = Staged(context, start).plan(found.tree(context), found.layers, plan_view)
         return plan.restricted(prefix_interval(start))
 
     found = steadily(context, name, plan)
     return _rows(context, found, DIFFS, staged_diff_body, "diff", name, LAYERED)
 
 
-def log(context: Context, ref: str) -> Iterator[Commit]:
-    """Yields the commits that a ref contains, by descending generation, then date."""
-    start = resolve(context, ref).commit
-    queue = [(-start.generation, -start.creation_date, start.id)]
-    seen: set[CommitId] = {start.id}
-    while queue:
-        each = context.graph.ancestor(heappop(queue)[2])
-        yield each
-        for parent_id in each.parents:
-            if parent_id not in seen:
-                seen.add(parent_id)
-                parent = context.graph.ancestor(parent_id)
-                heappush(queue, (-parent.generation, -parent.creation_date, parent_id))
+def diff_of_plan(context: Context, plan: Plan, what: str, verb: str) -> Rows[DiffRow]:
+    """Returns the rows of a two-way diff that is planned."""
+    return _rows(context, plan, DIFFS, diff_body, verb, what, TWO_WAY)
 
 
 def _rows(

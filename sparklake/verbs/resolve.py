@@ -8,12 +8,14 @@ from typing import TypeVar
 
 from sparklake.errors import (
     AmbiguousRefError,
+    DirtyBranchError,
     InvalidRefError,
     RefNotFoundError,
 )
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
 from sparklake.graveler.ports import BranchState, Layer
+from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import (
     Ref,
     Step,
@@ -30,28 +32,46 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Is the commit of a ref; `branch` is there for a bare branch, whose staged changes count."""
+    """Is what a ref shows: the tree of a commit, and over it what is staged, of a bare branch.
+
+    `staged` marks `branch$`, which shows what is staged over nothing.
+    """
 
     commit: Commit
     branch: BranchState | None = None
+    staged: bool = False
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """Returns what is staged over the commit, the newest layer first."""
+        """Returns what is staged over the tree, the newest layer first."""
         return self.branch.layers if self.branch else ()
 
+    def tree(self, context: Context) -> MetaRange:
+        """Returns the tree under the layers."""
+        return context.trees.get(EMPTY_META_RANGE) if self.staged else context.tree(self.commit)
 
-def resolve(context: Context, text: str) -> Resolved:
-    """Returns what a ref means: full commit id, branch, tag, unique id prefix, in this order."""
+
+def get_commit(context: Context, text: str) -> Commit:
+    """Returns the commit of a ref; raises InvalidRefError for `branch$`, which has none."""
     ref = parse_ref(text)
+    if ref.staged:
+        raise InvalidRefError(
+            f"{text!r} is what is staged, and no commit: write {ref.base!r} for the head; "
+            "`sparklake diff` of the branch alone shows what is staged"
+        )
+    return _resolve(context, text, ref).commit
+
+
+def _resolve(context: Context, text: str, ref: Ref) -> Resolved:
+    """Returns what a ref means: full commit id, branch, tag, unique id prefix, in this order."""
     found = _base(context, ref)
-    if ref.committed and found.branch is None:
-        raise InvalidRefError(f"{text!r}: '@' follows a branch, and {ref.base!r} is none")
+    if (ref.committed or ref.staged) and found.branch is None:
+        raise InvalidRefError(f"{text!r}: {text[-1]!r} follows a branch, and {ref.base!r} is none")
     commit = found.commit
     for step in ref.steps:
         commit = _follow(context, text, commit, step)
     bare = not ref.steps and not ref.committed
-    return Resolved(commit, found.branch if bare else None)
+    return Resolved(commit, found.branch if bare else None, ref.staged)
 
 
 def steadily(context: Context, ref: str, read: Callable[[Resolved], T]) -> T:
@@ -60,7 +80,8 @@ def steadily(context: Context, ref: str, read: Callable[[Resolved], T]) -> T:
     A commit takes the rows that it has applied out of Postgres. Who comes to read them then is told
     so by a RaceLostError, and begins again from the new head.
     """
-    return until_it_lands(lambda: read(resolve(context, ref)))
+    parsed = parse_ref(ref)
+    return until_it_lands(lambda: read(_resolve(context, ref, parsed)))
 
 
 def get_branch(context: Context, name: str) -> BranchState:
@@ -71,6 +92,14 @@ def get_branch(context: Context, name: str) -> BranchState:
             f"{context.info.name} has no branch {name!r}; `sparklake branch list` shows what it has"
         )
     return state
+
+
+def check_clean(state: BranchState, verb: str) -> None:
+    """Raises DirtyBranchError for a branch with staged changes."""
+    if state.layers:
+        raise DirtyBranchError(
+            f"{state.name!r} has uncommitted changes: commit or drop them before you {verb}"
+        )
 
 
 def _base(context: Context, ref: Ref) -> Resolved:
@@ -109,8 +138,7 @@ def _follow(context: Context, text: str, commit: Commit, step: Step) -> Commit:
                 f"not {step.count}"
             )
         return context.graph.ancestor(commit.parents[step.count - 1])
-    for _ in range(step.count):
-        if not commit.parents:
-            raise RefNotFoundError(f"{text!r} goes back past the first commit")
-        commit = context.graph.ancestor(commit.parents[0])
-    return commit
+    found = context.graph.first_ancestor(commit, step.count)
+    if found is None:
+        raise RefNotFoundError(f"{text!r} goes back past the first commit")
+    return found

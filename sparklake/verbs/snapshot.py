@@ -49,7 +49,7 @@ def open_snapshot(context: Context, ref: str, prefix: bytes = b"") -> Snapshot:
 
     def read(found: Resolved) -> Snapshot:
         sides = Staged(context, prefix).sides(found.layers)
-        base = _Ranges(context.open_ranges, context.tree(found.commit).ranges)
+        base = _Ranges(context.open_ranges, found.tree(context).ranges)
         return Snapshot(context, ref, (*(_layer(context, side) for side in sides), base))
 
     return steadily(context, ref, read)

@@ -190,6 +190,15 @@ def test_ls_shows_one_level_or_all(scene: Scene) -> None:
     assert ok("ls", "-r", scene.uri("main", "日本/")).endswith("日本/é\n")
 
 
+def test_what_is_staged_is_listed_alone(scene: Scene) -> None:
+    scene.commit("main", {"a/1": "1", "b": "2"})
+    scene.put("main", {"a/new": "1", "b": None})
+    assert scene.paths("main$") == ["a/new"]
+    assert said("ls", scene.uri("main$")) == [{"type": "prefix", "path": "a/"}]
+    assert said("stat", scene.uri("main$", "a/new"))["size"] == 1
+    assert run("cat", scene.uri("main$", "b")).code == 1
+
+
 def test_ls_shows_each_folder_once(scene: Scene) -> None:
     paths = [f"{folder}/{at}" for folder in "abc" for at in range(9)]
     scene.commit("main", dict.fromkeys([*paths, "b0", "d"], "x"))
@@ -229,6 +238,20 @@ def test_reset_drops_what_is_staged(scene: Scene) -> None:
     scene.put("main", {"b": "2"})
     assert ok("reset", scene.uri("main")) == f"{scene.uri('main')} is as it was committed\n"
     assert "nothing is staged" in failed(4, "commit", scene.uri("main"), "-m", "x")
+
+
+def test_reset_drops_a_part_of_what_is_staged(scene: Scene) -> None:
+    scene.commit("main", {"a": "1", "d/x": "1"})
+    scene.put("main", {"a": "2", "d/x": None, "d/y": "2", "e": "2"})
+    main = scene.uri("main")
+    assert said("reset", main, "--prefix", "d/") == {"name": "main", "dirty": True}
+    assert scene.paths("main") == ["a", "d/x", "e"]
+    text = ok("reset", main, "--object", "a")
+    assert text == f"{scene.uri('main', 'a')} is as it was committed\n"
+    assert ok("cat", scene.uri("main", "a")) == "1"
+    assert "not both" in failed(2, "reset", main, "--object", "a", "--prefix", "a")
+    assert said("reset", main, "--object", "e") == {"name": "main", "dirty": False}
+    assert scene.paths("main") == ["a", "d/x"]
 
 
 def test_diff_of_what_is_staged_and_between_refs(scene: Scene) -> None:
@@ -316,6 +339,69 @@ def test_merge_base(scene: Scene) -> None:
     assert second.strip().startswith("tester, ")
 
 
+def test_all_merge_bases(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    tips = [said("log", ref)[0] for ref in (main, dev)]
+    for name, source in (("x", "dev"), ("y", "main")):
+        other = scene.branch(name, "main" if source == "dev" else "dev")
+        ok("merge", scene.uri(source), other, "--strategy", "source-wins")
+    x, y = scene.uri("x"), scene.uri("y")
+    bases = said("merge-base", "--all", x, y)
+    assert bases == sorted(tips, key=lambda each: (-each["generation"], each["id"]))
+    assert said("merge-base", x, y) == bases[0]
+    assert said("merge-base", x, main, "--all") == [tips[0]]
+    lines = ok("merge-base", x, y, "--all").splitlines()
+    assert [line[:12] for line in lines[::2]] == [each["id"][:12] for each in bases]
+
+
+def test_log_of_some_commits(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    ok("merge", dev, main, "--strategy", "dest-wins")
+    merged, *others = said("log", main)
+    for words, expected in (
+        (["--no-merges"], others),
+        (["--first-parent"], [merged, *said("log", scene.uri("main~1"))]),
+        (["--after", "main"], others),
+        (["--after", merged["id"][:12], "--amount", "1"], others[:1]),
+        (["--stop-at", others[1]["id"]], [merged, *others[:2]]),
+        (["--since", "2020-01-01"], [merged, *others]),
+        (["--since", "2100-01-01"], []),
+        (["--until", "2020-01-01T00:00:00Z"], []),
+        (["--until", "2100-01-01 12:30+02:00"], [merged, *others]),
+    ):
+        assert said("log", main, *words) == expected, words
+        nodes = [line for line in ok("log", main, *words).splitlines() if "*" in line]
+        shown = [line.replace("|", " ").replace("*", " ").split()[0] for line in nodes]
+        assert shown == [each["id"][:12] for each in expected], words
+    straight = ok("log", main, "--first-parent").splitlines()
+    assert {line[:3] for line in straight} == {"*  ", "|  ", "   "}
+    assert {line[:3] for line in ok("log", main, "--no-merges").splitlines()} == {"*  ", "   "}
+
+
+def test_show(scene: Scene) -> None:
+    scene.commit("main", {"a": "1", "b": "1", "c": "1"})
+    scene.put("main", {"a": "22", "b": None, "new": "1", "newer": "1"})
+    made = said("commit", scene.uri("main"), "-m", "subject\n\nthe rest", "--meta", "ticket=12")
+    shown = said("show", scene.uri("main"))
+    assert shown == {**made, "changes": {"added": 2, "removed": 1, "changed": 1}}
+    lines = ok("show", scene.uri("main")).splitlines()
+    assert [line.split()[0] for line in lines[:6]] == [
+        *("commit", "parents", "committer", "date", "tree", "meta"),
+    ]
+    assert lines[0] == f"commit        {made['id']}"
+    assert lines[1] == f"parents       {made['parents'][0][:12]}"
+    assert lines[5:] == [
+        "meta ticket   12",
+        "changes       2 added, 1 removed, 1 changed",
+        "message       subject",
+        "",
+        "              the rest",
+    ]
+    first = ok("show", scene.uri("main~2")).splitlines()
+    assert "parents       none" in first
+    assert "changes       0 added, 0 removed, 0 changed" in first
+
+
 def test_log(scene: Scene) -> None:
     dev, main = scene.diverge()
     merged = said("merge", dev, main, "--strategy", "dest-wins")
@@ -332,3 +418,93 @@ def test_log(scene: Scene) -> None:
     assert lines[3] == "|-\\"
     assert lines[-1].startswith("   2")
     assert ok("log", main, "--amount", "1").splitlines()[0] == lines[0]
+
+
+def test_a_revert_undoes_commits(scene: Scene) -> None:
+    base = scene.commit("main", {"a": "1", "b": "1"})
+    scene.commit("main", {"a": "2"}, "bad")
+    scene.commit("main", {"b": "2"}, "worse")
+    main = scene.uri("main")
+    one, two = said("revert", main, main, scene.uri("main~1"), "--meta", "k=v")
+    assert list(one) == COMMIT_KEYS
+    assert one["message"].startswith("Revert worse\n")
+    assert (two["parents"], two["metadata"]) == ([one["id"]], {"k": "v"})
+    assert two["meta_range_id"] == base["meta_range_id"]
+    first, second = ok("revert", main, main, scene.uri("main~1")).splitlines()
+    assert first.startswith("[main ")
+    assert first.endswith("] Revert Revert bad")
+    assert second.endswith("] Revert Revert worse")
+    assert ok("cat", scene.uri("main", "a")) == "2"
+
+
+def test_a_cherry_pick_with_conflicts_lists_them(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    before = said("log", main)
+    ran = run("cherry-pick", main, dev, "--output", "json")
+    assert (ran.code, ran.err, ran.json["kind"], ran.json["count"]) == (3, "", "merge_conflict", 1)
+    (conflict,) = ran.json["conflicts"]
+    text = run("cherry-pick", main, dev)
+    assert (text.code, text.err.startswith("error: cannot cherry-pick ")) == (3, True)
+    header, row = (line.split() for line in text.text.splitlines())
+    assert header == ["conflict", "base", "source", "dest"]
+    sides = ("base_checksum", "right_checksum", "left_checksum")
+    assert row == ["both", *(conflict[side] for side in sides)]
+    assert said("log", main) == before
+    (made,) = said("cherry-pick", main, dev, "--strategy", "source-wins", "--committer", "jane")
+    theirs = said("log", dev)[0]
+    assert made["metadata"] == {
+        "cherry-pick-origin": theirs["id"],
+        "cherry-pick-committer": theirs["committer"],
+    }
+    assert (made["committer"], made["message"]) == ("jane", theirs["message"])
+    assert ok("cat", scene.uri("main", "both")) == "dev!"
+
+
+def test_a_merge_is_undone_as_seen_from_a_parent(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    ok("merge", dev, main, "--strategy", "source-wins")
+    assert "say by a parent number" in failed(2, "revert", main, main)
+    (made,) = said("revert", main, main, "--parent-number", "1")
+    assert made["meta_range_id"] == said("log", scene.uri("main~2"))[0]["meta_range_id"]
+    (made,) = said("cherry-pick", main, scene.uri("main~1"), "--parent-number", "1")
+    assert scene.paths("main") == ["both", "left"]
+
+
+def test_a_hard_reset_moves_a_branch(scene: Scene) -> None:
+    first = scene.commit("main", {"a": "1"})
+    second = scene.commit("main", {"a": "2"})
+    main, back = scene.uri("main"), scene.uri("main~1")
+    at = {"name": "main", "dirty": False}
+    assert "is at" in failed(5, "hard-reset", main, back, "--expect", back)
+    assert said("hard-reset", main, back, "--expect", main) == {**at, "commit_id": first["id"]}
+    scene.put("main", {"b": "1"})
+    assert "uncommitted" in failed(4, "hard-reset", main, scene.uri(second["id"]))
+    text = ok("hard-reset", main, scene.uri(second["id"]), "--force")
+    assert text == f"{main} is at {second['id'][:12]}\n"
+    assert scene.paths("main") == ["a"]
+
+
+def test_the_log_of_moves_and_its_undoing(scene: Scene) -> None:
+    first = scene.commit("main", {"a": "1"})
+    second = scene.commit("main", {"a": "2"})
+    dev, main = scene.branch("dev"), scene.uri("main")
+    rows = said("op", "log", scene.uri())
+    assert [(each["verb"], each["ref"]) for each in rows] == [
+        ("create-branch", "dev"),
+        ("commit", "main"),
+        ("commit", "main"),
+        ("create-repository", "main"),
+    ]
+    assert list(rows[0]) == ["sequence", "date", "who", "verb", "ref", "from_commit", "to_commit"]
+    assert (rows[1]["from_commit"], rows[1]["to_commit"]) == (first["id"], second["id"])
+    assert (rows[0]["from_commit"], rows[0]["who"]) == (None, "tester")
+    assert said("op", "log", main) == rows[1:]
+    assert said("op", "log", scene.uri(), "--amount", "1") == rows[:1]
+    header, line, *_ = (each.split() for each in ok("op", "log", dev).splitlines())
+    assert header == ["date", "who", "verb", "ref", "from", "to"]
+    assert line[2:] == ["tester", "create-branch", "dev", "-", second["id"][:12]]
+    back = {"name": "main", "commit_id": first["id"], "dirty": False}
+    assert said("op", "undo", main) == back
+    assert ok("op", "undo", main) == f"{main} is back at {second['id'][:12]}\n"
+    assert [each["verb"] for each in said("op", "log", main)[:2]] == ["undo", "undo"]
+    assert "nothing to undo" in failed(4, "op", "undo", dev)

@@ -1,13 +1,15 @@
-"""Best common ancestors, against brute force."""
+"""Best common ancestors, against brute force and a real git."""
 
 from __future__ import annotations
 
 import random
 from itertools import product
+from pathlib import Path
 
 import pytest
 
 from sparklake.graveler.merge_base import merge_bases
+from tests.support.git import Git, needs_git
 
 History = dict[str, tuple[str, ...]]
 """The parents of each commit; parents come first."""
@@ -87,6 +89,48 @@ def test_random_histories() -> None:
         history = random_history(chance)
         for left, right in product(history, repeat=2):
             assert bases(history, left, right) == brute_force(history, left, right), history
+
+
+def tangled_history(chance: random.Random, name: str) -> History:
+    """Returns commits that often merge the latest ones into each other."""
+    history: History = {}
+    for number in range(chance.randint(2, 24)):
+        latest = [*history][-chance.choice((3, 4, 5, 8)) :]
+        wanted = 0 if chance.random() < 0.02 else chance.choice((1, 1, 2, 2, 2, 3))
+        parents = chance.sample(latest, min(len(latest), wanted))
+        history[f"{name}/{chance.randint(0, 99):02}-{number}"] = tuple(parents)
+    return history
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_very_many_random_histories() -> None:
+    chance = random.Random(55)
+    for _ in range(200_000):
+        history = random_history(chance)
+        left, right = chance.choices([*history], k=2)
+        assert bases(history, left, right) == brute_force(history, left, right), history
+
+
+@needs_git
+@pytest.mark.parametrize(
+    "count", [200, pytest.param(2_000, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])]
+)
+def test_random_histories_as_git_sees_them(count: int, tmp_path: Path) -> None:
+    chance, git = random.Random(count), Git(tmp_path / "git")
+    histories = [tangled_history(chance, str(number)) for number in range(count)]
+    together = {name: parents for history in histories for name, parents in history.items()}
+    git.import_fast(together)
+    ids = dict(zip(together, git.ids([*together]), strict=True))
+    several = 0
+    for history in histories:
+        # Late commits have the most ancestors to choose from.
+        left, right = chance.sample([*history][-4:], k=2)
+        found = bases(history, left, right)
+        assert {ids[each] for each in found} == {*git.merge_bases(left, right)}, history
+        assert found == brute_force(history, left, right)
+        several += len(found) > 1
+    assert several > count / 20
 
 
 def test_only_what_is_newer_than_the_base_is_visited() -> None:

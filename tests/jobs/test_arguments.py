@@ -14,8 +14,18 @@ from typer.main import get_command
 import sparklake
 from sparklake.cli.app import app
 
-NOUNS = {"repo": ("repository", "repositories"), "branch": ("branch", "branches")}
-NAMES = {"import": "import_objects", "merge-base": "merge_base"}
+NOUNS = {
+    "repo": ("repository", "repositories"),
+    "branch": ("branch", "branches"),
+    "op": ("operation", "operations"),
+    "refs": ("refs", "refs"),
+}
+NAMES = {
+    "import": "import_objects",
+    "merge-base": "merge_base",
+    "cherry-pick": "cherry_pick",
+    "hard-reset": "hard_reset",
+}
 
 NOT_JOBS = {"quickstart", "cache"}
 NOT_COMMANDS = {"stage"}
@@ -34,7 +44,7 @@ def commands() -> Iterator[tuple[str, Any]]:
             continue
         one, many = NOUNS.get(name, (name, f"{name}s"))
         for verb, inner in getattr(command, "commands", {}).items():
-            yield f"{verb}_{many if verb == 'list' else one}", inner
+            yield f"{verb}_{many if verb in ('list', 'log') else one}", inner
         if not hasattr(command, "commands"):
             yield NAMES.get(name, name), command
 
@@ -97,6 +107,9 @@ def test_wrong_usage_is_2(name: str, capsys: pytest.CaptureFixture[str]) -> None
         ["commit", "-m", "what"],
         ["create_branch", "lakefs://lake/x"],
         ["merge", "lakefs://lake/a", "lakefs://lake/b", "--strategy", "ours"],
+        ["revert", "lakefs://lake/a"],
+        ["revert", "lakefs://lake/a", "lakefs://lake/b", "--parent-number", "0"],
+        ["cherry_pick", "lakefs://lake/a", "lakefs://lake/b", "--strategy", "ours"],
         ["list_repositories", "--engine", "dask"],
         ["stat"],
     ],

@@ -54,6 +54,11 @@ def test_branches(scene: Scene) -> None:
     assert [each["dirty"] for each in listing] == [False, True]
     assert job(0, "reset", scene.uri("main")) == {"name": "main", "dirty": False}
     assert scene.paths("main") == ["a"]
+    scene.put("main", {"b": "2", "c/d": "3", "e": "4"})
+    assert job(0, "reset", scene.uri("main"), "--prefix", "c/")["dirty"] is True
+    assert job(0, "reset", "--object", "b", scene.uri("main"))["dirty"] is True
+    assert scene.paths("main") == ["a", "e"]
+    assert job(0, "reset", scene.uri("main"), "--object", "e")["dirty"] is False
     assert job(1, "reset", scene.uri("v1"))["kind"] == "ref_not_found"
     assert job(0, "delete_branch", dev) == {"name": "dev:joe-bugfix-1234", "deleted": True}
     assert job(1, "delete_branch", dev)["kind"] == "ref_not_found"
@@ -72,6 +77,22 @@ def test_tags(scene: Scene) -> None:
     assert job(0, "list_tags", scene.uri()) == []
     wrong = job(2, "create_tag", scene.uri("v3"), "lakefs://other/main")
     assert wrong["kind"] == "invalid_uri"
+
+
+def test_refs(scene: Scene, dsn: str) -> None:
+    head = scene.commit("main", {"a": "1"})
+    made = job(0, "dump_refs", scene.uri())
+    assert made == said("refs", "dump", scene.uri())
+    assert (made["branches"], made["tags"], made["commits"], made["dirty"]) == (1, 0, 2, [])
+    lake = ("--dsn", dsn)
+    words = ("restore_refs", *lake, "lakefs://back", str(scene.namespace))
+    assert job(2, *words, "--default-branch", "dev")["kind"] == "invalid_input"
+    assert job(2, *words, "--range-records", "5")["kind"] == "invalid_input"
+    assert job(0, *words) == said(*lake, "repo", "list")[0]
+    assert said(*lake, "log", "lakefs://back/main")[0] == head
+    assert job(1, *words)["kind"] == "already_exists"
+    assert job(1, "dump_refs", scene.uri())["kind"] == "namespace_in_use"
+    assert job(0, "delete_repository", *lake, "lakefs://back")["deleted"] is True
 
 
 def test_an_object_is_put_looked_at_and_removed(scene: Scene, tmp_path: Path) -> None:
@@ -137,7 +158,23 @@ def test_a_list_that_is_cut_short_cannot_be_taken_for_whole(
 def test_merge_base(scene: Scene) -> None:
     dev, main = scene.diverge()
     assert job(0, "merge_base", dev, main) == said("merge-base", dev, main)
+    assert job(0, "merge_base", dev, main, "--all") == said("merge-base", dev, main, "--all")
     assert job(1, "merge_base", dev, scene.uri("nothing"))["kind"] == "ref_not_found"
+
+
+def test_log_and_show(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    ok("merge", dev, main, "--strategy", "dest-wins")
+    for words in (
+        [],
+        ["--first-parent", "--amount", "2"],
+        ["--no-merges", "--after", "main"],
+        ["--stop-at", "main~1", "--since", "2020-01-01", "--until", "2100-01-01T00:00:00Z"],
+    ):
+        assert job(0, "log", main, *words) == said("log", main, *words) != []
+    assert job(2, "log", main, "--since", "never")["kind"] == "invalid_input"
+    assert job(0, "show", main) == said("show", main)
+    assert job(1, "show", scene.uri("nothing"))["kind"] == "ref_not_found"
 
 
 def test_no_spark_is_loaded_where_none_is_needed(scene: Scene) -> None:
@@ -158,3 +195,39 @@ def test_no_spark_is_loaded_where_none_is_needed(scene: Scene) -> None:
         assert isinstance(json.loads(ran.stdout), dict)
         assert "sparklake.lake" in ran.stderr
         assert "pyspark" not in ran.stderr
+
+
+def test_reverts_and_cherry_picks(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    words = (main, scene.uri("dev"), "--strategy", "source-wins", "--meta", "k=v", "-m", "take it")
+    assert job(3, "cherry_pick", main, dev)["count"] == 1
+    (picked,) = job(0, "cherry_pick", *words, "--committer", "joe")
+    assert (picked["committer"], picked["message"]) == ("joe", "take it")
+    assert (picked["metadata"]["k"], len(picked["metadata"])) == ("v", 3)
+    made = job(0, "revert", main, main, scene.uri("main~1"))
+    assert made == said("log", main)[:2][::-1]
+    assert scene.paths("main") == ["both", "left", "right"]
+    assert job(4, "revert", main, main, main)["kind"] == "no_changes"
+    assert len(job(0, "revert", main, main, main, "--allow-empty")) == 2
+    assert job(2, "revert", main, "lakefs://other/main")["kind"] == "invalid_uri"
+    assert job(2, "revert", main, main, "--parent-number", "2")["kind"] == "invalid_input"
+    assert job(1, "cherry_pick", main, scene.uri("nothing"))["kind"] == "ref_not_found"
+
+
+def test_moves_of_branches(scene: Scene) -> None:
+    first = scene.commit("main", {"a": "1"})
+    scene.commit("main", {"a": "2"})
+    main, back = scene.uri("main"), scene.uri("main~1")
+    assert job(0, "log_operations", main) == said("op", "log", main)
+    assert len(job(0, "log_operations", scene.uri(), "--amount", "2")) == 2
+    assert job(2, "log_operations", scene.uri("main", "a"))["kind"] == "invalid_uri"
+    assert job(5, "hard_reset", main, back, "--expect", back)["kind"] == "unexpected_head"
+    there = {"name": "main", "commit_id": first["id"], "dirty": False}
+    assert job(0, "hard_reset", main, back, "--expect", main) == there
+    assert job(0, "undo_operation", main)["commit_id"] != first["id"]
+    assert job(0, "undo_operation", main) == there
+    scene.put("main", {"a": "3"})
+    assert job(4, "undo_operation", main)["kind"] == "dirty_branch"
+    assert job(4, "hard_reset", main, main)["kind"] == "dirty_branch"
+    assert job(0, "hard_reset", main, main, "--force") == there
+    assert job(1, "undo_operation", scene.uri("nothing"))["kind"] == "ref_not_found"

@@ -236,6 +236,8 @@ ABSENT: list[Case] = [
     ("staged diff", RefNotFoundError, "'nope'", lambda lab: lab.repo.diff_uncommitted("nope")),
     ("staged diff of a tag", RefNotFoundError, "'v1'", lambda lab: lab.repo.diff_uncommitted("v1")),
     ("log", RefNotFoundError, "'nope'", lambda lab: list(lab.repo.log("nope"))),
+    ("show", RefNotFoundError, "'nope'", lambda lab: lab.repo.show("nope")),
+    ("merge bases", RefNotFoundError, "'nope'", lambda lab: lab.repo.merge_bases("nope", "main")),
     ("merge base", RefNotFoundError, "'nope'", lambda lab: lab.repo.merge_base("main", "nope")),
     ("merge source", RefNotFoundError, "'nope'", merge("nope", "main")),
     ("merge dest", RefNotFoundError, "no branch 'nope'", merge("main", "nope")),
@@ -282,11 +284,13 @@ REFS: list[Case] = [
         ("~1", "not a ref"),
         ("main ", "not a ref"),
         ("main~x", "not a ref"),
-        ("main$", "not a ref"),
+        ("main$~1", "mixes"),
+        ("main$@", "mixes"),
         ("main~1@", "mixes"),
-        ("main@~1", "not a ref"),
+        ("main@~1", "mixes"),
         ("main~" + "9" * 10, "too large"),
         ("v1@", "'@' follows a branch"),
+        ("$", "not a ref"),
         ("main\0", "not a ref"),
         (SURROGATE, "not a ref"),
     )
@@ -299,6 +303,23 @@ REFS: list[Case] = [
             lambda lab, ref=ref: lab.repo.diff("main", ref),
             lambda lab, ref=ref: lab.repo.stat(ref, "d/1"),
         )
+    )
+]
+
+STAGED: list[Case] = [
+    (name, InvalidRefError, r"'dev\$' is what is staged, and no commit: write 'dev'", verb)
+    for name, verb in (
+        ("resolve", resolve("dev$")),
+        ("branch", branch("x", "dev$")),
+        ("tag", tag("x", "dev$")),
+        ("merge", merge("dev$", "main")),
+        ("left", lambda lab: lab.repo.diff("dev$", "main")),
+        ("right", lambda lab: lab.repo.diff("main", "dev$")),
+        ("log", lambda lab: list(lab.repo.log("dev$"))),
+        ("merge base", lambda lab: lab.repo.merge_base("main", "dev$")),
+        ("show", lambda lab: lab.repo.show("dev$")),
+        ("merge bases", lambda lab: lab.repo.merge_bases("dev$", "main")),
+        ("tree", lambda lab: lab.repo.tree("dev$")),
     )
 ]
 
@@ -539,6 +560,7 @@ TABLE = {
     "absent": ABSENT,
     "present": PRESENT,
     "ref": REFS,
+    "staged": STAGED,
     "namespace": NAMESPACES,
     "key": KEYS,
     "object": OBJECTS,

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from sparklake import DiffRow, Lake
+from sparklake import Commit, DiffRow, Lake
 from sparklake.engine.rows import Rows
 from sparklake.errors import MergeConflictError, SparklakeError
 from sparklake.graveler.entries import Entry, entry_identity
@@ -38,7 +38,7 @@ BRANCHES = [MAIN, "dev", "dev:joe-bugfix-1234", "topic"]
 TAGS = ["v2.3", "dev:jane-before-v2.3-merge", "topic"]
 STRATEGIES = [None, "source-wins", "dest-wins"]
 
-STEPS = ["", "", "", "", "@", "~", "~0", "~2", "^", "^1", "^2", "^2~1", "~1^2"]
+STEPS = ["", "", "", "", "@", "$", "~", "~0", "~2", "^", "^1", "^2", "^2~1", "~1^2"]
 
 paths = st.sampled_from(PATHS)
 prefixes = st.sampled_from(PREFIXES)
@@ -131,6 +131,19 @@ class LakeMachine(RuleBasedStateMachine):
                 lambda: self.repo.branch(name).delete_prefix(prefix),
                 lambda _: self.model.delete_prefix(name, prefix),
             )
+
+    @rule(path=paths, prefix=st.none() | prefixes, data=datas)
+    def reset_a_part(self, path: str, prefix: str | None, data: st.DataObject) -> None:
+        name = self.branch(data)
+
+        def part(each: str) -> bool:
+            return each == path if prefix is None else each.startswith(prefix)
+
+        words = {"path": path} if prefix is None else {"prefix": prefix}
+        self.both(
+            lambda: self.repo.branch(name).reset(**words),
+            lambda _: self.model.reset_part(name, part),
+        )
 
     # --- staging ----------------------------------------------------------------------------------
 
@@ -232,6 +245,40 @@ class LakeMachine(RuleBasedStateMachine):
             compare=False,
         )
 
+    @rule(
+        undo=st.booleans(),
+        number=st.sampled_from([None, None, 1, 2]),
+        strategy=st.sampled_from(STRATEGIES),
+        data=datas,
+    )
+    def replay(
+        self, undo: bool, number: int | None, strategy: str | None, data: st.DataObject
+    ) -> None:
+        branch, ref = self.branch(data), self.ref(data)
+
+        def real() -> Commit:
+            found = self.repo.branch(branch)
+            verb = found.revert if undo else found.cherry_pick
+            (made,) = verb(ref, parent_number=number, strategy=strategy)
+            return made
+
+        self.both(
+            real,
+            lambda made: self.model.replay(branch, ref, number, strategy, made, undo=undo),
+            compare=False,
+        )
+
+    @rule(back=st.booleans(), force=st.booleans(), data=datas)
+    def move(self, back: bool, force: bool, data: st.DataObject) -> None:
+        branch, ref = self.branch(data), self.ref(data)
+        if back:
+            self.both(lambda: self.repo.branch(branch).undo().id, lambda _: self.model.undo(branch))
+            return
+        self.both(
+            lambda: self.repo.branch(branch).hard_reset(ref, force=force).id,
+            lambda _: self.model.hard_reset(branch, ref, force=force),
+        )
+
     # --- reading ----------------------------------------------------------------------------------
 
     @rule(prefix=prefixes, data=datas)
@@ -280,8 +327,8 @@ class LakeMachine(RuleBasedStateMachine):
 
     def bases_agree(self, left: str, right: str) -> None:
         self.both(
-            lambda: self.repo.merge_base(left, right).id,
-            lambda _: self.model.merge_base(self.model.resolve(left), self.model.resolve(right)),
+            lambda: [each.id for each in self.repo.merge_bases(left, right)],
+            lambda _: self.model.merge_bases(self.model.resolve(left), self.model.resolve(right)),
         )
 
     # --- agreement --------------------------------------------------------------------------------

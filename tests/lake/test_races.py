@@ -148,6 +148,27 @@ def test_eight_writers_merge_into_one_branch(race: Race, repo: Repository) -> No
 
 
 @pytest.mark.slow
+def test_reverts_race_with_merges(race: Race, repo: Repository) -> None:
+    """Each is made over what the others have made: what was reverted is gone, the rest there."""
+    writers, turns = 3, 4
+    for number in range(writers):
+        for turn in range(turns):
+            name = f"racer-{number}-{turn}"
+            commit_all(repo.branch("main"), {name: name.encode()}, name)
+            repo.create_tag(name, "main")
+    for turn in range(turns):
+        name = f"racer-{writers}-{turn}"
+        commit_all(repo.create_branch(name, "main"), {name: name.encode()}, name)
+    answers = race(*["revert_prepared"] * writers, "merge_prepared", turns=turns)
+    reverts = [revert["kind"] for answer in answers[:-1] for revert in answer["reverts"]]
+    assert reverts == ["ok"] * writers * turns
+    merged = {name: name.encode() for name, _, _ in answers[-1]["merges"]}
+    assert len(merged) == turns
+    assert contents(repo, "main@") == {"base": b"base", **merged}
+    check_log(repo)
+
+
+@pytest.mark.slow
 def test_writers_go_on_while_others_commit(race: Race, repo: Repository) -> None:
     """Every put that was acknowledged is in the head or staged, and every deletion is obeyed."""
     answers = race("put_each", "put_each", "commit_all", turns=40)

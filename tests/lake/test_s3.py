@@ -431,3 +431,23 @@ def test_no_credentials(
 def test_paths_of_levels(used: Repository) -> None:
     assert paths(used, "main", "k") == ["k"]
     assert [each.path for each in used.folder("staged")] == ["k", "m", "s"]
+
+
+def test_refs_are_dumped_into_the_bucket_and_restored_from_it(
+    repo: Repository, bucket: Bucket
+) -> None:
+    commit_all(repo.branch("main"), {"a": b"1"}, "one")
+    first = repo.dump_refs()
+    commit_all(repo.branch("main"), {"b": b"2"}, "two")
+    assert repo.dump_refs().manifest != first.manifest
+    objects = bucket.objects("lakes/one/data/")
+    lake = memory_lake()
+    again = lake.restore_repository("again", f"s3://{bucket.name}/lakes/one")
+    assert again._context.refs.snapshot() == repo._context.refs.snapshot()
+    assert contents(again, "main") == {"a": b"1", "b": b"2"}
+    assert bucket.objects("lakes/one/data/") == objects
+    with pytest.raises(NamespaceInUseError, match="'again'"):
+        repo.dump_refs()
+    bucket.delete(f"lakes/one/_lakefs/{repo.resolve('main~1').meta_range_id}")
+    with pytest.raises(MissingFileError, match=repo.resolve("main~1").meta_range_id):
+        memory_lake().restore_repository("third", f"s3://{bucket.name}/lakes/one")

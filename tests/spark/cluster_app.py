@@ -29,7 +29,7 @@ from sparklake.graveler.classification import Strategy
 from sparklake.session import spark_session
 from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import apply_body, merge_body
-from sparklake.verbs import commit, merge
+from sparklake.verbs import commit, three_way
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,7 +185,7 @@ def main(folder: Path) -> dict[str, Any]:
         for fault in (fail_first, kill_executor, straggle):
             here, there = create(fault.__name__.replace("_", "-"))
             trees[fault.__name__] = prepare(here, source)
-            with struck(merge, "merge_body", fault, folder) as marks:
+            with struck(three_way, "merge_body", fault, folder) as marks:
                 trees[fault.__name__].append(merged(there))
             struck_by[marks.name] = sorted(each.name for each in marks.iterdir())
 

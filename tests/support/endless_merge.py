@@ -18,7 +18,7 @@ from sparklake.graveler.classification import Strategy
 from sparklake.jobs.merge import main as job
 from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import merge_body
-from sparklake.verbs import merge
+from sparklake.verbs import three_way
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +38,6 @@ def endless_body(
 
 if __name__ == "__main__":
     marks, kind, *words = sys.argv[1:]
-    vars(merge)["merge_body"] = partial(endless_body, marks)
+    vars(three_way)["merge_body"] = partial(endless_body, marks)
     sys.argv[1:] = words
     sys.exit(command() if kind == "command" else job())

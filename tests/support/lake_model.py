@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from sparklake import Commit
@@ -18,9 +18,11 @@ from sparklake.errors import (
     AlreadyExistsError,
     AmbiguousRefError,
     DirtyBranchError,
+    InvalidInputError,
     InvalidRefError,
     MergeConflictError,
     NoChangesError,
+    NothingToDoError,
     ObjectNotFoundError,
     ProtectedError,
     RefNotFoundError,
@@ -55,6 +57,7 @@ class LakeModel:
     heads: dict[str, str]
     staged: dict[str, Changes] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
+    came_from: dict[str, str | None] = field(default_factory=lambda: {MAIN: None})
 
     @classmethod
     def of(cls, first: Commit) -> LakeModel:
@@ -63,6 +66,8 @@ class LakeModel:
     # --- refs -------------------------------------------------------------------------------------
 
     def resolve(self, ref: str) -> str:
+        if ref.endswith("$"):
+            raise InvalidRefError
         base, steps, committed = re.fullmatch(r"([^~^@]+)([~^0-9]*)(@?)", ref).groups()  # type: ignore[union-attr]
         found = self._base(base)
         if committed and base not in self.heads:
@@ -88,7 +93,12 @@ class LakeModel:
         return fitting[0]
 
     def tree(self, ref: str) -> Tree:
-        """Returns what a ref shows: a bare branch with what is staged on it."""
+        """Returns what a ref shows: of a branch also what is staged, of `branch$` it alone."""
+        if ref.endswith("$"):
+            self._base(ref[:-1])
+            if ref[:-1] not in self.heads:
+                raise InvalidRefError
+            return changed({}, self.staged[ref[:-1]])
         found = self.trees[self.resolve(ref)]
         return changed(found, self.staged[ref]) if ref in self.heads else found
 
@@ -98,7 +108,7 @@ class LakeModel:
         head = self.resolve(source)
         if name in self.heads:
             raise AlreadyExistsError
-        self.heads[name], self.staged[name] = head, {}
+        self.heads[name], self.staged[name], self.came_from[name] = head, {}, None
 
     def delete_branch(self, name: str) -> None:
         if name == MAIN:
@@ -140,6 +150,11 @@ class LakeModel:
         self.branch(branch)
         self.staged[branch] = {}
 
+    def reset_part(self, branch: str, part: Callable[[str], bool]) -> None:
+        self.branch(branch)
+        staged = self.staged[branch]
+        self.staged[branch] = {path: each for path, each in staged.items() if not part(path)}
+
     # --- history ----------------------------------------------------------------------------------
 
     def commit(self, branch: str, made: Commit | None, *, allow_empty: bool) -> None:
@@ -159,22 +174,69 @@ class LakeModel:
         base = self.merge_base(theirs, ours)
         if self.trees[base] == self.trees[theirs]:
             raise NoChangesError
-        rows = self.three_way_diff(base, theirs, ours)
-        conflicts = [row for row in rows if row[0] == "conflict"]
-        if conflicts and strategy is None:
-            raise MergeConflictError("", conflicts, len(conflicts))
-        taken = [path for kind, path, _ in rows if kind != "conflict" or strategy == "source-wins"]
-        tree = changed(self.trees[ours], {path: self.trees[theirs].get(path) for path in taken})
+        tree = merged(self.trees[base], self.trees[theirs], self.trees[ours], strategy)
         self._take(dest, made, (ours, theirs), tree)
 
+    def replay(
+        self,
+        branch: str,
+        ref: str,
+        number: int | None,
+        strategy: str | None,
+        made: Commit | None,
+        *,
+        undo: bool,
+    ) -> None:
+        """Reverts or cherry-picks."""
+        self.branch(branch)
+        commit = self.resolve(ref)
+        parents = self.commits[commit].parents
+        if number is None and len(parents) > 1:
+            raise InvalidInputError
+        if number is not None and number > len(parents):
+            raise InvalidInputError
+        if self.staged[branch]:
+            raise DirtyBranchError
+        before: Tree = self.trees[parents[(number or 1) - 1]] if parents else {}
+        after, ours = self.trees[commit], self.heads[branch]
+        base, theirs = (after, before) if undo else (before, after)
+        tree = merged(base, theirs, self.trees[ours], strategy)
+        if tree == self.trees[ours]:
+            raise NoChangesError
+        self._take(branch, made, (ours,), tree)
+
+    def hard_reset(self, branch: str, ref: str, *, force: bool) -> str:
+        head = self.branch(branch)
+        if self.staged[branch] and not force:
+            raise DirtyBranchError
+        target = self.resolve(ref)
+        self.staged[branch] = {}
+        if target != head:
+            self.came_from[branch] = head
+        self.heads[branch] = target
+        return target
+
+    def undo(self, branch: str) -> str:
+        head = self.branch(branch)
+        if self.staged[branch]:
+            raise DirtyBranchError
+        before = self.came_from[branch]
+        if before is None:
+            raise NothingToDoError
+        self.heads[branch], self.came_from[branch] = before, head
+        return before
+
     def merge_base(self, left: str, right: str) -> str:
+        return self.merge_bases(left, right)[0]
+
+    def merge_bases(self, left: str, right: str) -> list[str]:
         common = self.ancestry(left) & self.ancestry(right)
         best = [
             each
             for each in common
             if not any(each in self.ancestry(other) - {other} for other in common)
         ]
-        return min(best, key=lambda each: (-self.commits[each].generation, each))
+        return sorted(best, key=lambda each: (-self.commits[each].generation, each))
 
     def ancestry(self, commit_id: str) -> set[str]:
         found: set[str] = set()
@@ -197,6 +259,7 @@ class LakeModel:
         assert made.generation == 1 + max(self.commits[each].generation for each in parents)
         # Two branches may come to one commit: the same parents, tree, words and second.
         assert self.trees.get(made.id, tree) == tree
+        self.came_from[branch] = self.heads[branch]
         self.commits[made.id], self.trees[made.id], self.heads[branch] = made, tree, made.id
 
     # --- reading ----------------------------------------------------------------------------------
@@ -215,13 +278,26 @@ class LakeModel:
 
     def three_way_diff(self, base: str, source: str, dest: str) -> Diff:
         """Returns what a merge of source would change in dest: the table, row by row."""
-        before, theirs, ours = self.trees[base], self.trees[source], self.trees[dest]
-        rows = []
-        for kind, path, size in differences(ours, theirs):
-            if theirs.get(path) == before.get(path):
-                continue
-            rows.append((kind if ours.get(path) == before.get(path) else "conflict", path, size))
-        return rows
+        return three_way(self.trees[base], self.trees[source], self.trees[dest])
+
+
+def three_way(base: Tree, source: Tree, dest: Tree) -> Diff:
+    """Returns what a merge would change in dest: the table, row by row."""
+    rows = []
+    for kind, path, size in differences(dest, source):
+        if source.get(path) == base.get(path):
+            continue
+        rows.append((kind if dest.get(path) == base.get(path) else "conflict", path, size))
+    return rows
+
+
+def merged(base: Tree, source: Tree, dest: Tree, strategy: str | None) -> Tree:
+    rows = three_way(base, source, dest)
+    conflicts = [row for row in rows if row[0] == "conflict"]
+    if conflicts and strategy is None:
+        raise MergeConflictError("", conflicts, len(conflicts))
+    taken = [path for kind, path, _ in rows if kind != "conflict" or strategy == "source-wins"]
+    return changed(dest, {path: source.get(path) for path in taken})
 
 
 def changed(tree: Mapping[str, Content], changes: Mapping[str, Content | None]) -> Tree:

@@ -88,6 +88,13 @@ def merge_prepared(repository: Repository, order: dict[str, Any]) -> dict[str, A
     return {"merges": merged}
 
 
+def revert_prepared(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
+    """Reverts commits that were made and tagged before, one after the other."""
+    branch = repository.branch(order["branch"])
+    names = [f"{order['name']}-{turn}" for turn in range(order["turns"])]
+    return {"reverts": [outcome(lambda name=name: branch.revert(name)[0].id) for name in names]}
+
+
 @contextmanager
 def noted_moves() -> Iterator[list[str]]:
     """Notes the branches that this process tries to move."""
@@ -110,7 +117,8 @@ def outcome(verb: Callable[[], str]) -> dict[str, str]:
 
 
 WORK = {
-    each.__name__: each for each in (commit_each, put_each, commit_all, merge_each, merge_prepared)
+    each.__name__: each
+    for each in (commit_each, put_each, commit_all, merge_each, merge_prepared, revert_prepared)
 }
 
 

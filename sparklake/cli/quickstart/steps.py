@@ -176,7 +176,7 @@ def merge(scene: Scene) -> Done:
 
 def log(scene: Scene) -> Done:
     """Draws the history."""
-    from sparklake.cli.history import drawn, ref_names
+    from sparklake.cli.logs import drawn, ref_names
 
     commits = scene.repository.log(MAIN)
     lines = drawn(Output(Format.JSON), commits, ref_names(scene.repository))

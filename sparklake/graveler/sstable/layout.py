@@ -20,6 +20,7 @@ from sparklake.graveler.ports import Content
 from sparklake.graveler.varints import read_varint, varint
 
 FOOTER_BYTES = 53
+PROPERTIES = b"rocksdb.properties"
 TRAILER_BYTES = 5
 
 _FORMAT_VERSION = 2
@@ -167,15 +168,26 @@ def opened(file: Content, handle: Handle, raw_size: int | None = None) -> memory
         raise NotOurLayoutError from None
 
 
+def properties(file: Content) -> dict[bytes, bytes]:
+    """Returns the properties of a table, whoever wrote it; raises NotOurLayoutError."""
+    handles = meta_blocks(file)
+    try:
+        return {key: bytes(value) for key, value in _items(opened(file, handles[PROPERTIES]))}
+    except (LookupError, struct.error):
+        raise NotOurLayoutError from None
+
+
 def _items(content: memoryview) -> Iterator[tuple[bytes, memoryview]]:
-    """Yields the keys and values of a block as `small_block` makes it."""
+    """Yields the keys and values of a block, each key after what it shares with the one before."""
     (count,) = _COUNT.unpack_from(content, len(content) - _COUNT.size)
-    at = 0
-    for _ in range(count):
-        _, at = read_varint(content, at)
+    end = len(content) - _COUNT.size * (count + 1)
+    at, last = 0, b""
+    while at < end:
+        shared, at = read_varint(content, at)
         key, at = read_varint(content, at)
         value, at = read_varint(content, at)
-        yield bytes(content[at : at + key]), content[at + key : at + key + value]
+        last = last[:shared] + bytes(content[at : at + key])
+        yield last, content[at + key : at + key + value]
         at += key + value
 
 

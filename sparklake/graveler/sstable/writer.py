@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -19,11 +19,11 @@ from sparklake.graveler.sstable.directory import (
     block_ends,
     directory_bytes,
 )
+from sparklake.graveler.sstable.files import TableFile
 from sparklake.graveler.sstable.layout import (
     Handle,
     compressed,
     count_bytes,
-    footer,
     handle_bytes,
     number_bytes,
     plain,
@@ -33,19 +33,6 @@ from sparklake.graveler.sstable.reader import DataBlocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-# What readers ask for: RocksDB the last two, to take the file in; pebble and RocksDB the comparer.
-_FIXED_PROPERTIES = {
-    b"rocksdb.block.based.table.index.type": b"\0\0\0\0",
-    b"rocksdb.comparator": b"leveldb.BytewiseComparator",
-    b"rocksdb.compression": b"Snappy",
-    b"rocksdb.external_sst_file.global_seqno": bytes(8),
-    b"rocksdb.external_sst_file.version": b"\x02\0\0\0",
-    b"rocksdb.format.version": b"\x02",
-    b"rocksdb.merge.operator": b"nullptr",
-    b"rocksdb.prefix.extractor.name": b"nullptr",
-    b"rocksdb.property.collectors": b"[]",
-}
 
 
 class NewTable(NamedTuple):
@@ -70,7 +57,7 @@ def make_table(block: Block, *, compress: bool = True) -> NewTable:
     Data blocks that are taken over stay as they are, compressed or not. Raises ValueError for keys
     that do not ascend.
     """
-    file = _File(compressed if compress else plain)
+    file = TableFile(compressed if compress else plain)
     placed = list(_data_blocks(file, block))
     directory = Directory(
         block.ids,
@@ -84,7 +71,6 @@ def make_table(block: Block, *, compress: bool = True) -> NewTable:
     directory_handle = file.add(*plain(directory_bytes(directory)))
     sums = directory.numbers.sum(axis=1).tolist()
     properties = {
-        **_FIXED_PROPERTIES,
         b"rocksdb.data.size": number_bytes(data_bytes),
         b"rocksdb.index.size": number_bytes(index_handle.size),
         b"rocksdb.num.data.blocks": number_bytes(len(directory.last_keys)),
@@ -92,13 +78,7 @@ def make_table(block: Block, *, compress: bool = True) -> NewTable:
         b"rocksdb.raw.key.size": number_bytes(sums[Column.KEY_BYTES] + SUFFIX_BYTES * len(block)),
         b"rocksdb.raw.value.size": number_bytes(sums[Column.VALUE_BYTES]),
     }
-    named = file.add(*plain(small_block(sorted(properties.items()))))
-    others = [
-        (b"rocksdb.properties", handle_bytes(named)),
-        (DIRECTORY, handle_bytes(directory_handle)),
-    ]
-    meta_index = file.add(*plain(small_block(others)))
-    content = b"".join([*file.parts, footer(meta_index, index_handle)])
+    content = file.ended(index_handle, properties, [(DIRECTORY, directory_handle)])
     size = sums[Column.KEY_BYTES] + sums[Column.VALUE_BYTES]
     return NewTable(content, size, sums[Column.TOMBSTONES])
 
@@ -117,7 +97,7 @@ def _index(directory: Directory) -> bytes:
     return small_block([(key + KEY_SUFFIX, handle_bytes(Handle(*place))) for key, place in pairs])
 
 
-def _data_blocks(file: _File, block: Block) -> Iterator[_Placed]:
+def _data_blocks(file: TableFile, block: Block) -> Iterator[_Placed]:
     """Adds the data blocks of a table: those that are there as they should be are taken over."""
     stops = block_ends(block.ids)
     starts = np.concatenate(([0], stops[:-1]))
@@ -138,7 +118,7 @@ def _data_blocks(file: _File, block: Block) -> Iterator[_Placed]:
                 yield _taken_over(file, cast("DataBlocks", unit))
 
 
-def _taken_over(file: _File, blocks: DataBlocks) -> _Placed:
+def _taken_over(file: TableFile, blocks: DataBlocks) -> _Placed:
     numbers = blocks.numbers.copy()
     numbers[Column.OFFSET] += file.size - numbers[Column.OFFSET, 0]
     file.append(blocks.packed())
@@ -193,7 +173,7 @@ class _Anew:
             np.stack((bounds[starts], bounds[stops], listed - counts, listed)).T.tolist(),
         )
 
-    def place(self, file: _File, count: int) -> _Placed:
+    def place(self, file: TableFile, count: int) -> _Placed:
         """Adds the next ones to a file."""
         some = slice(self.done, self.done + count)
         self.done += count
@@ -214,24 +194,3 @@ def _content(entries: Bytes, places: NDArray[np.uint32]) -> bytes:
 def _sums(values: Positions | Mask, starts: Positions, stops: Positions) -> Positions:
     sums: Positions = np.concatenate(([0], np.cumsum(values)))
     return sums[stops] - sums[starts]
-
-
-@dataclass(slots=True)
-class _File:
-    """Is a file in the making, whose data blocks are made by `pack`."""
-
-    pack: Callable[[bytes], tuple[bytes, bytes]]
-    parts: list[bytes] = field(default_factory=list)
-    size: int = 0
-
-    def add(self, body: bytes, trailer: bytes) -> Handle:
-        """Appends a block; returns its handle."""
-        handle = Handle(self.size, len(body))
-        self.append(body)
-        self.append(trailer)
-        return handle
-
-    def append(self, blocks: bytes) -> None:
-        """Appends blocks with their trailers."""
-        self.parts.append(blocks)
-        self.size += len(blocks)

@@ -81,6 +81,10 @@ class CachedStore:
             self._keep(key, body)
         return wrote
 
+    def replace(self, key: str, body: bytes) -> None:
+        """Writes an object, which is no table, in the place of what is there."""
+        self._inner.replace(key, body)
+
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
         """Writes objects unless they exist, many at a time; returns the keys that it wrote."""
         written = self._inner.put_many_if_absent(bodies)

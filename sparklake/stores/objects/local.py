@@ -84,6 +84,20 @@ class LocalStore:
         """Writes an object unless it exists; returns whether this call wrote it."""
         return bool(self._publish({key: partial(_write, body)}))
 
+    def replace(self, key: str, body: bytes) -> None:
+        """Writes an object in the place of what is there."""
+        target = self._path(key)
+        with store_errors(target):
+            dirty = self._make_directories({target.parent})
+            source = self.root / TEMPORARY / f"{int(time.time())}-{uuid4().hex}"
+            try:
+                source.write_bytes(body)
+                sync([source])
+                source.replace(target)
+            finally:
+                source.unlink(missing_ok=True)
+            sync(dirty)
+
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
         """Writes objects unless they exist, many at a time; returns the keys that it wrote."""
         return self._publish({key: partial(_write, body) for key, body in bodies.items()})

@@ -92,6 +92,12 @@ class S3Store:
         """
         return self._put(key, BytesIO(body), len(body))
 
+    def replace(self, key: str, body: bytes) -> None:
+        """Writes an object in the place of what is there."""
+        target = self._target(key)
+        with s3_errors(self._address(key)):
+            s3_client().put_object(**target, Body=body)
+
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
         """Writes objects unless they exist, several at a time; returns the keys of those.
 

@@ -38,6 +38,8 @@ _SELECT = """
     WHERE b.repository_uid = %(uid)s
 """
 
+_IN_ORDER = " ORDER BY b.name, l.id DESC"
+
 # The name of a lock, as a number.
 _TURN = "hashtextextended(%(turn)s, 0)"
 
@@ -69,15 +71,14 @@ class PostgresBranches:
     def find(self, name: str) -> BranchState | None:
         """Returns a branch and its layers as of one moment."""
         rows = self._connections.fetch(
-            _SELECT + " AND b.name = %(name)s ORDER BY b.name, l.id DESC",
+            _SELECT + " AND b.name = %(name)s" + _IN_ORDER,
             {"uid": self._uid, "name": name},
         )
         return next(iter(_branches(rows)), None)
 
     def list(self) -> Sequence[BranchState]:
         """Returns all branches in the byte order of their names."""
-        query = _SELECT + " ORDER BY b.name, l.id DESC"
-        return _branches(self._connections.fetch(query, {"uid": self._uid}))
+        return _branches(self._connections.fetch(_SELECT + _IN_ORDER, {"uid": self._uid}))
 
     def delete(self, name: str, who: str) -> None:
         """Deletes a branch and what is staged on it."""
@@ -94,8 +95,8 @@ class PostgresBranches:
     def move(self, move: BranchMove) -> None:
         """Applies a compare-and-swap, all of it or nothing."""
         with self._connections.transaction() as connection:
-            if move.commit is not None:
-                insert_commit(connection, self._uid, move.commit)
+            for each in move.commits:
+                insert_commit(connection, self._uid, each)
             self._swap(connection, move)
             applied = sorted(set(move.applied_layers))
             if drop_sealed_layers(connection, self._uid, move.branch, applied) != len(applied):
@@ -144,6 +145,11 @@ class PostgresBranches:
         if not swapped:
             head = lock_branch(connection, self._uid, move.branch)
             raise RaceLostError(f"branch {move.branch!r} has moved to {head}")
+
+
+def all_branches(connection: psycopg.Connection, uid: str) -> Sequence[BranchState]:
+    """Returns all branches in the byte order of their names, as part of a transaction."""
+    return _branches(connection.execute(_SELECT + _IN_ORDER, {"uid": uid}).fetchall())
 
 
 def _wait_for_turn(connection: psycopg.Connection, turn: str, seconds: float) -> None:

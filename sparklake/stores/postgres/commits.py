@@ -22,6 +22,13 @@ _SELECT = """
     FROM sparklake.commits c
 """
 
+_INSERT = """
+    INSERT INTO sparklake.commits
+        (repository_uid, id, parents, committer, message, creation_date, meta_range_id, metadata,
+         generation)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
+"""
+
 # A walk by levels that meets each commit once. UNION drops a row that is equal to an earlier one,
 # so the distance must take no part in equality, or a commit would be walked once per distance. An
 # interval of n days less 24n hours does that: all of them are equal, for a day is 24 hours, and yet
@@ -56,6 +63,50 @@ _ANCESTRY = (
     JOIN walk ON walk.id = c.id
     WHERE c.repository_uid = %(uid)s
     ORDER BY extract(day FROM walk.distance), c.id LIMIT %(limit)s
+    """
+)
+
+# A look-up by id for each commit, as above.
+_BAND = """
+    WITH RECURSIVE walk (id) AS (
+        SELECT given COLLATE "C" FROM unnest(%(ids)s::text[]) AS given
+      UNION
+        SELECT parent COLLATE "C"
+        FROM walk CROSS JOIN LATERAL (
+            SELECT c.parents FROM sparklake.commits c
+            WHERE c.repository_uid = %(uid)s AND c.id = walk.id AND c.generation >= %(least)s
+            OFFSET 0
+        ) AS found CROSS JOIN unnest(found.parents) AS parent
+    )
+"""
+_ANCESTRY_DOWN_TO = (
+    _BAND
+    + _SELECT
+    + """
+    JOIN walk ON walk.id = c.id
+    WHERE c.repository_uid = %(uid)s
+    """
+)
+
+# A look-up by id for each step, as above.
+_LINE = """
+    WITH RECURSIVE line (id, step) AS (
+        SELECT %(id)s::text COLLATE "C", 0
+      UNION ALL
+        SELECT found.parents[1] COLLATE "C", line.step + 1
+        FROM line CROSS JOIN LATERAL (
+            SELECT c.parents FROM sparklake.commits c
+            WHERE c.repository_uid = %(uid)s AND c.id = line.id OFFSET 0
+        ) AS found
+        WHERE line.step < %(steps)s AND cardinality(found.parents) > 0
+    )
+"""
+_FIRST_ANCESTOR = (
+    _LINE
+    + _SELECT
+    + """
+    JOIN line ON line.id = c.id AND line.step = %(steps)s
+    WHERE c.repository_uid = %(uid)s
     """
 )
 
@@ -95,27 +146,48 @@ class PostgresCommits:
         )
         return [_commit(row) for row in rows]
 
+    def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
+        """Returns commits, their ancestors down to a generation, and the parents of all."""
+        rows = self._connections.fetch(
+            _ANCESTRY_DOWN_TO, {"uid": self._uid, "ids": list(commit_ids), "least": least}
+        )
+        return [_commit(row) for row in rows]
+
+    def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
+        """Returns the commit that many first parents back, None past the first."""
+        rows = self._connections.fetch(
+            _FIRST_ANCESTOR, {"uid": self._uid, "id": commit_id, "steps": steps}
+        )
+        return _commit(rows[0]) if rows else None
+
+
+def all_commits(connection: psycopg.Connection, uid: str) -> Sequence[Commit]:
+    """Returns all commits by generation and id, as part of a transaction."""
+    query = _SELECT + " WHERE c.repository_uid = %(uid)s ORDER BY c.generation, c.id"
+    return [_commit(row) for row in connection.execute(query, {"uid": uid})]
+
 
 def insert_commit(connection: psycopg.Connection, uid: str, commit: Commit) -> None:
     """Adds a commit, as part of the transaction that makes a branch point at it."""
-    connection.execute(
-        """
-        INSERT INTO sparklake.commits
-            (repository_uid, id, parents, committer, message, creation_date, meta_range_id,
-             metadata, generation)
-        VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
-        """,
-        (
-            uid,
-            commit.id,
-            list(commit.parents),
-            commit.committer,
-            commit.message,
-            commit.creation_date,
-            commit.meta_range_id,
-            Jsonb(dict(commit.metadata)),
-            commit.generation,
-        ),
+    connection.execute(_INSERT, _row(uid, commit))
+
+
+def insert_commits(connection: psycopg.Connection, uid: str, commits: Sequence[Commit]) -> None:
+    """Adds many commits at once."""
+    connection.cursor().executemany(_INSERT, [_row(uid, each) for each in commits])
+
+
+def _row(uid: str, commit: Commit) -> tuple[Any, ...]:
+    return (
+        uid,
+        commit.id,
+        list(commit.parents),
+        commit.committer,
+        commit.message,
+        commit.creation_date,
+        commit.meta_range_id,
+        Jsonb(dict(commit.metadata)),
+        commit.generation,
     )
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from sparklake.graveler.ids import CommitId
+    from sparklake.graveler.ids import CommitId, MetaRangeId
+    from sparklake.graveler.keys import Interval
 
 
 def lock_branch(connection: psycopg.Connection, uid: str, branch: str) -> CommitId:
@@ -108,6 +109,38 @@ def drop_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
         (uid, branch),
     ).fetchall()
     _drop_rows(connection, gone)
+
+
+def drop_from_layer(
+    connection: psycopg.Connection, layer: Layer, within: Interval, run: MetaRangeId | None
+) -> None:
+    """Takes the records of an interval out of a sealed layer of a locked branch.
+
+    What is left of it gets a new id, above all others; `run` is what is left of a run.
+    """
+    connection.execute(
+        """
+        DELETE FROM sparklake.staged_rows WHERE layer_id = %(layer)s AND key >= %(start)s
+            AND (%(stop)s::bytea IS NULL OR key < %(stop)s)
+        """,
+        {"layer": layer.id, "start": within.start, "stop": within.stop},
+    )
+    renewed = connection.execute(
+        """
+        UPDATE sparklake.layers l SET id = DEFAULT, meta_range_id = nullif(%(run)s::text, '')
+        WHERE l.id = %(layer)s AND (coalesce(%(run)s::text, '') <> ''
+            OR EXISTS (SELECT 1 FROM sparklake.staged_rows r WHERE r.layer_id = l.id))
+        RETURNING id
+        """,
+        {"layer": layer.id, "run": run},
+    ).fetchone()
+    if renewed is None:
+        connection.execute("DELETE FROM sparklake.layers WHERE id = %s", (layer.id,))
+        return
+    connection.execute(
+        "UPDATE sparklake.staged_rows SET layer_id = %s WHERE layer_id = %s",
+        (renewed[0], layer.id),
+    )
 
 
 def drop_repository_layers(connection: psycopg.Connection, uid: str) -> None:

@@ -42,15 +42,16 @@ class PostgresOperations:
         self._connections = connections
         self._uid = uid
 
-    def list(self, limit: int = 100) -> Sequence[Operation]:
-        """Returns the latest operations, newest first."""
+    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Returns the latest operations, newest first; of one ref, or of all."""
         rows = self._connections.fetch(
             """
             SELECT sequence, floor(extract(epoch FROM date))::bigint, who, verb, ref,
                    from_commit, to_commit
             FROM sparklake.operations WHERE repository_uid = %(uid)s
+                AND (%(ref)s::text IS NULL OR ref = %(ref)s)
             ORDER BY sequence DESC LIMIT %(limit)s
             """,
-            {"uid": self._uid, "limit": limit},
+            {"uid": self._uid, "ref": ref, "limit": limit},
         )
         return [Operation(*row) for row in rows]

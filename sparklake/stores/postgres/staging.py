@@ -9,6 +9,7 @@ from sparklake.errors import RaceLostError
 from sparklake.graveler.keys import prefix_end
 from sparklake.graveler.ports import BranchState, Layer, LayerKind
 from sparklake.stores.postgres.layers import (
+    drop_from_layer,
     drop_layers,
     hold_open_layer,
     insert_layer,
@@ -18,11 +19,12 @@ from sparklake.stores.postgres.layers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import psycopg
 
     from sparklake.graveler.ids import MetaRangeId
+    from sparklake.graveler.keys import Interval
     from sparklake.graveler.records import Record
     from sparklake.stores.postgres.connections import Connections
 
@@ -58,11 +60,9 @@ class PostgresStaging:
     ) -> Layer:
         """Seals what is below and puts a run on top of it."""
         with self._connections.transaction() as connection:
-            head = lock_branch(connection, self._uid, branch)
+            lock_branch(connection, self._uid, branch)
             if seen is not None:
-                now = BranchState(branch, head, layers_of(connection, self._uid, branch))
-                if now != seen:
-                    raise RaceLostError(f"branch {branch!r} has changed: look at it again")
+                _check_seen(connection, self._uid, seen)
             seal_layers(connection, self._uid, branch)
             layer_id = insert_layer(connection, self._uid, branch, meta_range_id)
         return Layer(layer_id, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)
@@ -127,6 +127,24 @@ class PostgresStaging:
         with self._connections.transaction() as connection:
             lock_branch(connection, self._uid, branch)
             drop_layers(connection, self._uid, branch)
+
+    def drop(
+        self, branch: str, seen: BranchState, within: Interval, runs: Mapping[int, MetaRangeId]
+    ) -> None:
+        """Takes the records of an interval out of the layers of a branch."""
+        with self._connections.transaction() as connection:
+            _check_seen(connection, self._uid, seen)
+            # The oldest first: a later layer must keep the higher id.
+            for layer in reversed(seen.layers):
+                run = runs.get(layer.id, layer.meta_range_id)
+                drop_from_layer(connection, layer, within, run)
+
+
+def _check_seen(connection: psycopg.Connection, uid: str, seen: BranchState) -> None:
+    """Locks a branch; raises RaceLostError when it has changed since it was seen."""
+    head = lock_branch(connection, uid, seen.name)
+    if BranchState(seen.name, head, layers_of(connection, uid, seen.name)) != seen:
+        raise RaceLostError(f"branch {seen.name!r} has changed: look at it again")
 
 
 def _upsert(connection: psycopg.Connection, layer_id: int, rows: Sequence[Record]) -> None:

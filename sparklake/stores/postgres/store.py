@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from psycopg.types.json import Jsonb
 
 from sparklake.errors import AlreadyExistsError, NamespaceInUseError, RepositoryNotFoundError
-from sparklake.graveler.ports import RefVerb, RepositoryInfo
-from sparklake.stores.postgres.branches import PostgresBranches
-from sparklake.stores.postgres.commits import PostgresCommits, insert_commit
+from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
+from sparklake.stores.postgres.branches import PostgresBranches, all_branches
+from sparklake.stores.postgres.commits import PostgresCommits, all_commits, insert_commits
 from sparklake.stores.postgres.layers import drop_repository_layers
 from sparklake.stores.postgres.operations import PostgresOperations, log_operation
 from sparklake.stores.postgres.staging import PostgresStaging
-from sparklake.stores.postgres.tags import PostgresTags
+from sparklake.stores.postgres.tags import PostgresTags, all_tags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sparklake.stores.postgres.connections import Connections
 
 _RANGE_RECORDS = "range_records"
+_ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _SELECT = """
     SELECT r.name, r.uid, r.storage_namespace, r.default_branch, s.value, r.creation_date
@@ -46,19 +47,25 @@ class PostgresRefStore:
 
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
         """Creates a repository, its first commit and its default branch in one transaction."""
+        refs = RefsSnapshot((BranchState(info.default_branch, first.id),), (), (first,))
+        self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
+
+    def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
+        """Creates a repository that has refs and commits from the start, in one transaction."""
+        self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
+
+    def _create(self, info: RepositoryInfo, refs: RefsSnapshot, who: str, verb: RefVerb) -> None:
         with self._connections.transaction() as connection:
             # One creation at a time: two new namespaces could overlap each other.
             connection.execute("LOCK TABLE sparklake.repositories IN SHARE ROW EXCLUSIVE MODE")
             _refuse_taken(connection, info)
             _insert_repository(connection, info)
-            insert_commit(connection, info.uid, first)
-            connection.execute(
-                "INSERT INTO sparklake.branches (repository_uid, name, commit_id)"
-                " VALUES (%s, %s, %s)",
-                (info.uid, info.default_branch, first.id),
-            )
-            verb = RefVerb.CREATE_REPOSITORY.value
-            log_operation(connection, info.uid, who, verb, info.default_branch, None, first.id)
+            insert_commits(connection, info.uid, refs.commits)
+            _insert_names(connection, info.uid, refs)
+            for each in refs.named:
+                log_operation(
+                    connection, info.uid, who, verb.value, each.name, None, each.commit_id
+                )
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
         """Returns a repository."""
@@ -96,11 +103,22 @@ class PostgresRefs:
     """Holds all that is mutable in one repository."""
 
     def __init__(self, connections: Connections, uid: str) -> None:
+        self._connections = connections
+        self._uid = uid
         self.branches = PostgresBranches(connections, uid)
         self.tags = PostgresTags(connections, uid)
         self.commits = PostgresCommits(connections, uid)
         self.staging = PostgresStaging(connections, uid)
         self.operations = PostgresOperations(connections, uid)
+
+    def snapshot(self) -> RefsSnapshot:
+        """Returns all refs and all commits, read in one transaction that sees one moment."""
+        with self._connections.transaction(_ONE_MOMENT) as connection:
+            return RefsSnapshot(
+                tuple(all_branches(connection, self._uid)),
+                tuple(all_tags(connection, self._uid)),
+                tuple(all_commits(connection, self._uid)),
+            )
 
 
 def _refuse_taken(connection: psycopg.Connection, info: RepositoryInfo) -> None:
@@ -138,4 +156,17 @@ def _insert_repository(connection: psycopg.Connection, info: RepositoryInfo) -> 
     connection.execute(
         "INSERT INTO sparklake.settings (repository_uid, name, value) VALUES (%s, %s, %s)",
         (info.uid, _RANGE_RECORDS, Jsonb(info.range_records)),
+    )
+
+
+def _insert_names(connection: psycopg.Connection, uid: str, refs: RefsSnapshot) -> None:
+    """Inserts branches and tags, whose commits are there."""
+    cursor = connection.cursor()
+    cursor.executemany(
+        "INSERT INTO sparklake.branches (repository_uid, name, commit_id) VALUES (%s, %s, %s)",
+        [(uid, each.name, each.commit_id) for each in refs.branches],
+    )
+    cursor.executemany(
+        "INSERT INTO sparklake.tags (repository_uid, name, commit_id) VALUES (%s, %s, %s)",
+        [(uid, each.name, each.commit_id) for each in refs.tags],
     )

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from sparklake.stores.postgres.connections import Connections
 
 
+_ALL = """
+    SELECT name, commit_id FROM sparklake.tags WHERE repository_uid = %(uid)s ORDER BY name
+"""
+
+
 class PostgresTags:
     """Holds the tags of one repository."""
 
@@ -52,11 +57,7 @@ class PostgresTags:
 
     def list(self) -> Sequence[TagInfo]:
         """Returns all tags in the byte order of their names."""
-        rows = self._connections.fetch(
-            "SELECT name, commit_id FROM sparklake.tags"
-            " WHERE repository_uid = %(uid)s ORDER BY name",
-            {"uid": self._uid},
-        )
+        rows = self._connections.fetch(_ALL, {"uid": self._uid})
         return [TagInfo(*row) for row in rows]
 
     def delete(self, name: str, who: str) -> None:
@@ -71,3 +72,8 @@ class PostgresTags:
                 raise RefNotFoundError(f"there is no tag {name!r}")
             verb = RefVerb.DELETE_TAG.value
             log_operation(connection, self._uid, who, verb, name, gone[0], None)
+
+
+def all_tags(connection: psycopg.Connection, uid: str) -> Sequence[TagInfo]:
+    """Returns all tags in the byte order of their names, as part of a transaction."""
+    return [TagInfo(*row) for row in connection.execute(_ALL, {"uid": uid})]

@@ -94,6 +94,27 @@ class ObjectStoreContract:
         assert not store.put_if_absent("x", b"second")
         assert store.get("x") == b"first"
 
+    def test_the_last_replacement_stands(self, store: ObjectStore) -> None:
+        for body in (b"first", b"", b"a longer one"):
+            store.replace("deep/er/x", body)
+            assert store.get("deep/er/x") == body
+        assert keys(store) == ["deep/er/x"]
+        assert not store.put_if_absent("deep/er/x", b"late")
+        for key in ESCAPING_KEYS:
+            with pytest.raises(InvalidKeyError):
+                store.replace(key, b"")
+
+    def test_a_reader_of_what_is_replaced_sees_one_or_the_other(self, store: ObjectStore) -> None:
+        bodies = [bytes([each]) * 50_000 for each in range(8)]
+        store.replace("x", bodies[0])
+        with ThreadPoolExecutor(4) as pool:
+            writing = [pool.submit(store.replace, "x", body) for body in bodies]
+            seen = {store.get("x") for _ in range(40)}
+            for each in writing:
+                each.result()
+        assert seen <= set(bodies)
+        assert keys(store) == ["x"]
+
     def test_an_empty_object_is_an_object(self, store: ObjectStore) -> None:
         assert store.put_if_absent("empty", b"")
         assert store.get("empty") == b""

@@ -20,6 +20,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.commits import Commit, first_commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import (
     BranchMove,
     BranchState,
@@ -173,6 +174,76 @@ class RefStoreContract:
         assert [type(result) for result in results].count(NamespaceInUseError) == 3
         assert len(store.list_repositories()) == 1
 
+    def test_a_snapshot_is_all_refs_and_all_commits(self, refs: RepositoryRefs) -> None:
+        shape = {"a": [], "b": ["a"], "c": ["a"], "d": ["c", "b"]}
+        commits = grow(refs, shape)
+        refs.branches.delete("d", "ann")
+        refs.tags.create("v1", commits["b"].id, "ann")
+        refs.staging.put("c", [a_record(b"k")])
+        snapshot = refs.snapshot()
+        assert snapshot.branches == tuple(refs.branches.list())
+        assert [bool(each.layers) for each in snapshot.branches] == [False, False, True, False]
+        assert snapshot.tags == (TagInfo("v1", commits["b"].id),)
+        every = [FIRST, *commits.values()]
+        assert list(snapshot.commits) == sorted(every, key=lambda each: (each.generation, each.id))
+        assert [each.name for each in snapshot.named] == ["a", "b", "c", "main", "v1"]
+
+    def test_a_snapshot_is_of_one_moment(self, refs: RepositoryRefs) -> None:
+        is_over = Event()
+
+        def move() -> None:
+            head = FIRST
+            while not is_over.is_set():
+                commit = a_commit(head)
+                refs.branches.move(a_move(head, commit))
+                refs.branches.create(f"at-{commit.generation}", commit.id, "ann")
+                head = commit
+
+        with ThreadPoolExecutor(1) as pool:
+            moving = pool.submit(move)
+            for _ in range(20):
+                snapshot = refs.snapshot()
+                known = {each.id for each in snapshot.commits}
+                assert {each.commit_id for each in snapshot.named} <= known
+                heads = {each.name: each.commit_id for each in snapshot.branches}
+                generation = {each.id: each.generation for each in snapshot.commits}
+                # Nothing is seen before what was done earlier.
+                assert max(generation.values()) == generation[heads["main"]]
+                assert generation[heads["main"]] - len(heads) in (0, 1)
+            is_over.set()
+            moving.result()
+
+    def test_a_restored_repository_is_what_the_snapshot_was(
+        self, store: RefStore, refs: RepositoryRefs
+    ) -> None:
+        commits = grow(refs, {"a": [], "b": ["a"], "c": ["b", "a"]})
+        refs.tags.create("v1", commits["a"].id, "ann")
+        snapshot = refs.snapshot()
+        info = replace(a_repository("again"), default_branch="b")
+        store.restore_repository(info, snapshot, "eve")
+        assert store.find_repository("again") == info
+        restored = store.refs(info.uid)
+        assert restored.snapshot() == snapshot
+        assert [(each.who, each.verb, each.ref) for each in restored.operations.list()] == [
+            ("eve", "restore-repository", name) for name in ("v1", "main", "c", "b", "a")
+        ]
+        after = a_commit(commits["c"])
+        restored.branches.move(a_move(commits["c"], after, branch="c"))
+        assert refs.snapshot() == snapshot
+
+    def test_a_repository_is_restored_only_under_a_free_name_in_a_free_place(
+        self, store: RefStore, refs: RepositoryRefs
+    ) -> None:
+        (held,) = store.list_repositories()
+        snapshot = refs.snapshot()
+        with pytest.raises(AlreadyExistsError):
+            store.restore_repository(a_repository("lake"), snapshot, "eve")
+        inside = a_repository("other", f"{held.storage_namespace}/inside")
+        with pytest.raises(NamespaceInUseError):
+            store.restore_repository(inside, snapshot, "eve")
+        assert store.list_repositories() == [held]
+        assert store.refs(inside.uid).snapshot().commits == ()
+
     def test_a_re_created_repository_sees_nothing_of_the_old_one(self, store: RefStore) -> None:
         old = a_repository("lake")
         store.create_repository(old, FIRST, "ann")
@@ -286,6 +357,26 @@ class RefStoreContract:
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
         refs.branches.move(a_move(FIRST, commit))
         assert [line.verb for line in refs.operations.list()[:3]] == ["commit", "reset", "commit"]
+
+    def test_a_move_over_several_commits_is_one(self, refs: RepositoryRefs) -> None:
+        one = a_commit()
+        two = a_commit(one)
+        move = replace(a_move(FIRST, two), commits=(one, two))
+        with pytest.raises(RefNotFoundError):
+            refs.branches.move(replace(move, to=NOWHERE))
+        assert [refs.commits.find(each.id) for each in (one, two)] == [None, None]
+        refs.branches.move(move)
+        assert refs.branches.find("main") == BranchState("main", two.id)
+        assert [refs.commits.find(each.id) for each in (one, two)] == [one, two]
+        last, *_ = refs.operations.list()
+        assert (last.from_commit, last.to_commit, len(refs.operations.list())) == (
+            *(FIRST.id, two.id),
+            2,
+        )
+        three = a_commit(two)
+        with pytest.raises(RaceLostError):
+            refs.branches.move(replace(a_move(FIRST, three), commits=(three,)))
+        assert refs.commits.find(three.id) is None
 
     def test_a_move_from_elsewhere_does_nothing(self, refs: RepositoryRefs) -> None:
         one, two = a_commit(), a_commit()
@@ -504,11 +595,35 @@ class RefStoreContract:
             limit = dice.choice([1, 5, 20, 100])
             expected = nearest_first(known, start)[:limit]
             assert refs.commits.ancestry(start, limit) == [known[name] for name in expected]
+            least = dice.randint(-1, 45)
+            down = {*start}
+            for _ in made:
+                expanded = [each for each in down if known[each].generation >= least]
+                down.update(parent for each in expanded for parent in known[each].parents)
+            found = refs.commits.ancestry_down_to(start, least)
+            assert sorted(each.id for each in found) == sorted(down)
+            assert all(each == known[each.id] for each in found)
 
     def test_ancestry_leaves_out_what_is_unknown(self, refs: RepositoryRefs) -> None:
         assert refs.commits.ancestry([], 9) == []
         assert refs.commits.ancestry([NOWHERE], 9) == []
         assert refs.commits.ancestry([NOWHERE, FIRST.id, FIRST.id], 9) == [FIRST]
+        assert refs.commits.ancestry_down_to([], 0) == []
+        assert refs.commits.ancestry_down_to([NOWHERE, FIRST.id, FIRST.id], 0) == [FIRST]
+
+    @pytest.mark.parametrize("shape", SHAPES, ids=["line", "criss-cross", "short cut", "octopus"])
+    def test_first_ancestors(self, refs: RepositoryRefs, shape: dict[str, list[str]]) -> None:
+        made = grow(refs, shape)
+        known = {commit.id: commit for commit in (FIRST, *made.values())}
+        for start in known.values():
+            line = [start]
+            while line[-1].parents:
+                line.append(known[line[-1].parents[0]])
+            for steps, expected in enumerate([*line, None, None]):
+                assert refs.commits.first_ancestor(start.id, steps) == expected
+            assert refs.commits.first_ancestor(start.id, 999_999_999) is None
+        assert refs.commits.first_ancestor(NOWHERE, 0) is None
+        assert refs.commits.first_ancestor(NOWHERE, 1) is None
 
     # --- staging
 
@@ -604,6 +719,61 @@ class RefStoreContract:
         assert staged(refs) == dict([a_record(b"3")])
         assert staged(refs, "dev") == dict([a_record(b"kept")])
 
+    def test_a_part_of_what_is_staged_is_dropped(self, refs: RepositoryRefs) -> None:
+        other, within = MetaRangeId("c" * 64), Interval(b"b", b"d")
+        refs.staging.put("main", [a_record(key) for key in (b"a", b"b", b"c\xff", b"d")])
+        refs.staging.add_run("main", RUN)
+        refs.staging.put("main", [a_record(b"c")])
+        refs.staging.add_run("main", RUN)
+        refs.staging.add_run("main", RUN)
+        refs.staging.put("main", [a_record(b"b"), a_record(b"e")])
+        refs.branches.create("dev", FIRST.id, "ann")
+        refs.staging.put("dev", [a_record(b"b")])
+        seen = refs.staging.seal("main")
+        top, emptied, changed, gone, same, bottom = seen.layers
+        runs = {emptied.id: MetaRangeId(""), changed.id: other}
+        refs.staging.drop("main", seen, within, runs)
+        state = refs.branches.find("main")
+        assert state is not None
+        assert [(each.kind, each.meta_range_id) for each in state.layers] == [
+            *((LayerKind.ROWS, None), (LayerKind.RUN, other)),
+            *((LayerKind.RUN, RUN), (LayerKind.ROWS, None)),
+        ]
+        assert all(each.sealed for each in state.layers)
+        ids = [each.id for each in state.layers]
+        assert ids == sorted(ids, reverse=True)
+        assert min(ids) > top.id
+        assert [key for key, _ in refs.staging.rows(ids[-1])] == [b"a", b"d"]
+        assert staged(refs) == dict(a_record(key) for key in (b"a", b"d", b"e"))
+        assert staged(refs, "dev") == dict([a_record(b"b")])
+        for each in (top, gone, same, bottom):
+            with pytest.raises(RaceLostError):
+                refs.staging.count(each.id)
+        # Who has read the layers as they were cannot commit them any more.
+        move = a_move(FIRST, a_commit(), layers=[each.id for each in seen.layers])
+        with pytest.raises(RaceLostError, match="taken"):
+            refs.branches.move(move)
+        seen = refs.staging.seal("main")
+        refs.staging.drop("main", seen, Interval(), dict.fromkeys(ids, MetaRangeId("")))
+        assert refs.branches.find("main") == BranchState("main", FIRST.id)
+        refs.staging.put("main", [a_record(b"b")])
+        assert staged(refs) == dict([a_record(b"b")])
+
+    def test_nothing_is_dropped_of_a_branch_that_has_changed(self, refs: RepositoryRefs) -> None:
+        refs.staging.put("main", [a_record(b"a")])
+        seen = refs.staging.seal("main")
+        refs.staging.put("main", [a_record(b"b")])
+        state = refs.branches.find("main")
+        with pytest.raises(RaceLostError, match="look at it again"):
+            refs.staging.drop("main", seen, Interval(), {})
+        assert refs.branches.find("main") == state
+        assert staged(refs) == dict(a_record(key) for key in (b"a", b"b"))
+        seen = refs.staging.seal("main")
+        refs.branches.move(a_move(FIRST, a_commit()))
+        with pytest.raises(RaceLostError, match="look at it again"):
+            refs.staging.drop("main", seen, Interval(), {})
+        assert staged(refs) == dict(a_record(key) for key in (b"a", b"b"))
+
     def test_a_deleted_branch_leaves_nothing_to_its_namesake(self, refs: RepositoryRefs) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
         refs.staging.put("dev", [a_record(b"1")])
@@ -622,6 +792,7 @@ class RefStoreContract:
             lambda: refs.staging.add_run("dev", RUN),
             lambda: refs.staging.seal("dev"),
             lambda: refs.staging.reset("dev"),
+            lambda: refs.staging.drop("dev", BranchState("dev", FIRST.id), Interval(), {}),
         ]
         for call in calls:
             with pytest.raises(RefNotFoundError, match="dev"):
@@ -717,3 +888,7 @@ class RefStoreContract:
         sequences = [line.sequence for line in log]
         assert sequences == sorted(sequences, reverse=True)
         assert refs.operations.list(limit=2) == log[:2]
+        for ref in {each.ref for each in log}:
+            assert refs.operations.list(ref=ref) == [each for each in log if each.ref == ref]
+        assert refs.operations.list(1, "main") == [each for each in log if each.ref == "main"][:1]
+        assert refs.operations.list(ref="nothing") == []

@@ -1,0 +1,123 @@
+"""What a ref contains: log, show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparklake.arguments import moment
+from sparklake.cli.commits import described, subject
+from sparklake.cli.graph import Lanes
+from sparklake.cli.output import Output
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import date, short, shown
+from sparklake.report import commit_document, summary_document
+from sparklake.uri import ref_uri
+
+if TYPE_CHECKING:
+    from sparklake.graveler.commits import Commit
+    from sparklake.repository import Repository
+
+RefArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)]
+
+
+@command
+def log(
+    session: Session,
+    uri: RefArgument,
+    amount: Annotated[
+        int | None, typer.Option(min=1, help="At most so many commits.", show_default=False)
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(metavar="REF", help="Only what comes behind it.", show_default=False),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="None that is older.", show_default=False),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="None that is younger.", show_default=False),
+    ] = None,
+    stop_at: Annotated[
+        str | None,
+        typer.Option(metavar="REF", help="Up to this commit.", show_default=False),
+    ] = None,
+    first_parent: Annotated[
+        bool, typer.Option("--first-parent", help="Of a merge, go on to its first side alone.")
+    ] = False,
+    no_merges: Annotated[
+        bool, typer.Option("--no-merges", help="None that has several parents.")
+    ] = False,
+) -> None:
+    """Show the commits that a ref contains, the latest first.
+
+    TIME is as in 2024-05-31, '2024-05-31 12:00' or 2024-05-31T12:00:00+02:00; UTC without a zone.
+    """
+    target = ref_uri(uri)
+    earliest, latest = moment(since), moment(until)
+    repository = session.repository(target.repository)
+    commits = repository.log(
+        target.ref, amount, after, earliest, latest, stop_at, first_parent, no_merges
+    )
+    if session.out.is_json:
+        session.out.many(map(commit_document, commits), str)
+        return
+    # Where merges are left out there are no lines to draw from commit to commit.
+    sides = 0 if no_merges else 1 if first_parent else None
+    for line in drawn(session.out, commits, ref_names(repository), sides):
+        session.out.write(f"{line}\n")
+
+
+@command
+def show(session: Session, uri: RefArgument) -> None:
+    """Show a commit, and how many objects differ from its first parent's."""
+    target = ref_uri(uri)
+    with session.out.working("comparing"):
+        found = session.repository(target.repository).show(target.ref)
+    commit = found.commit
+    lines = {
+        "commit": session.out.coloured(commit.id, "yellow"),
+        "parents": ", ".join(map(short, commit.parents)) or "none",
+        "committer": shown(commit.committer),
+        "date": date(commit.creation_date),
+        "tree": commit.meta_range_id or "empty",
+        **{f"meta {shown(name)}": shown(value) for name, value in commit.metadata.items()},
+        "changes": f"{found.added:,} added, {found.removed:,} removed, {found.changed:,} changed",
+        "message": subject(commit),
+    }
+    text = [f"{name:<14}{value}".rstrip() for name, value in lines.items()]
+    text += [f"{'':14}{shown(line)}".rstrip() for line in commit.message.strip().splitlines()[1:]]
+    session.out.one(summary_document(found), "\n".join(text))
+
+
+def ref_names(repository: Repository) -> dict[str, list[str]]:
+    """Returns the branches and tags of each commit that has some."""
+    names: dict[str, list[str]] = {}
+    for state in repository.branch_states():
+        names.setdefault(state.commit_id, []).append(state.name)
+    for tag in repository.tags():
+        names.setdefault(tag.commit_id, []).append(f"tag: {tag.name}")
+    return names
+
+
+def drawn(
+    out: Output, commits: Iterable[Commit], names: dict[str, list[str]], sides: int | None = None
+) -> Iterator[str]:
+    """Yields the lines of a history as a graph, with links to so many parents of a commit."""
+    lanes = Lanes()
+    for each in commits:
+        drawing = lanes.draw(each.id, each.parents[:sides])
+        refs = f"({', '.join(names[each.id])})" if each.id in names else ""
+        words = (
+            out.coloured(short(each.id), "yellow"),
+            out.coloured(refs, "green") if refs else "",
+            subject(each),
+        )
+        yield f"{drawing.node}  {' '.join(filter(None, words))}"
+        for line in described(each):
+            yield f"{drawing.beside}  {out.coloured(line, 'dim')}"
+        yield from (link.rstrip() for link in drawing.links)

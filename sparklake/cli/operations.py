@@ -1,0 +1,75 @@
+"""`sparklake op`: log, undo. And the hard reset of a branch, which moves it anywhere."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sparklake.cli.options import global_options
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import date, short, shown
+from sparklake.report import branch_document, operation_document
+from sparklake.uri import ref_uri, refs_uri, same_repository
+
+app = typer.Typer(name="op", help="Moves of branches and tags: log, undo.", no_args_is_help=True)
+app.callback()(global_options)
+
+BranchArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH", show_default=False)]
+
+_NOWHERE = "-"
+
+
+@app.command()
+@command
+def log(
+    session: Session,
+    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO[/REF]", show_default=False)],
+    amount: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
+) -> None:
+    """Show who has moved which branch or tag, when, how and where; the latest first."""
+    repository, ref = refs_uri(uri)
+    found = session.repository(repository).operations(amount, ref)
+    session.out.table(
+        [operation_document(each) for each in found],
+        {
+            "date": lambda each: date(each["date"]),
+            "who": lambda each: shown(each["who"]),
+            "verb": lambda each: each["verb"],
+            "ref": lambda each: each["ref"],
+            "from": lambda each: short(each["from_commit"] or _NOWHERE),
+            "to": lambda each: short(each["to_commit"] or _NOWHERE),
+        },
+    )
+
+
+@app.command()
+@command
+def undo(session: Session, uri: BranchArgument) -> None:
+    """Move a branch back to before its latest move; done twice, it makes the move again."""
+    target = ref_uri(uri)
+    branch = session.repository(target.repository).branch(target.ref)
+    made = branch.undo()
+    session.out.one(branch_document(branch.state), f"{target} is back at {short(made.id)}")
+
+
+@command
+def hard_reset(
+    session: Session,
+    uri: BranchArgument,
+    ref: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)],
+    expect: Annotated[
+        str | None,
+        typer.Option(metavar="lakefs://REPO/REF", help="Where it must be now.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Drop what is staged on it.")] = False,
+) -> None:
+    """Move a branch to any ref, without a commit."""
+    target, to = ref_uri(uri), ref_uri(ref)
+    repository = session.repository(same_repository(target, to))
+    expected = None if expect is None else ref_uri(expect)
+    if expected is not None:
+        same_repository(target, expected)
+    branch = repository.branch(target.ref)
+    made = branch.hard_reset(to.ref, expected.ref if expected else None, force)
+    session.out.one(branch_document(branch.state), f"{target} is at {short(made.id)}")

@@ -1,0 +1,82 @@
+"""`sparklake refs`: dump, restore."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sparklake.cli.options import global_options
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import number, shown
+from sparklake.report import dump_document, repository_document
+from sparklake.uri import SCHEME, repository_uri
+
+app = typer.Typer(
+    name="refs",
+    help="Branches, tags and commits as a whole: dump, restore.",
+    no_args_is_help=True,
+)
+app.callback()(global_options)
+
+RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
+
+
+@app.command()
+@command
+def dump(session: Session, uri: RepositoryArgument) -> None:
+    """Write all branches, tags and commits into the storage namespace, as lakeFS does.
+
+    What is staged is not part of it: commit it first.
+    """
+    repository = session.repository(repository_uri(uri))
+    made = repository.dump_refs()
+    session.out.one(
+        dump_document(made),
+        f"{number(made.branches, 'branch', 'branches')}, {number(made.tags, 'tag')} and "
+        f"{number(made.commits, 'commit')} of {SCHEME}{repository.name} are in "
+        f"{shown(repository.info.storage_namespace)}",
+    )
+    if made.dirty:
+        session.out.note(f"staged changes are not: commit those of {', '.join(made.dirty)}")
+
+
+@app.command()
+@command
+def restore(
+    session: Session,
+    uri: RepositoryArgument,
+    storage_namespace: Annotated[
+        str,
+        typer.Argument(
+            help="Where sparklake or lakeFS has dumped a repository's refs.", show_default=False
+        ),
+    ],
+    default_branch: Annotated[
+        str | None,
+        typer.Option(
+            help="Its default branch, where a dump of lakeFS has no main.", show_default=False
+        ),
+    ] = None,
+    range_records: Annotated[
+        int | None,
+        typer.Option(
+            help="How many objects a range holds, about, where lakeFS dumped.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Make a repository out of the dump in a storage namespace, all of it verified.
+
+    No other repository may go on in the namespace.
+    """
+    name = repository_uri(uri)
+    repository = session.lake.restore_repository(
+        name, storage_namespace, default_branch, range_records
+    )
+    info = repository.info
+    session.out.one(
+        repository_document(info),
+        f"{SCHEME}{name} is restored from {shown(info.storage_namespace)}, with "
+        f"{number(len(repository.branches()), 'branch', 'branches')} and "
+        f"{number(len(repository.tags()), 'tag')}",
+    )

@@ -1,0 +1,26 @@
+"""Make the changes of commits on a branch, each as a commit of its own; all, or none."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+
+from sparklake.jobs.job import replay_parser, replaying, run
+from sparklake.lake import Lake
+from sparklake.report import Document, commit_document
+
+
+def cherry_pick(lake: Lake, arguments: Namespace) -> Iterable[Document]:
+    """Cherry-picks commits."""
+    branch, refs, terms = replaying(lake, arguments)
+    return [commit_document(each) for each in branch.cherry_pick(*refs, **terms)]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the job; returns its exit code."""
+    return run(replay_parser(__doc__), cherry_pick, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""Undo what commits changed, each by a commit of its own; all of them, or none."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+
+from sparklake.jobs.job import replay_parser, replaying, run
+from sparklake.lake import Lake
+from sparklake.report import Document, commit_document
+
+
+def revert(lake: Lake, arguments: Namespace) -> Iterable[Document]:
+    """Reverts commits."""
+    branch, refs, terms = replaying(lake, arguments)
+    return [commit_document(each) for each in branch.revert(*refs, **terms)]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the job; returns its exit code."""
+    return run(replay_parser(__doc__), revert, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

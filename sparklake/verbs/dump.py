@@ -1,0 +1,83 @@
+"""Dump: refs and commits into the storage namespace, from where they can be restored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import msgspec
+
+from sparklake.errors import CorruptFileError, RepositoryNotFoundError
+from sparklake.graveler.dumps import (
+    MANIFEST_KEY,
+    Manifest,
+    encode_refs,
+    manifest_bytes,
+    read_refs,
+)
+from sparklake.graveler.ports import ObjectStore, RefsSnapshot
+from sparklake.graveler.splitting import MAX_RANGE_RECORDS
+from sparklake.stores.objects import open_store
+from sparklake.verbs.context import Context
+from sparklake.verbs.namespaces import check_namespace, check_owner
+
+SETTINGS_KEY = "_lakefs/sparklake_settings.json"
+"""Where a dump keeps what lakeFS's form has no place for."""
+
+_TURN = "refs dump"
+"""Is no name that a branch can have."""
+_TURN_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RefsDump:
+    """Is what was dumped. Changes staged on the `dirty` branches are not in it."""
+
+    manifest: Manifest
+    branches: int
+    tags: int
+    commits: int
+    dirty: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSettings:
+    """Is what is kept beside a dump."""
+
+    default_branch: str
+    range_records: Annotated[int, msgspec.Meta(ge=1, le=MAX_RANGE_RECORDS)]
+
+
+def dump_refs(context: Context) -> RefsDump:
+    """Writes all refs and commits, as of one moment, into the storage namespace.
+
+    The manifest is replaced last, when all that it names is durable and has been read back. Raises
+    NamespaceInUseError where the namespace has been taken over, RepositoryNotFoundError.
+    """
+    # Not through the cache, which knows trees only.
+    store = open_store(context.info.storage_namespace)
+    check_namespace(store)
+    check_owner(store, context.info)
+    # One after the other: of two dumps at once the older one must not be the last.
+    with context.refs.branches.turn(_TURN, _TURN_SECONDS):
+        refs = context.refs.snapshot()
+        if all(each.name != context.info.default_branch for each in refs.branches):
+            raise RepositoryNotFoundError(f"the repository {context.info.name!r} is gone by now")
+        manifest = _write(store, context, refs)
+    dirty = tuple(each.name for each in refs.branches if each.layers)
+    return RefsDump(manifest, len(refs.branches), len(refs.tags), len(refs.commits), dirty)
+
+
+def _write(store: ObjectStore, context: Context, refs: RefsSnapshot) -> Manifest:
+    manifest, files = encode_refs(refs)
+    store.put_many_if_absent(files)
+    committed = replace(refs, branches=tuple(replace(each, layers=()) for each in refs.branches))
+    if read_refs(store, manifest) != committed:
+        raise CorruptFileError(
+            f"the dump in {store.uri} reads as other refs than were written: the former dump "
+            "stays; check the store"
+        )
+    settings = KeptSettings(context.info.default_branch, context.info.range_records)
+    store.replace(SETTINGS_KEY, msgspec.json.encode(settings))
+    store.replace(MANIFEST_KEY, manifest_bytes(manifest))
+    return manifest

@@ -1,0 +1,186 @@
+"""What a ref contains: its log, and what a commit changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import heappop, heappush
+from itertools import dropwhile, islice
+from math import ceil, floor
+from typing import TypeAlias
+
+from sparklake.errors import InvalidInputError, RefNotFoundError
+from sparklake.graveler.algebra import ChangeType
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
+from sparklake.graveler.planning import Opened, Plan, plan_diff
+from sparklake.graveler.ranges import record_count
+from sparklake.verbs.context import Context, Walk
+from sparklake.verbs.read import diff_of_plan
+from sparklake.verbs.resolve import get_commit
+
+Place: TypeAlias = tuple[int, int, CommitId]
+"""Is where a commit stands in every log: by descending generation, then date, then by id."""
+
+
+CLOCKS_DIFFER = 24 * 60 * 60
+"""How many seconds an ancestor may be younger than its descendants for `since` not to lose it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """Is what a log leaves out.
+
+    `after` and `stop_at` are refs: the log begins behind the one, and ends with the other. It holds
+    no commit before `since` and none past `until`, and looks for none behind a commit that is more
+    than CLOCKS_DIFFER older than `since`. With `first_parent` it goes on to the first parent of
+    each commit alone; `no_merges` leaves out commits with several parents.
+    """
+
+    amount: int | None = None
+    after: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    stop_at: str | None = None
+    first_parent: bool = False
+    no_merges: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """Is a commit, and how many objects it added, removed and changed since its first parent."""
+
+    commit: Commit
+    added: int
+    removed: int
+    changed: int
+
+
+def log(context: Context, ref: str, asked: LogOptions) -> Iterator[Commit]:
+    """Yields commits that a ref contains, in the order of their places.
+
+    Raises InvalidInputError for options that make no sense, RefNotFoundError for `after` and
+    `stop_at` that are nowhere. One that is not in the log raises it when the log comes to where it
+    should be; with `since`, which ends a log early, it only marks the place.
+    """
+    _check(asked)
+    earliest = None if asked.since is None else ceil(asked.since.timestamp())
+    commits = _walk(context, get_commit(context, ref), earliest, first_parent=asked.first_parent)
+    if asked.stop_at is not None:
+        last = get_commit(context, asked.stop_at)
+        commits = _up_to(commits, last, None if asked.since else _absent(ref, asked.stop_at))
+    if asked.after is not None:
+        first = get_commit(context, asked.after)
+        commits = _behind(commits, first, None if asked.since else _absent(ref, asked.after))
+    if earliest is not None:
+        commits = (each for each in commits if each.creation_date >= earliest)
+    if asked.until is not None:
+        latest = floor(asked.until.timestamp())
+        commits = (each for each in commits if each.creation_date <= latest)
+    if asked.no_merges:
+        commits = (each for each in commits if len(each.parents) < 2)
+    return islice(commits, asked.amount)
+
+
+def _check(asked: LogOptions) -> None:
+    if asked.amount is not None and asked.amount < 1:
+        raise InvalidInputError(f"a log of {asked.amount} commits: ask for 1 or more")
+    for name, moment in (("since", asked.since), ("until", asked.until)):
+        if moment is not None and moment.utcoffset() is None:
+            raise InvalidInputError(f"{name} {moment} has no time zone: give it one, such as UTC")
+    if asked.since is not None and asked.until is not None and asked.since > asked.until:
+        raise InvalidInputError(
+            f"no commit is since {asked.since} and until {asked.until}: exchange the two"
+        )
+
+
+def _place(commit: Commit) -> Place:
+    return -commit.generation, -commit.creation_date, commit.id
+
+
+def _walk(
+    context: Context, start: Commit, earliest: int | None, *, first_parent: bool
+) -> Iterator[Commit]:
+    """Yields a commit and its ancestors, each when all its descendants among them have come.
+
+    It does not go past a commit that is far older than `earliest`.
+    """
+    walk, queue = Walk(context.graph), [_place(start)]
+    seen: set[CommitId] = {start.id}
+    while queue:
+        each = walk.commit(heappop(queue)[2])
+        yield each
+        if earliest is not None and each.creation_date < earliest - CLOCKS_DIFFER:
+            continue
+        for parent_id in walk.parents(each.id)[: 1 if first_parent else None]:
+            if parent_id not in seen:
+                seen.add(parent_id)
+                heappush(queue, _place(walk.commit(parent_id)))
+
+
+def _up_to(
+    commits: Iterable[Commit], last: Commit, absent: RefNotFoundError | None
+) -> Iterator[Commit]:
+    """Yields commits up to one, and then raises an error if one is given and it was not there."""
+    for each in commits:
+        if _place(each) > _place(last):
+            break
+        yield each
+        if each.id == last.id:
+            return
+    if absent is not None:
+        raise absent
+
+
+def _behind(
+    commits: Iterable[Commit], first: Commit, absent: RefNotFoundError | None
+) -> Iterator[Commit]:
+    """Yields the commits behind one; raises an error if one is given and it is not there."""
+    rest = dropwhile(lambda each: _place(each) < _place(first), commits)
+    found = next(rest, None)
+    if found is None or found.id != first.id:
+        if absent is not None:
+            raise absent
+        yield from filter(None, [found])
+    yield from rest
+
+
+def _absent(ref: str, text: str) -> RefNotFoundError:
+    return RefNotFoundError(f"the log of {ref!r} does not come to {text!r}: name a commit in it")
+
+
+def show(context: Context, ref: str) -> CommitSummary:
+    """Returns the commit of a ref; only ranges that differ from its first parent's are read.
+
+    The first commit is compared with an empty tree.
+    """
+    commit = get_commit(context, ref)
+    before = EMPTY_META_RANGE
+    if commit.parents:
+        before = context.graph.commit(commit.parents[0]).meta_range_id
+    left, right = (context.trees.get(each).ranges for each in (before, commit.meta_range_id))
+    counts = _counts(context, ref, plan_diff(left, right))
+    return CommitSummary(
+        commit,
+        counts[ChangeType.ADDED.value],
+        counts[ChangeType.REMOVED.value],
+        counts[ChangeType.CHANGED.value],
+    )
+
+
+def _counts(context: Context, ref: str, plan: Plan) -> Counter[str]:
+    """Returns how many objects differ, by type; where one side has none, none is read."""
+    counts: Counter[str] = Counter()
+    pieces: list[Opened] = []
+    for piece in plan.stretches:
+        left, right = piece.sides
+        if left.ranges and right.ranges:
+            pieces.append(piece)
+        else:
+            counts[ChangeType.REMOVED.value] += record_count(left.ranges)
+            counts[ChangeType.ADDED.value] += record_count(right.ranges)
+    for batch in diff_of_plan(context, Plan(tuple(pieces)), ref, "show").batches():
+        counts.update(batch.column("type").to_pylist())
+    return counts

@@ -1,0 +1,138 @@
+"""Revert and cherry-pick: what a commit changed, undone or made again, as a commit of its own.
+
+Both are three-way merges into the head. To revert a commit, it is the base and its parent the
+source; to cherry-pick it, the other way round. Before a first commit there is the empty tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sparklake.errors import InvalidInputError, MergeConflictError, NoChangesError
+from sparklake.graveler.classification import Strategy
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
+from sparklake.verbs.attempts import Attempts
+from sparklake.verbs.context import Context
+from sparklake.verbs.namespaces import check_namespace
+from sparklake.verbs.publish import publish_all, signed_commit, until_it_moves
+from sparklake.verbs.resolve import check_clean, get_branch, get_commit
+from sparklake.verbs.signing import Signature, sign
+from sparklake.verbs.three_way import Sides, merged_tree
+
+# lakeFS's names.
+ORIGIN_METADATA_KEY = "cherry-pick-origin"
+COMMITTER_METADATA_KEY = "cherry-pick-committer"
+
+_SUBJECT_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Is how commits are replayed; what is not given of the texts, the verb says itself."""
+
+    parent_number: int | None = None
+    strategy: Strategy | None = None
+    message: str | None = None
+    committer: str | None = None
+    metadata: Mapping[str, str] | None = None
+    allow_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Is a change to make: from the base to the source."""
+
+    title: str
+    base: MetaRangeId
+    source: MetaRangeId
+    signature: Signature
+
+
+def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
+    """Undoes on a branch what each commit changed, in the order given; all of them, or none.
+
+    Raises MergeConflictError, DirtyBranchError, NoChangesError, InvalidInputError or RaceLostError;
+    then nothing has moved.
+    """
+
+    def step(origin: Commit, before: MetaRangeId) -> _Step:
+        message = terms.message or f"Revert {_subject(origin)}\n\nThis reverts commit {origin.id}."
+        signature = sign(context, message, terms.committer, terms.metadata)
+        return _Step(f"revert {origin.id[:12]}", origin.meta_range_id, before, signature)
+
+    steps = [step(*_change(context, ref, terms)) for ref in refs]
+    return _replay(context, "revert", branch, steps, terms)
+
+
+def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
+    """Makes on a branch what each commit changed, in the order given; all of it, or nothing.
+
+    Raises what `revert` raises.
+    """
+
+    def step(origin: Commit, before: MetaRangeId) -> _Step:
+        kept = terms.metadata or origin.metadata
+        source = {ORIGIN_METADATA_KEY: origin.id, COMMITTER_METADATA_KEY: origin.committer}
+        message = terms.message or origin.message
+        signature = sign(context, message, terms.committer, {**kept, **source})
+        return _Step(f"cherry-pick {origin.id[:12]}", before, origin.meta_range_id, signature)
+
+    steps = [step(*_change(context, ref, terms)) for ref in refs]
+    return _replay(context, "cherry-pick", branch, steps, terms)
+
+
+def _change(context: Context, ref: str, terms: Terms) -> tuple[Commit, MetaRangeId]:
+    """Returns a commit, and the tree that it is compared with."""
+    commit, number = get_commit(context, ref), terms.parent_number
+    count = len(commit.parents)
+    if number is not None and not 1 <= number <= count:
+        raise InvalidInputError(f"commit {commit.id[:12]} has no parent {number}: it has {count}")
+    if number is None and count > 1:
+        raise InvalidInputError(
+            f"commit {commit.id[:12]} is a merge of {count} parents: say by a parent number, from "
+            "1 on, which of them its changes are counted from"
+        )
+    if not commit.parents:
+        return commit, EMPTY_META_RANGE
+    return commit, context.graph.commit(commit.parents[(number or 1) - 1]).meta_range_id
+
+
+def _replay(
+    context: Context, verb: str, branch: str, steps: Sequence[_Step], terms: Terms
+) -> list[Commit]:
+    if not steps:
+        raise InvalidInputError(f"there is nothing to {verb}: name a commit")
+    check_namespace(context.store)
+    works = [(Attempts(context, context.title(verb, branch)), step) for step in steps]
+
+    def attempt() -> list[Commit]:
+        state = get_branch(context, branch)
+        check_clean(state, f"{verb} on it")
+        commits = [context.graph.commit(state.commit_id)]
+        for attempts, step in works:
+            commits.append(_replayed(attempts, step, commits[-1], terms))
+        publish_all(context, state, verb, commits[1:])
+        return commits[1:]
+
+    return until_it_moves(context, branch, attempt)
+
+
+def _replayed(attempts: Attempts, step: _Step, head: Commit, terms: Terms) -> Commit:
+    """Returns the commit of one step over a head, not yet published."""
+    try:
+        sides = Sides(step.base, step.source, head.meta_range_id)
+        tree_id = merged_tree(attempts, sides, terms.strategy)
+    except MergeConflictError as error:
+        words = f"cannot {step.title}: {error}"
+        raise MergeConflictError(words, error.conflicts, error.count) from error
+    if tree_id == head.meta_range_id and not terms.allow_empty:
+        raise NoChangesError(f"to {step.title} would change nothing")
+    return signed_commit([head], tree_id, step.signature)
+
+
+def _subject(commit: Commit) -> str:
+    """Returns the first line of what was said of a commit, or a part of it where it is long."""
+    lines = commit.message.strip().splitlines()
+    return lines[0][:_SUBJECT_CHARACTERS] if lines else commit.id[:12]

@@ -1,0 +1,64 @@
+"""`sparklake refs`: what is dumped is restored, and said in text and JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from tests.cli.running import Scene, failed, ok, run, said
+
+
+def test_a_dump_and_a_restore(scene: Scene, tmp_path: Path, dsn: str) -> None:
+    head = scene.commit("main", {"a": "1"})
+    scene.branch("dev")
+    ok("tag", "create", scene.uri("v1"), scene.uri("main"))
+    scene.put("dev", {"b": "staged"})
+    made = said("refs", "dump", scene.uri())
+    manifest = json.loads((scene.namespace / "_lakefs" / "refs_manifest.json").read_text())
+    counts = {"branches": 2, "tags": 1, "commits": 2, "dirty": ["dev"]}
+    assert made == {**manifest, **counts}
+    text = run("refs", "dump", scene.uri())
+    assert (text.code, text.text) == (
+        0,
+        f"2 branches, 1 tag and 2 commits of {scene.uri()} are in file://{scene.namespace}\n",
+    )
+    assert text.err == "staged changes are not: commit those of dev\n"
+
+    lake = ("--dsn", dsn)
+    restored = said(*lake, "refs", "restore", "lakefs://again", str(scene.namespace))
+    assert restored in said(*lake, "repo", "list")
+    assert restored["storage_namespace"] == f"file://{scene.namespace}"
+    assert said(*lake, "log", "lakefs://again/v1")[0] == head
+    assert ok(*lake, "cat", "lakefs://again/main/a") == "1"
+    assert "those of 'again'" in failed(1, "refs", "dump", scene.uri())
+    ok(*lake, "repo", "delete", "lakefs://again")
+
+
+def test_a_restore_is_told_in_text_and_takes_options(scene: Scene, tmp_path: Path) -> None:
+    scene.commit("main", {"a": "1"})
+    scene.branch("dev")
+    ok("refs", "dump", scene.uri())
+    copy = tmp_path / "copy"
+    shutil.copytree(scene.namespace, copy)
+    other = f"{scene.uri()}-2"
+    words = ("refs", "restore", other, str(copy), "--default-branch", "dev")
+    assert ok(*words, "--range-records", "4096") == (
+        f"{other} is restored from file://{copy}, with 2 branches and 0 tags\n"
+    )
+    assert "already" in failed(1, *words)
+    assert {each["name"]: each["default_branch"] for each in said("repo", "list")}[
+        f"{scene.name}-2"
+    ] == "dev"
+
+
+def test_what_is_refused(scene: Scene, tmp_path: Path) -> None:
+    assert "no dump" in failed(1, "refs", "restore", "lakefs://nothing", str(scene.namespace))
+    ok("refs", "dump", scene.uri())
+    assert "overlaps" in failed(1, "refs", "restore", "lakefs://nothing", str(scene.namespace))
+    words = ("refs", "restore", "lakefs://nothing", str(scene.namespace))
+    assert "no branch 'dev'" in failed(2, *words, "--default-branch", "dev")
+    assert "names more than" in failed(2, "refs", "dump", scene.uri("main"))
+    assert "no repository" in failed(1, "refs", "dump", "lakefs://nothing")
+    (scene.namespace / "_lakefs" / "refs_manifest.json").write_text("{")
+    assert run("--output", "json", *words).json["kind"] == "corrupt_file"

@@ -1,0 +1,63 @@
+"""Commit graphs in a repository, given as the parents of each commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from sparklake import Commit, Repository
+from sparklake.graveler.commits import new_commit
+from sparklake.graveler.ids import EMPTY_META_RANGE
+from sparklake.graveler.ports import BranchMove
+from tests.support.lakes import TESTER
+
+START = 1_700_000_000
+
+
+def grow(
+    repo: Repository, history: Mapping[str, Sequence[str]], dates: Mapping[str, int] | None = None
+) -> dict[str, Commit]:
+    """Adds commits of empty trees, parents first, each with a branch of its name.
+
+    A commit without parents stands on nothing, not even on the first commit. Each is a second
+    younger than the one before where no date is given.
+    """
+    branches, first = repo._context.refs.branches, repo.resolve("main")
+    made: dict[str, Commit] = {}
+    for number, (name, parents) in enumerate(history.items()):
+        made[name] = each = new_commit(
+            parents=[made[parent] for parent in parents],
+            committer=TESTER,
+            message=name,
+            creation_date=START + number if dates is None else dates[name],
+            meta_range_id=first.meta_range_id,
+        )
+        branches.create(name, first.id, TESTER)
+        branches.move(BranchMove(name, first.id, each.id, "commit", TESTER, each))
+    return made
+
+
+def insert(dsn: str, repo: Repository, history: Mapping[str, Sequence[str]]) -> dict[str, Commit]:
+    """Adds many commits of empty trees at once, past the lake; no branch names them."""
+    made: dict[str, Commit] = {}
+    for number, (name, parents) in enumerate(history.items()):
+        made[name] = new_commit(
+            parents=[made[parent] for parent in parents],
+            committer=TESTER,
+            message=name,
+            creation_date=START + number,
+            meta_range_id=EMPTY_META_RANGE,
+        )
+    with (
+        psycopg.connect(dsn) as connection,
+        connection.cursor() as cursor,
+        cursor.copy("COPY sparklake.commits FROM STDIN") as rows,
+    ):
+        for each in made.values():
+            who = (each.committer, each.message, each.creation_date, each.meta_range_id)
+            rows.write_row(
+                (repo.info.uid, each.id, list(each.parents), *who, Jsonb({}), each.generation)
+            )
+    return made
