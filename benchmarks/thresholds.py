@@ -37,7 +37,7 @@ class Fixed(Runners):
 
     runner: Runner = field(default_factory=LocalRunner)
 
-    def choose(self, records: int) -> Runner:
+    def choose(self, records: int, title: str = "") -> Runner:
         return self.runner
 
 

@@ -23,16 +23,21 @@ if TYPE_CHECKING:
     from sparklake.engine.pool import PoolRunner
     from sparklake.engine.spark import SparkRunner
 
-# Provisional, until benchmarks/thresholds.py has been run on a machine at rest.
+# From benchmarks/results/thresholds.md: warm workers pay from some ten thousand records on; to start
+# them takes over a second, which a plan of two million wins back on two cores.
 
 POOL_RECORDS = 64_000
 """From how many records on a plan is shared out to workers that are there already."""
 
-COLD_POOL_RECORDS = 1_000_000
+COLD_POOL_RECORDS = 2_000_000
 """From how many records on a plan is worth starting workers."""
 
 SPARK_RECORDS = 20_000_000
-"""From how many records on a plan is worth a Spark job, where a session is at hand."""
+"""From how many records on a plan is worth a Spark job, where a session is at hand.
+
+On one machine Spark is slower than workers at any size (benchmarks/results/spark.md): it is for plans
+that more machines than this one should share.
+"""
 
 TITLE = "sparklake"
 
