@@ -35,8 +35,8 @@ COLD_POOL_RECORDS = 2_000_000
 SPARK_RECORDS = 20_000_000
 """From how many records on a plan is worth a Spark job, where a session is at hand.
 
-On one machine workers are faster: a merge of 1% of five million takes them 9 s, and Spark 16 s. A job
-is for plans that more machines than this one should share.
+On one machine workers are faster: a merge of 1% of five million takes them 9 s, and Spark 16 s. A
+job is for plans that more machines than this one should share.
 """
 
 TITLE = "sparklake"
