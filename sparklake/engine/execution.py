@@ -88,7 +88,7 @@ def write_run(runner: Runner, workspace: Workspace, encode: Body, source: Source
 
 def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) -> RangeList:
     """Returns the ranges of one tree from pieces in key order, durable in the store."""
-    sink = RangeSink(store, workspace.range_records)
+    sink = RangeSink(store, workspace.range_records, workspace.compresses)
 
     def read(each: RangeInfo) -> Blocks:
         return read_ranges(store, [each])

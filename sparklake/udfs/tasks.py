@@ -73,7 +73,7 @@ class RangeSink:
 
     store: ObjectStore
     range_records: int
-    compress: bool = True
+    compress: bool
     withheld: bool = False
     _files: dict[str, bytes] = field(default_factory=dict)
     _bytes: int = 0
