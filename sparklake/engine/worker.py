@@ -72,7 +72,7 @@ class Worker:
         except (EOFError, OSError) as error:
             raise LostWorkerError(self._obituary()) from error
         # From our own process over our own pipe.
-        result, raised, trace = pickle.loads(answer)  # noqa: S301
+        result, raised, trace = pickle.loads(answer)  # noqa: S301  (our own pipe)
         if raised is not None:
             raise raised from TaskTraceback(f"\n{trace}")
         return result
@@ -143,7 +143,7 @@ def _next(calls: SimpleQueue[bytes]) -> bytes:
 def _answer(call: bytes) -> bytes:
     """Returns the result of a call, or its error and traceback, pickled."""
     try:
-        function, arguments = pickle.loads(call)  # noqa: S301
+        function, arguments = pickle.loads(call)  # noqa: S301  (our own pipe)
         answer = (function(*arguments), None, "")
         return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # noqa: BLE001  (it is raised in the driver)
@@ -153,7 +153,7 @@ def _answer(call: bytes) -> bytes:
 def _portable(error: Exception) -> Exception:
     """Returns an error as it is, or what can be said of it where it cannot be pickled."""
     try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301
+        pickle.loads(pickle.dumps(error))  # noqa: S301  (just made)
     except Exception:  # noqa: BLE001  (whatever an error of others does when it is pickled)
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error

@@ -149,12 +149,12 @@ def read_packed(store: ObjectStore, info: RangeInfo) -> Block:
     key = table_key(info.id)
     (content,) = store.get_many([key])
     if not isinstance(content, bytes):
-        content = _Anew(store, key, len(content))
+        content = _Reopened(store, key, len(content))
     return _decoded(store, [content], [info.id], _RANGES)
 
 
 @dataclass(frozen=True, slots=True)
-class _Anew:
+class _Reopened:
     """Is the content of an object, found anew whenever a part is asked for."""
 
     store: ObjectStore

@@ -29,6 +29,13 @@ def on_terminal(
         env={**os.environ, "TERM": "xterm-256color", **environment},
     )
     os.close(theirs)
+    seen = screen(ours)
+    assert process.wait() == 0, seen
+    return seen.decode()
+
+
+def screen(ours: int) -> bytes:
+    """Returns what is written to a terminal until its last writer has gone, and closes it."""
     seen = b""
     while True:
         try:
@@ -39,5 +46,4 @@ def on_terminal(
             break
         seen += chunk
     os.close(ours)
-    assert process.wait() == 0, seen
-    return seen.decode()
+    return seen

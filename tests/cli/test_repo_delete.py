@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.cli.running import Scene, failed, ok, run, said
+from tests.cli.terminal import screen
 
 
 def answered(answer: bytes, *words: str) -> tuple[int, str]:
@@ -24,16 +25,7 @@ def answered(answer: bytes, *words: str) -> tuple[int, str]:
     )
     os.close(theirs)
     os.write(ours, answer)
-    seen = b""
-    while True:
-        try:
-            chunk = os.read(ours, 65536)
-        except OSError:  # how Linux says that the last writer has gone
-            break
-        if not chunk:
-            break
-        seen += chunk
-    os.close(ours)
+    seen = screen(ours)
     return process.wait(), seen.decode()
 
 
