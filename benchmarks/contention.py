@@ -13,22 +13,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
 from typing import IO
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 
 import sparklake
 from benchmarks import data
+from benchmarks.counting import noted_moves
 from sparklake.errors import RaceLostError
-from sparklake.graveler.ports import BranchMove
-from sparklake.stores.postgres.branches import PostgresBranches
 
 ROOT = Path(__file__).parents[1]
 REPOSITORY = "contention"
@@ -132,7 +130,7 @@ def _check(repo: sparklake.Repository, found: Sequence[Sequence[Merge]]) -> None
 
 
 def _work(order: Order) -> None:
-    with sparklake.connect(home=order.home, engine="local") as lake, _noted_moves() as moves:
+    with sparklake.connect(home=order.home, engine="local") as lake, noted_moves() as moves:
         repo = lake.repository(REPOSITORY)
         names = [_committed(repo, order, turn) for turn in range(order.turns)]
         print("ready", flush=True)
@@ -165,20 +163,6 @@ def _lands(repo: sparklake.Repository, source: str) -> bool:
     except RaceLostError:
         return False
     return True
-
-
-@contextmanager
-def _noted_moves() -> Iterator[list[str]]:
-    """Notes the branches for which compare-and-swaps are tried."""
-    names: list[str] = []
-    move = PostgresBranches.move
-
-    def noting(branches: PostgresBranches, wanted: BranchMove) -> None:
-        names.append(wanted.branch)
-        move(branches, wanted)
-
-    with mock.patch.object(PostgresBranches, "move", noting):
-        yield names
 
 
 # --- the table ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Counts the calls of local object stores, each of which would be a request to S3."""
+"""Counts the calls of local object stores, each a request on S3, and the moves of branches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+from sparklake.graveler.ports import BranchMove
 from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.postgres.branches import PostgresBranches
 
 _READS = {"get": "gets", "get_many": "gets", "get_to_file": "gets", "find": "finds"}
 _WRITES = dict.fromkeys((name for name in vars(LocalStore) if name.startswith("put_")), "puts")
@@ -37,3 +39,17 @@ def _noting(method: str, label: str, counts: Counter[str]) -> Any:
         return call(store, *arguments)
 
     return noting
+
+
+@contextmanager
+def noted_moves() -> Iterator[list[str]]:
+    """Notes the branches that this process tries to move."""
+    names: list[str] = []
+    move = PostgresBranches.move
+
+    def noting(branches: PostgresBranches, wanted: BranchMove) -> None:
+        names.append(wanted.branch)
+        move(branches, wanted)
+
+    with mock.patch.object(PostgresBranches, "move", noting):
+        yield names

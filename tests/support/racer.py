@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
+from benchmarks.counting import noted_moves
 from sparklake import Repository, SparklakeError
-from sparklake.graveler.ports import BranchMove
 from sparklake.lightness import keep_pandas_out
-from sparklake.stores.postgres.branches import PostgresBranches
 from tests.support.lakes import postgres_lake, stage_table
 
 
@@ -93,20 +90,6 @@ def revert_prepared(repository: Repository, order: dict[str, Any]) -> dict[str, 
     branch = repository.branch(order["branch"])
     names = [f"{order['name']}-{turn}" for turn in range(order["turns"])]
     return {"reverts": [outcome(lambda name=name: branch.revert(name)[0].id) for name in names]}
-
-
-@contextmanager
-def noted_moves() -> Iterator[list[str]]:
-    """Notes the branches that this process tries to move."""
-    names: list[str] = []
-    move = PostgresBranches.move
-
-    def noting(branches: PostgresBranches, wanted: BranchMove) -> None:
-        names.append(wanted.branch)
-        move(branches, wanted)
-
-    with mock.patch.object(PostgresBranches, "move", noting):
-        yield names
 
 
 def outcome(verb: Callable[[], str]) -> dict[str, str]:
