@@ -23,8 +23,7 @@ from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
-import pyarrow as pa
-
+from sparklake.engine.allocation import ENVIRONMENT, give_back_memory
 from sparklake.errors import LostWorkerError
 from sparklake.lightness import keep_pandas_out
 
@@ -49,6 +48,7 @@ class Worker:
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  (this interpreter)
                 [sys.executable, "-c", _START, str(theirs.fileno()), *map(str, sys.path)],
+                env={**ENVIRONMENT, **os.environ},
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
@@ -135,8 +135,8 @@ def _next(calls: SimpleQueue[bytes]) -> bytes:
     try:
         return calls.get(timeout=_BUSY_SECONDS)
     except Empty:
-        # While it has nothing to do, a worker gives back the memory that Arrow keeps for more.
-        pa.default_memory_pool().release_unused()
+        # While it has nothing to do, a worker gives back the memory that it keeps for more.
+        give_back_memory()
         return calls.get()
 
 

@@ -82,6 +82,9 @@ def varints_at(data: Bytes, positions: Positions) -> tuple[Positions, Positions]
     At least 8 bytes of data must follow each position. Raises IndexError where one leaves the data
     or has more than ten bytes.
     """
+    firsts = data[positions]
+    if (firsts < _MORE).all():
+        return firsts.astype(np.int64), positions + 1
     words = items_at(data, positions, WORD_BYTES).view("<u8").astype(np.uint64, copy=False)
     stops = ~words & _STOPS
     first_stop = stops & (~stops + np.uint64(1))
@@ -99,6 +102,7 @@ def varints_at(data: Bytes, positions: Positions) -> tuple[Positions, Positions]
     return numbers, positions + widths
 
 
+_MORE = np.uint8(0x80)
 _STOPS = np.uint64(0x8080808080808080)
 _LOW_BITS = np.uint64(0x7F)
 _LONGEST_VARINT = 10
