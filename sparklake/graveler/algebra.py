@@ -14,18 +14,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sparklake.graveler.blocks import (
-    EMPTY,
-    Block,
-    Blocks,
-    aligned,
-    block_of_records,
-    edited,
-    found_ids,
-    unequal,
-)
+from sparklake.graveler.aligning import aligned
+from sparklake.graveler.blocks import EMPTY, Block, Blocks, block_of_records
 from sparklake.graveler.classification import Outcome, Strategy, outcome_of
 from sparklake.graveler.columns import Keys, Mask, Positions
+from sparklake.graveler.comparing import found_ids, unequal
+from sparklake.graveler.editing import edited
 
 ABSENT = -1
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparklake.errors import CorruptFileError, InvalidRecordError
 from sparklake.graveler.columns import (
@@ -26,12 +25,10 @@ from sparklake.graveler.columns import (
     Positions,
     binary_array,
     digests_at,
-    rows_between,
     search,
 )
 from sparklake.graveler.encoded import Encoded, Shape, chained, encoded, holds_its_ids, joined
 from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.records import Record
 
 
@@ -224,7 +221,7 @@ class Block:
         return opened
 
     def _open(self, leaves: Positions) -> Opened:
-        parts = [_NOTHING]
+        parts = [NOTHING]
         for is_encoded, units in groupby(
             self._units_at(leaves.tolist()), lambda each: isinstance(self.units[each[0]], Encoded)
         ):
@@ -288,7 +285,7 @@ class Block:
         """Returns all the records."""
         if len(self.units) != 1 or not isinstance(self.units[0], Encoded):
             if not self.units:
-                return _NOTHING
+                return NOTHING
             records = self._open(np.arange(len(self.starts) - 1)).records
             self.units, self._leaves = [records], [0, 1]
             self.starts, self._opened = np.array([0, len(self)]), None
@@ -339,7 +336,7 @@ Blocks = Iterable[Block]
 
 _NO_POSITIONS = np.zeros(0, np.int64)
 _NO_ENTRIES = binary_array(np.zeros(1, np.int32), b"")  # `pa.array` would look for pandas.
-_NOTHING = Encoded(_NO_ENTRIES, Shape(_NO_POSITIONS, _NO_POSITIONS))
+NOTHING = Encoded(_NO_ENTRIES, Shape(_NO_POSITIONS, _NO_POSITIONS))
 EMPTY = Block([], np.zeros((0, 4), np.uint64))
 
 
@@ -368,128 +365,6 @@ def concatenated(blocks: Sequence[Block]) -> Block:
     return Block(units, np.concatenate([block.ids for block in filled]))
 
 
-def edited(block: Block, dropped: Mask, added: Block, places: Positions | None = None) -> Block:
-    """Returns a block without the records that are `dropped`, and with others in their places.
-
-    No key of `added` may be one that stays; who knows their places already gives them. Leaves that
-    nothing is done to stay as they are.
-    """
-    if not len(added) and not dropped.any():
-        return block
-    if places is None:
-        places, _ = block.find(added.keys) if len(added) else _nowhere(0)
-    # What comes after the last record belongs to a leaf of its own, after the block's.
-    leaves = block.leaves_at(places)
-    touched = np.zeros(len(block.starts), bool)
-    touched[block.leaves_at(np.flatnonzero(dropped))] = True
-    touched[leaves] = True
-    opened = np.flatnonzero(touched[:-1])
-    records, shifts = block.open(opened, in_order=False)
-
-    # Of the leaves that are touched: which records stay, and between which of them others come.
-    sizes = block.starts[opened + 1] - block.starts[opened]
-    rows = rows_between(block.starts[opened], sizes)
-    stays = ~dropped[rows]
-    kept = rows[stays]
-    between = np.searchsorted(kept, places)
-    here = (rows + np.repeat(shifts[opened], sizes))[stays]
-    order = np.insert(here, between, len(records) + np.arange(len(added)))
-    anew = chained([records, added.encoded]).take(order) if len(order) else _NOTHING
-    anew_ids = np.insert(block.ids[kept], between, added.ids, axis=0)
-    counts = np.bincount(leaves, minlength=len(touched))
-    if len(opened):
-        counts[opened] += np.add.reduceat(stays, np.cumsum(sizes) - sizes, dtype=np.int64)
-    return _relaid(block, touched, counts, anew, anew_ids)
-
-
-def _relaid(block: Block, touched: Mask, counts: Positions, anew: Encoded, anew_ids: Ids) -> Block:
-    """Returns a block in which parts of what is made anew stand for the leaves that are touched.
-
-    `counts` says how many records of it stand for each.
-    """
-    units: list[Unit] = []
-    ids: list[Ids] = []
-    turns = np.flatnonzero(touched[1:] != touched[:-1]) + 1
-    at = 0
-    for first, stop in pairwise([0, *turns.tolist(), len(touched)]):
-        if touched[first]:
-            end = at + int(counts[first:stop].sum())
-            if at < end:
-                units.append(anew.slice(at, end))
-                ids.append(anew_ids[at:end])
-            at = end
-        else:
-            stop = min(stop, len(touched) - 1)
-            units += block.units_of(first, stop)
-            ids.append(block.ids[block.starts[first] : block.starts[stop]])
-    return Block(units, np.concatenate(ids)) if units else EMPTY
-
-
-def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
-    """Tells which ids of either side the other side does not have; both are in key order."""
-    ours, theirs = left[:, 0], right[:, 0]
-    words = np.sort(np.concatenate((ours, theirs)))
-    twice = words[1:] == words[:-1]
-    once = np.ones(len(words), bool)
-    once[1:] &= ~twice
-    once[:-1] &= ~twice
-    alone = pa.array(words[once])
-    masks = [_is_in(pa.array(np.ascontiguousarray(each)), alone) for each in (ours, theirs)]
-    # So far by their first words. What is left must be the same in full, and in the same order.
-    if not np.array_equal(left[~masks[0]], right[~masks[1]]):
-        masks = [~_is_in(*map(_digests, pair)) for pair in ((left, right), (right, left))]
-    return masks[0], masks[1]
-
-
-def found_ids(ids: Ids, wanted: Ids) -> Positions:
-    """Returns where each wanted id is among some ids, -1 where it is not."""
-    if not len(ids) or not len(wanted):
-        return np.full(len(wanted), -1)
-    words = (pa.array(np.ascontiguousarray(each[:, 0])) for each in (wanted, ids))
-    at: Positions = pc.index_in(*words).fill_null(-1).to_numpy().astype(np.int64)
-    at[(ids[at] != wanted).any(axis=1)] = -1
-    return at
-
-
-def _is_in(values: pa.Array, among: pa.Array) -> Mask:
-    mask: Mask = pc.is_in(values, among).to_numpy(zero_copy_only=False)
-    return mask
-
-
-def aligned(*streams: Blocks) -> Iterator[tuple[Block, ...]]:
-    """Cuts streams at common keys: each tuple has all records of one interval of keys.
-
-    Holds one block a stream. A side without a record in the interval has an empty block.
-    """
-    sources = [filter(len, stream) for stream in streams]
-    held: list[Block] = [next(source, EMPTY) for source in sources]
-    while any(map(len, held)):
-        end = min(block.last_key for block in held if len(block))
-        cuts = [_position_after(block, end) for block in held]
-        yield tuple(block.slice(0, cut) for block, cut in zip(held, cuts, strict=True))
-        for side, (block, cut) in enumerate(zip(held, cuts, strict=True)):
-            if cut == len(block):
-                held[side] = next(sources[side], EMPTY) if len(block) else EMPTY
-            else:
-                held[side] = block.slice(cut, len(block))
-
-
-def restricted(block: Block, interval: Interval) -> Block:
-    """Returns the records of a block that lie in an interval; the block itself if all do."""
-    if not len(block) or (block.first_key in interval and block.last_key in interval):
-        return block
-    if interval.is_empty:
-        return EMPTY
-    stop = len(block) if interval.stop is None else block.position(interval.stop)
-    return block.slice(block.position(interval.start), stop)
-
-
-def _position_after(block: Block, key: bytes) -> int:
-    if not len(block) or block.last_key <= key:
-        return len(block)
-    return block.position(successor(key))
-
-
 def _last_keys(unit: Unit) -> list[bytes]:
     return [unit.last_key] if isinstance(unit, Encoded) else unit.last_keys
 
@@ -508,10 +383,3 @@ def _keys_of(keys: Sequence[bytes]) -> Keys:
     # Eight bytes follow the last key: words of it are read.
     bounds = np.cumsum([0, *map(len, keys)])
     return Keys(np.frombuffer(b"".join([*keys, bytes(8)]), np.uint8), bounds[:-1], np.diff(bounds))
-
-
-def _digests(ids: Ids) -> pa.FixedSizeBinaryArray:
-    buffer = pa.py_buffer(np.ascontiguousarray(ids))
-    return pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(RECORD_ID_BYTES), len(ids), [None, buffer]
-    )

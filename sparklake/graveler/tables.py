@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.blocks import Block, Blocks, block_of_records, concatenated, restricted
+from sparklake.graveler.aligning import restricted
+from sparklake.graveler.blocks import Block, Blocks, block_of_records, concatenated
 from sparklake.graveler.commits import hash_map
 from sparklake.graveler.encoded import holds_its_ids
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId, RangeId, file_id

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sparklake.graveler.blocks import Block, Blocks, block_of_records, restricted
+from sparklake.graveler.aligning import restricted
+from sparklake.graveler.blocks import Block, Blocks, block_of_records
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.packing import TaskPiece
 from sparklake.graveler.planning import Side

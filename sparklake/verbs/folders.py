@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from sparklake.graveler.algebra import ChangeCounts, apply
-from sparklake.graveler.blocks import Block, block_of_records, concatenated, restricted
+from sparklake.graveler.aligning import restricted
+from sparklake.graveler.blocks import Block, block_of_records, concatenated
 from sparklake.graveler.columns import gather
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import (

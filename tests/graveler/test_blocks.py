@@ -10,18 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.errors import CorruptFileError
+from sparklake.graveler.aligning import aligned, restricted
 from sparklake.graveler.blocks import (
     EMPTY,
     Block,
-    aligned,
     block_of_encoded,
     block_of_records,
     concatenated,
-    edited,
-    restricted,
-    unequal,
 )
 from sparklake.graveler.columns import binary_array
+from sparklake.graveler.comparing import unequal
+from sparklake.graveler.editing import edited
 from sparklake.graveler.encoded import Encoded
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.records import Record, encode_record, tombstone
