@@ -121,7 +121,7 @@ class _Proxy:
         """Passes one request on; what the client sends in one go is late once."""
         head = await client.readuntil(_HEAD_END)
         if _CHUNKED.search(head):
-            raise NotImplementedError("the proxy takes requests of a given length only")
+            raise ValueError("the proxy takes requests of a given length only")
         self.counts[kind_of(head)] += 1
         await asyncio.sleep(self.latency)
         server.write(head)

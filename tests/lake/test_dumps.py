@@ -221,7 +221,7 @@ def test_any_history_comes_back(scratch: Path, steps: list[tuple[str, int, int]]
             elif verb == "commit":
                 commit_all(repo.branch(name), {f"k{other}": b"c%d" % number}, str(number))
             elif verb == "merge":
-                attempted(lambda: repo.merge(name, second, "source-wins"))  # noqa: B023
+                attempted(lambda: repo.merge(name, second, "source-wins"))  # noqa: B023 - at once
         repo.dump_refs()
         restored = memory_lake().restore_repository("again", str(folder / "ns"))
         assert committed(restored) == committed(repo)

@@ -175,8 +175,8 @@ def test_since_looks_no_further_than_a_day(repo: Repository) -> None:
     [
         ({"amount": 0}, InvalidInputError, "0 commits: ask for 1 or more"),
         ({"amount": -1}, InvalidInputError, "-1 commits: ask for 1 or more"),
-        ({"since": datetime(2024, 1, 1)}, InvalidInputError, "since .* has no time zone"),  # noqa: DTZ001
-        ({"until": datetime(2024, 1, 1)}, InvalidInputError, "until .* has no time zone"),  # noqa: DTZ001
+        ({"since": datetime(2024, 1, 1)}, InvalidInputError, "since .* has no time zone"),  # noqa: DTZ001 - to be refused
+        ({"until": datetime(2024, 1, 1)}, InvalidInputError, "until .* has no time zone"),  # noqa: DTZ001 - to be refused
         ({"since": moment(2), "until": moment(1)}, InvalidInputError, "exchange the two"),
         ({"after": "nope"}, RefNotFoundError, "no branch, tag or commit 'nope'"),
         ({"stop_at": "main~9"}, RefNotFoundError, "goes back past the first"),

@@ -56,7 +56,7 @@ def aws_client(service: str, environment: Mapping[str, str]) -> Any:
 
 @cache
 def _client(service: str, endpoint: str) -> Any:
-    session = boto3.session.Session("test-key", "test-secret", region_name=REGION)
+    session: Any = boto3.session.Session("test-key", "test-secret", region_name=REGION)
     return session.client(service, endpoint_url=endpoint)
 
 
