@@ -35,6 +35,7 @@ from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.splitting import CAP_FACTOR
 from sparklake.graveler.tables import read_meta_range, table_key, write_meta_range
 from sparklake.stores.objects import open_store
+from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import merge_body
 
@@ -103,7 +104,7 @@ class _Steps:
         plan, row = self._step("merge: plan", lambda: plan_merge(base, source, dest))
         yield row
         workspace = Workspace(self.store.uri, self.range_records)
-        body = partial(merge_body, workspace, None)
+        body = partial(merge_body, workspace, Resolution())
         outcome, row = self._step("merge: run", lambda: run_plan(LocalRunner(), body, plan))
         yield row
         merged = partial(finish, self.store, workspace, outcome.pieces)

@@ -26,6 +26,21 @@ def labels(given: Sequence[str] | None) -> dict[str, str]:
     return found
 
 
+def rule_pairs(given: Sequence[str] | None) -> list[tuple[str, str]]:
+    """Returns rules from `GLOB=STRATEGY` texts, split at the last '='; raises InvalidInputError."""
+    return [rule_pair(text) for text in given or ()]
+
+
+def rule_pair(text: str) -> tuple[str, str]:
+    """Returns the glob and the strategy of a `GLOB=STRATEGY` text; raises InvalidInputError."""
+    glob, _, name = text.rpartition("=")
+    if not (glob and name):
+        raise InvalidInputError(
+            f"a rule is GLOB=STRATEGY, such as 'tables/**=source-wins', not {text!r}"
+        )
+    return glob, name
+
+
 def moment(text: str | None) -> datetime | None:
     """Returns a time of ISO 8601, a day's beginning where it has no hour; raises InvalidInputError.
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from sparklake.engine.explanation import Explanation
 from sparklake.engine.rows import Rows
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
+from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import commit as commits
 from sparklake.verbs import imports, moves, read, removal, replay, stage, tables
 from sparklake.verbs import reset as resets
@@ -22,7 +22,6 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.replay import Terms
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.signing import sign
-from sparklake.verbs.three_way import parse_strategy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,7 +162,8 @@ class Branch:
         self,
         *refs: str,
         parent_number: int | None = None,
-        strategy: Strategy | str | None = None,
+        strategy: StrategyLike = None,
+        rules: RulesLike = None,
         message: str | None = None,
         committer: str | None = None,
         metadata: Mapping[str, str] | None = None,
@@ -172,17 +172,19 @@ class Branch:
         """Undoes what commits changed, each by a commit of its own; all of them, or none.
 
         A merge is undone as seen from one of its parents: `parent_number`, from 1 on. Raises
-        MergeConflictError where what they changed was changed again, and the errors of a merge.
+        MergeConflictError where what they changed was changed again, and the errors of a merge;
+        conflicts are decided as in one, too.
         """
-        chosen = parse_strategy(strategy)
-        terms = Terms(parent_number, chosen, message, committer, metadata, allow_empty)
+        resolution = parse_resolution(strategy, rules)
+        terms = Terms(parent_number, resolution, message, committer, metadata, allow_empty)
         return replay.revert(self._context, self.name, refs, terms)
 
     def cherry_pick(
         self,
         *refs: str,
         parent_number: int | None = None,
-        strategy: Strategy | str | None = None,
+        strategy: StrategyLike = None,
+        rules: RulesLike = None,
         message: str | None = None,
         committer: str | None = None,
         metadata: Mapping[str, str] | None = None,
@@ -193,8 +195,8 @@ class Branch:
         Messages and metadata are kept where none are given, and the metadata say which commit it
         was, and whose. Takes and raises what `revert` does.
         """
-        chosen = parse_strategy(strategy)
-        terms = Terms(parent_number, chosen, message, committer, metadata, allow_empty)
+        resolution = parse_resolution(strategy, rules)
+        terms = Terms(parent_number, resolution, message, committer, metadata, allow_empty)
         return replay.cherry_pick(self._context, self.name, refs, terms)
 
     def reset(self, prefix: str | None = None, path: str | None = None) -> None:

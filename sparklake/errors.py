@@ -170,6 +170,13 @@ class MergeConflictError(SparklakeError):
         return type(self), (str(self), self.conflicts, self.count)
 
 
+class StrategyError(SparklakeError):
+    """Says that a merge strategy failed, or decided what cannot be; nothing was published."""
+
+    kind = "strategy"
+    exit_code = 7
+
+
 # --- the world below ------------------------------------------------------------------------------
 
 

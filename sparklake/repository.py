@@ -9,13 +9,13 @@ from sparklake.branch import Branch
 from sparklake.engine.explanation import Explanation
 from sparklake.engine.rows import Rows
 from sparklake.errors import AlreadyExistsError, ProtectedError
-from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
+from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import folders, history, read, tables
 from sparklake.verbs import merge as merges
 from sparklake.verbs.context import Context
@@ -25,7 +25,6 @@ from sparklake.verbs.history import CommitSummary, LogOptions
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
-from sparklake.verbs.three_way import parse_strategy
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -227,18 +226,21 @@ class Repository:
         self,
         source: str,
         dest: str,
-        strategy: Strategy | str | None = None,
+        strategy: StrategyLike = None,
         message: str | None = None,
         committer: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        rules: RulesLike = None,
     ) -> Commit:
         """Merges a ref into a branch as a commit with parents [dest, source].
 
-        Without a strategy, keys that both sides changed raise MergeConflictError, and nothing
-        moves: `.count` says how many, `.conflicts` has the first 10,000. Raises
+        `rules` give strategies by globs over paths, and `strategy` is for the rest: a name, a
+        `module:function`, or a function as docs/merging.md has it. Without one, keys that both
+        sides changed raise MergeConflictError, and nothing moves: `.count` says how many,
+        `.conflicts` has the first 10,000. Raises StrategyError where a strategy fails,
         DirtyBranchError for a dest with staged changes, NoChangesError when it has all of source.
         """
-        chosen = parse_strategy(strategy)
+        resolution = parse_resolution(strategy, rules)
         text = message or f"Merge {source!r} into {dest!r}"
         signature = sign(self._context, text, committer, metadata)
-        return merges.merge(self._context, source, dest, chosen, signature)
+        return merges.merge(self._context, source, dest, resolution, signature)

@@ -27,22 +27,31 @@ from sparklake.udfs.results import (
     CacheResult,
     ChangesResult,
     ConflictCountResult,
+    ConflictResult,
+    Kept,
     PieceResult,
     Result,
     decode_results,
 )
+from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, MAX_KEPT, too_many_kept
 from sparklake.udfs.tasks import RangeSink, Workspace, encode_tasks
-from sparklake.udfs.writing import MAX_CONFLICTS_REPORTED, run_body
+from sparklake.udfs.writing import run_body
 
 
 @dataclass(slots=True)
 class Outcome:
-    """Is what the tasks of a plan made of it."""
+    """Is what the tasks of a plan made of it.
+
+    `conflict_count` is of all conflicts, `left_count` of those that nothing has decided, and the
+    first of these are in `conflicts`.
+    """
 
     pieces: list[Row] = field(default_factory=list)
     counts: ChangeCounts = field(default_factory=ChangeCounts)
     conflicts: list[Conflict] = field(default_factory=list)
     conflict_count: int = 0
+    left_count: int = 0
+    kept: list[Kept] = field(default_factory=list)
 
 
 def run_plan(
@@ -70,6 +79,7 @@ def run_plan(
         else:
             outcome.pieces.append(row_of(_answer(answers, position).written))
     outcome.conflicts.sort(key=lambda conflict: conflict.key)
+    outcome.kept.sort()
     return outcome
 
 
@@ -112,10 +122,16 @@ def _take(result: Result, outcome: Outcome, answers: dict[int, PieceResult]) -> 
         outcome.counts.changed += result.counts.changed
     elif isinstance(result, ConflictCountResult):
         outcome.conflict_count += result.conflicts
+        outcome.left_count += result.left
     elif isinstance(result, CacheResult):
         TALLY.note(result.process, result.counts)
-    elif len(outcome.conflicts) < MAX_CONFLICTS_REPORTED:
-        outcome.conflicts.append(result.conflict)
+    elif isinstance(result, ConflictResult):
+        if len(outcome.conflicts) < MAX_CONFLICTS_REPORTED:
+            outcome.conflicts.append(result.conflict)
+    elif len(outcome.kept) < MAX_KEPT:
+        outcome.kept.append(result.kept)
+    else:
+        raise too_many_kept()
 
 
 def _read_for(plan: Plan, position: int) -> int:

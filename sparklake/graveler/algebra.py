@@ -1,13 +1,14 @@
 """Diff, apply and merge over streams of records.
 
-Nothing here reads or writes, or holds more than a block of each stream. Records are compared by
-their ids and found by their keys, a whole block at a time; only a conflict is looked at by itself.
+Nothing here reads or writes, or holds more than a block of each stream, but for the few blocks of
+dest that wait for a decision. Records are compared by their ids and found by their keys, a whole
+block at a time; only a conflict is looked at by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -61,8 +62,17 @@ class Conflict(NamedTuple):
     dest: bytes | None
 
 
-Decide = Callable[[Conflict], bytes | None]
-"""Returns the stored value that a conflict ends with, None to leave the key out."""
+Decide = Callable[[Sequence[Conflict]], Sequence[bytes | None]]
+"""Returns the stored value that each conflict ends with, None to leave the key out.
+
+It is given many conflicts at a time, in key order and each once.
+"""
+
+CONFLICTS_AT_ONCE = 4096
+"""How many conflicts are decided at a time, at most."""
+
+_MAX_WAITING_RECORDS = 64 * 1024
+_MAX_WAITING_BLOCKS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,43 +220,98 @@ def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[Changes]:
 
 
 def merge(base: Blocks, source: Blocks, dest: Blocks, decide: Decide) -> Iterator[Block]:
-    """Yields the records of a three-way merge; base is looked up only where the others differ."""
+    """Yields the records of a three-way merge; base is looked up only where the others differ.
+
+    Conflicts of a few blocks are decided together.
+    """
+    waiting = _Waiting()
     for sides in aligned(base, source, dest):
-        changes, outcomes = _disagreements(*sides)
-        if not len(changes):
-            if len(sides[2]):
-                yield sides[2]
-            continue
-        taken = changes.where(outcomes[Outcome.TAKE_SOURCE])
-        dropped, added = taken.left.mask(), taken.right.records()
-        if changes.conflicts.any():
-            contested = changes.where(changes.conflicts)
-            overruled, decided = _decided(contested, decide)
-            dropped |= contested.left.where(overruled).mask()
-            added = edited(added, np.zeros(len(added), bool), decided)
-        merged = edited(sides[2], dropped, added)
-        if len(merged):
-            yield merged
+        waiting.add(_merged(*sides))
+        if waiting.is_due:
+            yield from waiting.settled(decide)
+            waiting = _Waiting()
+    yield from waiting.settled(decide)
 
 
 def take_side(strategy: Strategy) -> Decide:
     """Returns the decision by which one side wins every conflict."""
     if strategy is Strategy.SOURCE_WINS:
-        return lambda conflict: conflict.source
-    return lambda conflict: conflict.dest
+        return lambda conflicts: [each.source for each in conflicts]
+    return lambda conflicts: [each.dest for each in conflicts]
 
 
-def _decided(contested: Changes, decide: Decide) -> tuple[Mask, Block]:
-    """Returns which rows of dest give way to a decision, and the records that come instead."""
-    overruled = np.zeros(len(contested), bool)
-    records = []
-    for row, conflict in enumerate(contested):
-        assert isinstance(conflict, Conflict)
-        stored = decide(conflict)
-        overruled[row] = stored != conflict.dest
-        if overruled[row] and stored is not None:
-            records.append((conflict.key, stored))
-    return overruled, block_of_records(records)
+class _Merged(NamedTuple):
+    """Is a block of dest and what a merge does to it, but for its conflicts: `rows` of dest."""
+
+    dest: Block
+    dropped: Mask
+    added: Block
+    rows: Positions
+    conflicts: Sequence[Conflict]
+
+    def settled(self, decided: Sequence[bytes | None]) -> Block:
+        """Returns the block with the stored values that its conflicts end with."""
+        if not self.conflicts:
+            return edited(self.dest, self.dropped, self.added)
+        records, dropped = [], self.dropped.copy()
+        for row, conflict, stored in zip(self.rows, self.conflicts, decided, strict=True):
+            if stored != conflict.dest:
+                if row != ABSENT:
+                    dropped[row] = True
+                if stored is not None:
+                    records.append((conflict.key, stored))
+        added = edited(self.added, np.zeros(len(self.added), bool), block_of_records(records))
+        return edited(self.dest, dropped, added)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Holds merged blocks from the first one with a conflict on."""
+
+    blocks: list[_Merged] = field(default_factory=list)
+    conflicts: int = 0
+    records: int = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Tells whether nothing is to be decided, or so much that no more should wait."""
+        return (
+            not self.conflicts
+            or self.conflicts >= CONFLICTS_AT_ONCE
+            or self.records >= _MAX_WAITING_RECORDS
+            or len(self.blocks) >= _MAX_WAITING_BLOCKS
+        )
+
+    def add(self, merged: _Merged) -> None:
+        self.blocks.append(merged)
+        self.conflicts += len(merged.conflicts)
+        self.records += len(merged.dest)
+
+    def settled(self, decide: Decide) -> Iterator[Block]:
+        """Decides the conflicts; yields the blocks that are not empty then."""
+        conflicts = [conflict for each in self.blocks for conflict in each.conflicts]
+        decided: list[bytes | None] = []
+        for start in range(0, len(conflicts), CONFLICTS_AT_ONCE):
+            decided += decide(conflicts[start : start + CONFLICTS_AT_ONCE])
+        at = 0
+        for each in self.blocks:
+            block = each.settled(decided[at : at + len(each.conflicts)])
+            at += len(each.conflicts)
+            if len(block):
+                yield block
+
+
+def _merged(base: Block, source: Block, dest: Block) -> _Merged:
+    changes, outcomes = _disagreements(base, source, dest)
+    if not len(changes):
+        return _Merged(dest, np.zeros(len(dest), bool), EMPTY, changes.left.at, ())
+    taken = changes.where(outcomes[Outcome.TAKE_SOURCE])
+    dropped, added = taken.left.mask(), taken.right.records()
+    if not changes.conflicts.any():
+        return _Merged(dest, dropped, added, changes.left.at, ())
+    contested = changes.where(changes.conflicts)
+    conflicts = [each for each in contested if isinstance(each, Conflict)]
+    return _Merged(dest, dropped, added, contested.left.at, conflicts)
 
 
 def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block, Block]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -28,15 +29,33 @@ class ChangesResult(msgspec.Struct, frozen=True, tag="changes"):
 
 
 class ConflictCountResult(msgspec.Struct, frozen=True, tag="conflict-count"):
-    """Says how many conflicts a task met."""
+    """Says how many conflicts a task met, and how many of them nothing has decided."""
 
     conflicts: int
+    left: int = 0
 
 
 class ConflictResult(msgspec.Struct, frozen=True, tag="conflict"):
     """Is one conflict; only the first ones of a task are reported."""
 
     conflict: Conflict
+
+
+class Kept(NamedTuple):
+    """Is a side of a conflict on a key, whose object another key is wanted for; its stored value.
+
+    The value's record id is that of the first key.
+    """
+
+    key: bytes
+    wanted: bytes
+    stored: bytes
+
+
+class KeptResult(msgspec.Struct, frozen=True, tag="kept"):
+    """Says which object a task wants to be kept besides what it has written."""
+
+    kept: Kept
 
 
 class CacheResult(msgspec.Struct, frozen=True, tag="cache"):
@@ -46,7 +65,9 @@ class CacheResult(msgspec.Struct, frozen=True, tag="cache"):
     counts: CacheCounts
 
 
-Result = PieceResult | ChangesResult | ConflictCountResult | ConflictResult | CacheResult
+Result = (
+    PieceResult | ChangesResult | ConflictCountResult | ConflictResult | KeptResult | CacheResult
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Result).decode

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRecordError
-from sparklake.graveler.algebra import (
-    ChangeCounts,
-    Conflict,
-    Decide,
-    apply,
-    merge,
-    take_side,
-)
+from sparklake.graveler.algebra import ChangeCounts, apply, merge
 from sparklake.graveler.blocks import Block, Blocks, block_of
-from sparklake.graveler.classification import Strategy
 from sparklake.graveler.packing import Task
 from sparklake.udfs.results import (
     ChangesResult,
     ConflictCountResult,
     ConflictResult,
+    KeptResult,
     PieceResult,
     encode_results,
 )
+from sparklake.udfs.strategies.judging import Judge
+from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.streams import open_sides, within_each
 from sparklake.udfs.tasks import RangeSink, Workspace, decode_tasks, open_sink
-
-MAX_CONFLICTS_REPORTED = 10_000
 
 RECORD_SCHEMA = pa.schema(
     [
@@ -51,20 +43,23 @@ def apply_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Itera
 
 
 def merge_body(
-    workspace: Workspace, strategy: Strategy | None, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace, resolution: Resolution, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Writes a three-way merge: sides are base, source, dest.
 
-    Without a strategy, a task that meets a conflict writes nothing and reports the first ones.
+    A task in which a conflict is left writes nothing and reports the first ones; nor does one write
+    anything whose strategy fails.
     """
     for task in decode_tasks(batches):
-        judge, sink = _Judge(strategy), open_sink(workspace, withheld=strategy is None)
+        judge = Judge(resolution, workspace.storage_namespace)
+        sink = open_sink(workspace, withheld=not resolution.settles_all)
         base, source, dest = open_sides(sink.store, task.pieces)
         results = _written(sink, task, merge(base, source, dest, judge.decide))
-        if strategy is not None or not judge.conflicts:
+        if not judge.left:
             sink.put()
-        conflicts = map(ConflictResult, judge.reported)
-        yield encode_results([*results, ConflictCountResult(judge.conflicts), *conflicts])
+        counts = ConflictCountResult(judge.conflicts, judge.left)
+        conflicts, kept = map(ConflictResult, judge.reported), map(KeptResult, judge.kept)
+        yield encode_results([*results, counts, *conflicts, *kept])
 
 
 def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -87,25 +82,6 @@ def record_block(batch: pa.RecordBatch) -> Block:
     """Returns the block of a batch of RECORD_SCHEMA in key order."""
     keys, stored = (batch.column(name).cast(pa.binary()) for name in ("key", "stored"))
     return block_of(keys, stored)
-
-
-@dataclass(slots=True)
-class _Judge:
-    """Decides conflicts by a strategy, or notes the first ones where there is none."""
-
-    strategy: Strategy | None
-    conflicts: int = 0
-    reported: list[Conflict] = field(default_factory=list)
-    _side: Decide = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._side = take_side(self.strategy or Strategy.DEST_WINS)
-
-    def decide(self, conflict: Conflict) -> bytes | None:
-        self.conflicts += 1
-        if self.strategy is None and len(self.reported) < MAX_CONFLICTS_REPORTED:
-            self.reported.append(conflict)
-        return self._side(conflict)
 
 
 def _distinct(blocks: Iterable[Block]) -> Iterator[Block]:

@@ -45,3 +45,7 @@ class Attempts:
         tree = finish(self.context.store, self.context.workspace, outcome.pieces)
         self._made = Made(plan, tree.ranges)
         return tree
+
+    def forget(self) -> None:
+        """Lets a later attempt begin anew: what was made says not all that its tasks said."""
+        self._made = None

@@ -8,10 +8,10 @@ from dataclasses import replace
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.errors import NoChangesError, RefNotFoundError
-from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
 from sparklake.graveler.merge_base import merge_bases
 from sparklake.graveler.ports import BranchState
+from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.namespaces import check_namespace
@@ -20,27 +20,25 @@ from sparklake.verbs.resolve import check_clean, get_branch, get_commit
 from sparklake.verbs.signing import Signature
 from sparklake.verbs.three_way import Sides, merged_tree, plan_sides
 
-DEFAULT_STRATEGY = "default"
-
 
 def merge(
     context: Context,
     source: str,
     dest: str,
-    strategy: Strategy | None,
+    resolution: Resolution,
     signature: Signature,
 ) -> Commit:
     """Merges a ref into a branch as a commit with parents [dest, source].
 
-    Raises MergeConflictError, DirtyBranchError, NoChangesError or RaceLostError; then nothing has
-    moved.
+    Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError or RaceLostError;
+    then nothing has moved.
     """
     theirs = _source(context, source, dest)
     check_namespace(context.store)
     attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
 
     def attempt() -> Commit:
-        return _merge_once(attempts, theirs, get_branch(context, dest), strategy, signature)
+        return _merge_once(attempts, theirs, get_branch(context, dest), resolution, signature)
 
     return until_it_moves(context, dest, attempt)
 
@@ -103,11 +101,11 @@ def _merge_once(
     attempts: Attempts,
     source: Commit,
     state: BranchState,
-    strategy: Strategy | None,
+    resolution: Resolution,
     signature: Signature,
 ) -> Commit:
     sides = _, _, dest = _sides(attempts.context, source, state)
-    tree_id = merged_tree(attempts, _trees(sides), strategy)
-    label = strategy.value if strategy else DEFAULT_STRATEGY
-    labelled = replace(signature, metadata={**signature.metadata, STRATEGY_METADATA_KEY: label})
+    tree_id = merged_tree(attempts, _trees(sides), resolution)
+    said = {STRATEGY_METADATA_KEY: resolution.label}
+    labelled = replace(signature, metadata={**signature.metadata, **said})
     return publish(attempts.context, state, "merge", [dest, source], tree_id, labelled)

@@ -7,12 +7,12 @@ source; to cherry-pick it, the other way round. Before a first commit there is t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparklake.errors import InvalidInputError, MergeConflictError, NoChangesError
-from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
+from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
@@ -33,7 +33,7 @@ class Terms:
     """Is how commits are replayed; what is not given of the texts, the verb says itself."""
 
     parent_number: int | None = None
-    strategy: Strategy | None = None
+    resolution: Resolution = field(default_factory=Resolution)
     message: str | None = None
     committer: str | None = None
     metadata: Mapping[str, str] | None = None
@@ -53,8 +53,8 @@ class _Step:
 def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
     """Undoes on a branch what each commit changed, in the order given; all of them, or none.
 
-    Raises MergeConflictError, DirtyBranchError, NoChangesError, InvalidInputError or RaceLostError;
-    then nothing has moved.
+    Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError, InvalidInputError or
+    RaceLostError; then nothing has moved.
     """
 
     def step(origin: Commit, before: MetaRangeId) -> _Step:
@@ -123,7 +123,7 @@ def _replayed(attempts: Attempts, step: _Step, head: Commit, terms: Terms) -> Co
     """Returns the commit of one step over a head, not yet published."""
     try:
         sides = Sides(step.base, step.source, head.meta_range_id)
-        tree_id = merged_tree(attempts, sides, terms.strategy)
+        tree_id = merged_tree(attempts, sides, terms.resolution)
     except MergeConflictError as error:
         words = f"cannot {step.title}: {error}"
         raise MergeConflictError(words, error.conflicts, error.count) from error

@@ -26,6 +26,7 @@ from sparklake.scratch import scratch_folder
 from sparklake.stores.objects.files import store_errors
 from sparklake.udfs.objects import ObjectInfo, object_record
 from sparklake.udfs.staging import STAGE_SCHEMA, stage_body
+from sparklake.udfs.strategies.objects import DATA_FOLDER
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.read import list_objects
@@ -35,7 +36,6 @@ from sparklake.verbs.staged import write_meta_run
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-DATA_FOLDER = "data"
 _BATCH_ROWS = 8192
 _HASHED_AT_ONCE = 1024 * 1024
 

@@ -18,12 +18,13 @@ from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFou
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import StoredObject
 from sparklake.udfs.staging import STAGE_SCHEMA
+from sparklake.udfs.strategies.objects import DATA_FOLDER
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_lands
 from sparklake.verbs.read import list_objects
 from sparklake.verbs.resolve import get_branch
-from sparklake.verbs.stage import DATA_FOLDER, deletions, stage_batches
+from sparklake.verbs.stage import deletions, stage_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from sparklake.engine.execution import Outcome
-from sparklake.errors import InvalidInputError, MergeConflictError
-from sparklake.graveler.classification import Strategy
+from sparklake.errors import MergeConflictError
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning import Plan, plan_merge
 from sparklake.udfs.reading import DiffRow, diff_row
+from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import merge_body
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
+from sparklake.verbs.keeping import with_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,40 +32,36 @@ def plan_sides(context: Context, sides: Sides) -> Plan:
     return plan_merge(*(each.ranges for each in trees))
 
 
-def merged_tree(attempts: Attempts, sides: Sides, strategy: Strategy | None) -> MetaRangeId:
-    """Writes the tree of a merge; raises MergeConflictError, and then nothing was written.
+def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MetaRangeId:
+    """Writes the tree of a merge.
 
+    Raises MergeConflictError where conflicts are left, and StrategyError; then nothing has moved.
     Where one side is the base's, the other one is the tree, and nothing is read.
     """
     if sides.source in (sides.base, sides.dest):
         return sides.dest
     if sides.dest == sides.base:
         return sides.source
-    plan = plan_sides(attempts.context, sides)
-    outcome = attempts.run(partial(merge_body, attempts.context.workspace, strategy), plan)
-    if outcome.conflict_count and strategy is None:
+    context = attempts.context
+    plan = plan_sides(context, sides)
+    outcome = attempts.run(partial(merge_body, context.workspace, resolution), plan)
+    if outcome.left_count:
         raise _conflict_error(outcome)
-    return attempts.finish(plan, outcome).id
+    tree = attempts.finish(plan, outcome)
+    if outcome.kept:
+        # Another attempt must hear again what is to be kept.
+        attempts.forget()
+        tree = with_kept(context, attempts.title, tree, outcome.kept)
+    return tree.id
 
 
 def _conflict_error(outcome: Outcome) -> MergeConflictError:
     rows: list[DiffRow] = [diff_row(conflict) for conflict in outcome.conflicts]
     some = ", ".join(repr(row.path) for row in rows[:3])
     return MergeConflictError(
-        f"{outcome.conflict_count} objects were changed on both sides: {some}"
-        f"{', ...' if outcome.conflict_count > 3 else ''}; nothing has changed. "
-        "Change one side, or choose a strategy: source-wins or dest-wins",
+        f"{outcome.left_count} objects were changed on both sides: {some}"
+        f"{', ...' if outcome.left_count > 3 else ''}; nothing has changed. "
+        "Change one side, or choose a strategy: source-wins or dest-wins, for all or by rules",
         rows,
-        outcome.conflict_count,
+        outcome.left_count,
     )
-
-
-def parse_strategy(strategy: Strategy | str | None) -> Strategy | None:
-    """Returns a strategy by name; raises InvalidInputError."""
-    if strategy is None:
-        return None
-    try:
-        return Strategy(strategy)
-    except ValueError as error:
-        known = " or ".join(each.value for each in Strategy)
-        raise InvalidInputError(f"{strategy!r} is no merge strategy: choose {known}") from error

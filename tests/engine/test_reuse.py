@@ -28,6 +28,7 @@ from sparklake.graveler.planning import (
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.reuse import Made, reusing
+from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
@@ -63,7 +64,7 @@ def commits(trees: Trees, task_records: int = 1_000_000) -> Attempting:
 
 
 def merges(trees: Trees, strategy: Strategy, task_records: int = 1_000_000) -> Attempting:
-    body = partial(merge_body, trees.workspace, strategy)
+    body = partial(merge_body, trees.workspace, Resolution(strategy))
     return Attempting(trees, body, task_records=task_records)
 
 

@@ -54,9 +54,11 @@ def check_merge(
         decided: list[Conflict] = []
         side = take_side(strategy)
 
-        def decide(conflict: Conflict, decided: list = decided, side=side) -> bytes | None:
-            decided.append(conflict)
-            return side(conflict)
+        def decide(
+            conflicts: Sequence[Conflict], decided: list = decided, side=side
+        ) -> Sequence[bytes | None]:
+            decided.extend(conflicts)
+            return side(conflicts)
 
         result = identities(flat(merge(*blocks_of(streams, sizes), decide)))
         expected, conflicts = oracle.merged(base, source, dest, winner)

@@ -27,6 +27,7 @@ from sparklake.graveler.tables import read_meta_range, read_ranges
 from sparklake.stores.objects import open_store
 from sparklake.udfs.objects import record_batch
 from sparklake.udfs.results import PieceResult, decode_results
+from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import apply_body, merge_body, run_body
 from tests.support.blocks import flat
@@ -137,12 +138,13 @@ class Trees:
         base: MetaRange,
         source: MetaRange,
         dest: MetaRange,
-        strategy: Strategy | None,
+        how: Strategy | Resolution | None,
         task_records: int | None = None,
     ) -> Outcome:
         """Runs a merge up to its stitching."""
         plan = plan_merge(base.ranges, source.ranges, dest.ranges)
-        body = partial(merge_body, self.workspace, strategy)
+        resolution = how if isinstance(how, Resolution) else Resolution(how)
+        body = partial(merge_body, self.workspace, resolution)
         return run_plan(self.runner, body, plan, task_records)
 
     def replace(

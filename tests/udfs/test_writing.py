@@ -17,7 +17,6 @@ from sparklake.graveler.packing import Task, TaskPiece, pack
 from sparklake.graveler.planning import Opened, Side, plan_merge
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.tables import WrittenRange
-from sparklake.udfs import writing
 from sparklake.udfs.objects import record_batch
 from sparklake.udfs.results import (
     ChangesResult,
@@ -28,6 +27,8 @@ from sparklake.udfs.results import (
     decode_results,
     encode_results,
 )
+from sparklake.udfs.strategies import judging
+from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import TASK_SCHEMA, decode_tasks, encode_tasks
 from sparklake.udfs.writing import apply_body, merge_body, run_body
 from tests.support.oracle import Contents
@@ -48,7 +49,7 @@ def trees() -> Iterator[Trees]:
 def run_merge(trees: Trees, strategy: Strategy | None, task_records: int) -> list[Result]:
     sides = [trees.write(each).ranges for each in (PAIRS, SOURCE, DEST)]
     tasks = encode_tasks(pack(plan_merge(*sides), task_records))
-    body = partial(merge_body, trees.workspace, strategy)
+    body = partial(merge_body, trees.workspace, Resolution(strategy))
     return list(decode_results(trees.runner.collect(body, tasks)))
 
 
@@ -69,7 +70,7 @@ def test_every_conflict_is_counted(
 
 def test_only_the_first_conflicts_of_a_piece_are_listed(trees: Trees) -> None:
     one_piece = trees.with_range_records(1000)
-    with mock.patch.object(writing, "MAX_CONFLICTS_REPORTED", 3):
+    with mock.patch.object(judging, "MAX_CONFLICTS_REPORTED", 3):
         outcome = one_piece.merge(*map(one_piece.write, (PAIRS, SOURCE, DEST)), None)
     assert [each.key for each in outcome.conflicts] == EACH_TENTH[:3]
     assert outcome.conflict_count == len(EACH_TENTH)
@@ -157,4 +158,4 @@ def test_counts_of_pieces_are_added(trees: Trees) -> None:
 
 def test_bodies_without_tasks_do_nothing(trees: Trees) -> None:
     assert list(apply_body(trees.workspace, [])) == []
-    assert list(merge_body(trees.workspace, None, encode_tasks([]).to_batches())) == []
+    assert list(merge_body(trees.workspace, Resolution(), encode_tasks([]).to_batches())) == []

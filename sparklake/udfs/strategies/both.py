@@ -1,0 +1,48 @@
+"""The strategy that loses nothing: two objects in the place of one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparklake.graveler.records import MAX_KEY_BYTES
+from sparklake.udfs.strategies.decisions import Both, Decision, Take
+from sparklake.udfs.strategies.objects import Objects
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MARK = b".source"
+_ROOM = 16
+"""Bytes that a number may take in a name that is taken."""
+
+
+def keep_both(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
+    """Keeps dest's object where it is, and source's as `a.source.csv` beside `a.csv`.
+
+    Of an object that one side changed and the other deleted, there is one to keep. Where the new
+    path would be too long, the conflict stays.
+    """
+    keys = conflicts.column("key").to_pylist()
+    has_source, has_dest = (
+        conflicts.column(side).is_valid().to_pylist() for side in ("source", "dest")
+    )
+    return [_decision(*row) for row in zip(keys, has_source, has_dest, strict=True)]
+
+
+def _decision(key: bytes, has_source: bool, has_dest: bool) -> Decision:
+    if not has_source:
+        return Take.DEST
+    if not has_dest:
+        return Take.SOURCE
+    if len(key) + len(_MARK) + _ROOM > MAX_KEY_BYTES:
+        return Take.CONFLICT
+    return Both(marked(key, _MARK))
+
+
+def marked(key: bytes, mark: bytes) -> bytes:
+    """Returns a key with a mark after its name, before its extension."""
+    folder, slash, name = key.rpartition(b"/")
+    stem, dot, extension = name.rpartition(b".")
+    if not stem:
+        return key + mark
+    return b"".join((folder, slash, stem, mark, dot, extension))

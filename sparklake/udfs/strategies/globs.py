@@ -1,0 +1,40 @@
+"""Globs over the paths of objects.
+
+`?` is one character and `*` any number of them, both within a folder; `**` between slashes is any
+number of folders, none too, and at the end all that begins so far. Every other character stands
+for itself. Object keys are no file paths: `a//b`, `./a` and `a/` are keys of their own, which the
+libraries for files take for others.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from sparklake.errors import InvalidInputError
+
+_WITHIN = {"*": "[^/]*", "?": "[^/]"}
+
+
+@lru_cache(maxsize=1024)
+def glob_pattern(glob: str) -> re.Pattern[str]:
+    """Returns what matches the same paths, whole; raises InvalidInputError."""
+    if not glob:
+        raise InvalidInputError("an empty glob matches no path: write one such as 'tables/**'")
+    parts = glob.split("/")
+    if any("**" in part and part != "**" for part in parts):
+        raise InvalidInputError(
+            f"in the glob {glob!r} `**` must stand between slashes, as in 'a/**/*.csv'"
+        )
+    folders = ["(?:[^/]*/)*" if part == "**" else f"{_within(part)}/" for part in parts[:-1]]
+    rest = ".*" if parts[-1] == "**" else _within(parts[-1])
+    return re.compile("".join([*folders, rest]), re.DOTALL)
+
+
+def matches(glob: str, key: bytes) -> bool:
+    """Tells whether a glob matches a key, which need not be UTF-8."""
+    return glob_pattern(glob).fullmatch(key.decode(errors="surrogateescape")) is not None
+
+
+def _within(part: str) -> str:
+    return "".join(_WITHIN.get(each) or re.escape(each) for each in part)

@@ -1,0 +1,186 @@
+"""Decides the conflicts of one task by a resolution, and notes those that are left."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from sparklake.errors import InvalidKeyError, InvalidRecordError, SparklakeError, StrategyError
+from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.classification import Strategy
+from sparklake.graveler.entries import encode_entry, entry_identity
+from sparklake.graveler.keys import object_key
+from sparklake.graveler.records import Record, encode_record
+from sparklake.udfs.results import Kept
+from sparklake.udfs.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
+from sparklake.udfs.strategies.objects import NewObject, Objects
+from sparklake.udfs.strategies.resolution import Carried, Chosen, Named, Resolution, strategy_name
+
+MAX_CONFLICTS_REPORTED = 10_000
+
+MAX_KEPT = 100_000
+"""How many objects a merge may keep under another path: the driver finds each of them a place."""
+
+_TAKES = {each.value: each for each in Take}
+
+
+@dataclass
+class Judge:
+    """Decides conflicts. Those that are left count as dest's, and the first ones are noted."""
+
+    resolution: Resolution
+    storage_namespace: str
+    conflicts: int = 0
+    left: int = 0
+    reported: list[Conflict] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+
+    def decide(self, conflicts: Sequence[Conflict]) -> list[bytes | None]:
+        """Returns the stored values that conflicts end with; raises StrategyError."""
+        self.conflicts += len(conflicts)
+        decisions: list[Decision] = [Take.CONFLICT] * len(conflicts)
+        for chosen, rows in self._shared_out(conflicts):
+            answers = self._answers(chosen, [conflicts[row] for row in rows])
+            for row, answer in zip(rows, answers, strict=True):
+                decisions[row] = answer
+        return [
+            self._settled(conflict, decision)
+            for conflict, decision in zip(conflicts, decisions, strict=True)
+        ]
+
+    def _shared_out(self, conflicts: Sequence[Conflict]) -> list[tuple[Chosen, list[int]]]:
+        """Returns which conflicts each strategy decides, by their places."""
+        if not self.resolution.rules:
+            return [(self.resolution.strategy, list(range(len(conflicts))))]
+        # By identity: a function need not be hashable.
+        chosen: dict[int, Chosen] = {}
+        rows: defaultdict[int, list[int]] = defaultdict(list)
+        for row, conflict in enumerate(conflicts):
+            each = self.resolution.chosen(conflict.key)
+            chosen[id(each)] = each
+            rows[id(each)].append(row)
+        return [(chosen[name], each) for name, each in rows.items()]
+
+    def _answers(self, chosen: Chosen, conflicts: Sequence[Conflict]) -> Sequence[Decision]:
+        if chosen is None:
+            return [Take.CONFLICT] * len(conflicts)
+        if isinstance(chosen, Strategy):
+            side = Take.SOURCE if chosen is Strategy.SOURCE_WINS else Take.DEST
+            return [side] * len(conflicts)
+        return _asked(chosen, conflicts, self._objects)
+
+    def _settled(self, conflict: Conflict, decision: Decision) -> bytes | None:
+        if decision is Take.SOURCE:
+            return conflict.source
+        if decision is Take.BASE:
+            return conflict.base
+        if decision is Take.DELETE:
+            return None
+        if isinstance(decision, NewObject):
+            return _encoded(conflict.key, decision)[1]
+        if isinstance(decision, Both) and conflict.source is not None:
+            self._keep(conflict.key, decision, conflict.source)
+        if decision is Take.CONFLICT:
+            self.left += 1
+            if len(self.reported) < MAX_CONFLICTS_REPORTED:
+                self.reported.append(conflict)
+        return conflict.dest
+
+    def _keep(self, key: bytes, decision: Both, stored: bytes) -> None:
+        if len(self.kept) == MAX_KEPT:
+            raise too_many_kept()
+        path = decision.path
+        wanted = path if isinstance(path, bytes) else object_key(path)
+        self.kept.append(Kept(key, wanted, stored))
+
+    @cached_property
+    def _objects(self) -> Objects:
+        return Objects(self.storage_namespace)
+
+
+def too_many_kept() -> StrategyError:
+    """Returns the error of a merge that would keep too many objects under other paths."""
+    return StrategyError(
+        f"more than {MAX_KEPT:,} conflicts keep both objects; nothing has changed. Decide some of "
+        "them by another rule"
+    )
+
+
+def _asked(
+    chosen: Named | Carried, conflicts: Sequence[Conflict], objects: Objects
+) -> list[Decision]:
+    """Returns what a function decides, checked; raises StrategyError, whatever it raises."""
+    try:
+        function = chosen.load()
+        returned = function(conflict_batch(conflicts, objects.storage_namespace), objects)
+        answers = _listed(returned)
+    except Exception as error:  # of a function that others wrote
+        what = (
+            str(error) if isinstance(error, SparklakeError) else f"{type(error).__name__}: {error}"
+        )
+        raise _failure(chosen, conflicts, f"failed: {what}") from error
+    if len(answers) != len(conflicts):
+        words = f"returned {len(answers)} decisions for {len(conflicts)} conflicts"
+        raise _failure(chosen, conflicts, words)
+    return [_checked(chosen, *pair) for pair in zip(conflicts, answers, strict=True)]
+
+
+def _listed(returned: object) -> list[Any]:
+    if isinstance(returned, pa.Array | pa.ChunkedArray):
+        return list(returned.to_pylist())
+    if isinstance(returned, list | tuple):
+        return list(returned)
+    raise TypeError(f"it must return a list of decisions or an Arrow array, not {type(returned)}")
+
+
+def _checked(chosen: Named | Carried, conflict: Conflict, answer: object) -> Decision:
+    if isinstance(answer, str) and answer in _TAKES:
+        return _TAKES[answer]
+    if isinstance(answer, NewObject):
+        _check_new(chosen, conflict, answer)
+        return answer
+    if isinstance(answer, Both):
+        _check_both(chosen, conflict, answer)
+        return answer
+    known = ", ".join(_TAKES)
+    words = f"decided {answer!r}: it must be one of {known}, a new object or Both"
+    raise _failure(chosen, [conflict], words)
+
+
+def _check_new(chosen: Named | Carried, conflict: Conflict, answer: NewObject) -> None:
+    try:
+        _encoded(conflict.key, answer)
+    except (InvalidRecordError, UnicodeEncodeError) as error:
+        raise _failure(chosen, [conflict], f"wrote what cannot be kept: {error}") from error
+
+
+def _encoded(key: bytes, made: NewObject) -> Record:
+    # Not as an object at a path is made: a key that is there may be none of UTF-8.
+    return encode_record(key, entry_identity(made.entry), encode_entry(made.entry))
+
+
+def _check_both(chosen: Named | Carried, conflict: Conflict, answer: Both) -> None:
+    if conflict.source is None or conflict.dest is None:
+        raise _failure(chosen, [conflict], "decided to keep both, but one side has no object")
+    try:
+        wanted = answer.path if isinstance(answer.path, bytes) else object_key(answer.path)
+        encode_record(wanted, b"0", b"")
+    except (InvalidKeyError, AttributeError, TypeError) as error:
+        words = f"decided to keep an object under {answer.path!r}: {error}"
+        raise _failure(chosen, [conflict], words) from error
+    if wanted == conflict.key:
+        raise _failure(chosen, [conflict], "decided to keep both objects under one path")
+
+
+def _failure(chosen: Named | Carried, conflicts: Sequence[Conflict], what: str) -> StrategyError:
+    some = ", ".join(repr(find_path(each.key) or each.key) for each in conflicts[:3])
+    rest = f" and {len(conflicts) - 3:,} more" if len(conflicts) > 3 else ""
+    return StrategyError(
+        f"the merge strategy {strategy_name(chosen)!r}, asked about {some}{rest}, {what}; nothing "
+        "has changed. Correct the strategy, or choose another one for these paths by a rule"
+    )

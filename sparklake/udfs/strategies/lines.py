@@ -1,0 +1,111 @@
+"""The strategy that merges newline-delimited text, line by line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from sparklake.errors import StrategyError
+from sparklake.udfs.strategies.decisions import Decision, Take
+from sparklake.udfs.strategies.objects import Objects
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_BYTES = 64 * 1024 * 1024
+"""How large an object may be that is merged by lines."""
+
+Entry = dict[str, Any]
+
+
+def union_lines(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
+    """Writes the lines that either side has, without those of base that a side removed.
+
+    They are in the order of dest; what only source added comes after them, in its order. The
+    conflict stays where a side deleted the object, where one holds a NUL byte and so is no text,
+    and where both sides changed metadata or content type. Raises StrategyError for an object of
+    more than MAX_BYTES.
+    """
+    return [_decision(row, objects) for row in conflicts.to_pylist()]
+
+
+def merged_lines(base: bytes, source: bytes, dest: bytes) -> bytes:
+    """Returns the union of lines; the last one ends as the others do.
+
+    A line may be there several times. How often it is in the end is what a three-way merge says of
+    its counts: the changes of both sides are made, but equal ones once.
+    """
+    listed = [_lines(text) for text in (base, source, dest)]
+    counts = [Counter(lines) for lines in listed]
+    left = {line: _count(*(count[line] for count in counts)) for line in {**counts[1], **counts[2]}}
+    kept = []
+    for line in (*listed[2], *_beyond(listed[1], counts[2])):
+        if left[line] > 0:
+            left[line] -= 1
+            kept.append(line)
+    return b"".join(line + b"\n" for line in kept)
+
+
+def _decision(row: dict[str, Any], objects: Objects) -> Decision:
+    base, source, dest = row["base"], row["source"], row["dest"]
+    if source is None or dest is None:
+        return Take.CONFLICT
+    attributes = _attributes(base, source, dest)
+    if attributes is None:
+        return Take.CONFLICT
+    for each in filter(None, (base, source, dest)):
+        if each["size"] > MAX_BYTES:
+            raise StrategyError(
+                f"the object {row['path'] or row['key']!r} has {each['size']:,} bytes on a side, "
+                f"and by lines at most {MAX_BYTES:,} are merged: decide it by another rule"
+            )
+    texts = [objects.read(each["address"]) if each else b"" for each in (base, source, dest)]
+    if any(b"\0" in text for text in texts):
+        return Take.CONFLICT
+    merged = merged_lines(*texts)
+    for take, side, text in ((Take.DEST, dest, texts[2]), (Take.SOURCE, source, texts[1])):
+        if merged == text and attributes == _said(side):
+            return take
+    metadata, content_type = attributes
+    return objects.write(merged, content_type, metadata)
+
+
+def _attributes(
+    base: Entry | None, source: Entry, dest: Entry
+) -> tuple[dict[str, str], str] | None:
+    """Returns metadata and content type of the result, None where both sides changed them."""
+    before, theirs, ours = base and _said(base), _said(source), _said(dest)
+    if theirs in (before, ours):
+        return ours
+    return theirs if ours == before else None
+
+
+def _said(entry: Entry) -> tuple[dict[str, str], str]:
+    return dict(entry["metadata"]), entry["content_type"]
+
+
+def _lines(text: bytes) -> list[bytes]:
+    lines = text.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _count(base: int, source: int, dest: int) -> int:
+    if source >= base and dest >= base:
+        return max(source, dest)
+    if source <= base and dest <= base:
+        return min(source, dest)
+    return source + dest - base
+
+
+def _beyond(lines: list[bytes], elsewhere: Counter[bytes]) -> list[bytes]:
+    """Returns the lines that are not elsewhere: of equal ones, the first are taken for those."""
+    rest = Counter(elsewhere)
+    more = []
+    for line in lines:
+        if rest[line] > 0:
+            rest[line] -= 1
+        else:
+            more.append(line)
+    return more

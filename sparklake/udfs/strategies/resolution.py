@@ -1,0 +1,122 @@
+"""How the conflicts of a merge are decided, as one value that travels with its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from operator import attrgetter
+from typing import Any
+
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.classification import Strategy
+from sparklake.udfs.strategies.decisions import Function
+from sparklake.udfs.strategies.globs import matches
+
+NO_STRATEGY = "none"
+DEFAULT_LABEL = "default"
+"""Is what lakeFS calls a merge without a strategy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Is a strategy that each task imports: `target` is `module:function`."""
+
+    name: str
+    target: str
+
+    def load(self) -> Function:
+        """Returns the function; raises InvalidInputError where it cannot be had."""
+        return imported(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Is a strategy that travels along: by value, where tasks could not import it."""
+
+    name: str
+    function: Function
+
+    def load(self) -> Function:
+        """Returns the function."""
+        return self.function
+
+    def __reduce__(self) -> tuple[Callable[[str, bytes], Carried], tuple[str, bytes]]:
+        # Not at the top: few merges need it.
+        import cloudpickle
+
+        return _unpacked, (self.name, cloudpickle.dumps(self.function))
+
+
+Chosen = Strategy | Named | Carried | None
+"""Is what decides a conflict; None leaves it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Is what decides the conflicts on the paths that a glob matches."""
+
+    glob: str
+    strategy: Chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """Is how conflicts are decided: by the first rule that matches, or else by one strategy."""
+
+    strategy: Chosen = None
+    rules: tuple[Rule, ...] = ()
+
+    def chosen(self, key: bytes) -> Chosen:
+        """Returns what decides a conflict on a key."""
+        for rule in self.rules:
+            if matches(rule.glob, key):
+                return rule.strategy
+        return self.strategy
+
+    @property
+    def settles_all(self) -> bool:
+        """Tells whether no conflict can be left, nor a strategy fail."""
+        every = (self.strategy, *(rule.strategy for rule in self.rules))
+        return all(isinstance(each, Strategy) for each in every)
+
+    @property
+    def label(self) -> str:
+        """Returns what a commit says of it; of a single strategy, what lakeFS says."""
+        if not self.rules:
+            return DEFAULT_LABEL if self.strategy is None else strategy_name(self.strategy)
+        said = [f"{rule.glob}={strategy_name(rule.strategy)}" for rule in self.rules]
+        return "; ".join([*said, f"else {strategy_name(self.strategy)}"])
+
+
+def strategy_name(chosen: Chosen) -> str:
+    """Returns what a strategy is called."""
+    if chosen is None:
+        return NO_STRATEGY
+    return chosen.value if isinstance(chosen, Strategy) else chosen.name
+
+
+@cache
+def imported(target: str) -> Function:
+    """Returns the function of `module:function`; raises InvalidInputError."""
+    module, _, name = target.partition(":")
+    try:
+        found: Any = attrgetter(name)(import_module(module))
+    except Exception as error:  # whatever a module of others does when it is imported
+        raise InvalidInputError(
+            f"the merge strategy {target!r} cannot be imported: {type(error).__name__}: {error}; "
+            "put its module where Python finds it, on executors too"
+        ) from error
+    if not callable(found):
+        raise InvalidInputError(
+            f"the merge strategy {target!r} is no function, but a {type(found).__name__}"
+        )
+    return found  # type: ignore[no-any-return]
+
+
+def _unpacked(name: str, packed: bytes) -> Carried:
+    import cloudpickle
+
+    # From the driver of this merge, as its task is.
+    return Carried(name, cloudpickle.loads(packed))

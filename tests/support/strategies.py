@@ -1,0 +1,63 @@
+"""Strategies as users write them: found by `tests.support.strategies:name`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sparklake.udfs.strategies import Both, Decision, Objects
+
+
+def joined(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
+    """Writes dest's bytes, a '+', and source's; leaves what a side has deleted."""
+
+    def decide(row: dict) -> Decision:
+        if row["source"] is None or row["dest"] is None:
+            return "conflict"
+        source, dest = (objects.read(row[side]["address"]) for side in ("source", "dest"))
+        return objects.write(dest + b"+" + source, "text/plain", {"made": "joined"})
+
+    return [decide(row) for row in conflicts.to_pylist()]
+
+
+def as_named(conflicts: pa.RecordBatch, objects: Objects) -> pa.Array:
+    """Decides by the first part of each path, as an Arrow array."""
+    return pa.array([path.partition("/")[0] for path in conflicts.column("path").to_pylist()])
+
+
+def sources(conflicts: pa.RecordBatch, objects: Objects) -> tuple[str, ...]:
+    return ("source",) * conflicts.num_rows
+
+
+def failing(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
+    raise ValueError("no idea what to do")
+
+
+def short(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
+    return ["dest"] * (conflicts.num_rows - 1)
+
+
+def no_list(conflicts: pa.RecordBatch, objects: Objects) -> object:
+    return "dest"
+
+
+def unknown(conflicts: pa.RecordBatch, objects: Objects) -> list[str]:
+    return ["ours"] * conflicts.num_rows
+
+
+def number(conflicts: pa.RecordBatch, objects: Objects) -> list[int]:
+    return [1] * conflicts.num_rows
+
+
+def under_itself(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
+    return [Both(path) for path in conflicts.column("path").to_pylist()]
+
+
+def outside(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
+    return [Both("../x")] * conflicts.num_rows
+
+
+def too_much(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
+    return [objects.write(b"", metadata={"a": "x" * 100_000})] * conflicts.num_rows
+
+
+NOT_CALLABLE = 1
