@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparklake.arguments import labels
+from sparklake.arguments import labels, rule_pairs
 from sparklake.cli.commits import described, print_commit, subject
 from sparklake.cli.explaining import ExplainOption, print_explanation
 from sparklake.cli.output import Output
-from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption, StrategyOption
+from sparklake.cli.parameters import (
+    CommitterOption,
+    MessageOption,
+    MetaOption,
+    RuleOption,
+    StrategyOption,
+)
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import short, shown
 from sparklake.errors import MergeConflictError
@@ -32,6 +38,7 @@ def merge(
     source: Annotated[str, typer.Argument(metavar="lakefs://REPO/SOURCE", show_default=False)],
     dest: Annotated[str, typer.Argument(metavar="lakefs://REPO/DEST", show_default=False)],
     strategy: StrategyOption = None,
+    rule: RuleOption = None,
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
@@ -45,7 +52,10 @@ def merge(
         return
     rest = "`sparklake diff --three-way` has them all"
     with shown_conflicts(session.out, rest), session.out.working("merging"):
-        made = repository.merge(theirs.ref, ours.ref, strategy, message, committer, metadata)
+        rules = rule_pairs(rule)
+        made = repository.merge(
+            theirs.ref, ours.ref, strategy, message, committer, metadata, rules=rules
+        )
     print_commit(session.out, ours.ref, made)
 
 

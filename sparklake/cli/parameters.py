@@ -6,7 +6,28 @@ from typing import Annotated
 
 import typer
 
-from sparklake.graveler.classification import Strategy
+from sparklake.errors import InvalidInputError
+
+
+def _strategy(text: str) -> str:
+    return _checked("named_strategy", text)
+
+
+def _rule(text: str) -> str:
+    return _checked("check_rule", text)
+
+
+def _checked(check: str, text: str) -> str:
+    """Returns what may decide conflicts; nothing that it names is imported yet."""
+    # Not at the top: the command starts in less time than that takes.
+    from sparklake.udfs.strategies import choosing
+
+    try:
+        getattr(choosing, check)(text)
+    except InvalidInputError as error:
+        raise typer.BadParameter(str(error)) from error
+    return text
+
 
 MetaOption = Annotated[
     list[str] | None,
@@ -21,6 +42,21 @@ MessageOption = Annotated[
     typer.Option("--message", "-m", help="What changed and why.", show_default=False),
 ]
 StrategyOption = Annotated[
-    Strategy | None,
-    typer.Option(help="Which side wins every conflict.", show_default=False),
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        parser=_strategy,
+        help="What decides conflicts: source-wins, dest-wins, newest-wins, larger-wins, "
+        "union-lines, keep-both, none, or a module:function.",
+        show_default=False,
+    ),
+]
+RuleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rule",
+        metavar="GLOB=NAME",
+        parser=_rule,
+        help="A strategy for some paths; may be given several times, the first that fits counts.",
+    ),
 ]

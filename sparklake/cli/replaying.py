@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklake.arguments import labels
+from sparklake.arguments import labels, rule_pairs
 from sparklake.cli.commits import print_commits
 from sparklake.cli.merging import shown_conflicts
-from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption, StrategyOption
+from sparklake.cli.parameters import (
+    CommitterOption,
+    MessageOption,
+    MetaOption,
+    RuleOption,
+    StrategyOption,
+)
 from sparklake.cli.session import Session, command
 from sparklake.uri import ref_uri, same_repository
 
@@ -43,6 +49,7 @@ def revert(
     refs: RefsArgument,
     parent_number: ParentOption = None,
     strategy: StrategyOption = None,
+    rule: RuleOption = None,
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
@@ -55,6 +62,7 @@ def revert(
             *names,
             parent_number=parent_number,
             strategy=strategy,
+            rules=rule_pairs(rule),
             message=message,
             committer=committer,
             metadata=labels(meta),
@@ -71,6 +79,7 @@ def cherry_pick(
     refs: RefsArgument,
     parent_number: ParentOption = None,
     strategy: StrategyOption = None,
+    rule: RuleOption = None,
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
@@ -83,6 +92,7 @@ def cherry_pick(
             *names,
             parent_number=parent_number,
             strategy=strategy,
+            rules=rule_pairs(rule),
             message=message,
             committer=committer,
             metadata=labels(meta),

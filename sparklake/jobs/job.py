@@ -7,15 +7,15 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sparklake.arguments import labels
+from sparklake.arguments import labels, rule_pairs
 from sparklake.branch import Branch
 from sparklake.config import Engine
-from sparklake.errors import InterruptError, SparklakeError
-from sparklake.graveler.classification import Strategy
+from sparklake.errors import InterruptError, InvalidInputError, SparklakeError
 from sparklake.lake import Lake, connect
 from sparklake.report import Document, error_document, json_list, json_object
 from sparklake.repository import Repository
 from sparklake.session import submitted_session
+from sparklake.udfs.strategies.choosing import check_rule, named_strategy
 from sparklake.uri import ref_uri, same_repository
 
 Result = Document | Iterable[Document] | bytes
@@ -54,13 +54,39 @@ def signing(arguments: Namespace) -> dict[str, Any]:
     }
 
 
+def deciding_options(parser: ArgumentParser) -> None:
+    """Lets a job be told how conflicts are decided."""
+    parser.add_argument("--strategy", metavar="NAME", type=_checked(named_strategy))
+    parser.add_argument(
+        "--rule", action="append", metavar="GLOB=NAME", type=_checked(check_rule), help="repeatable"
+    )
+
+
+def deciding(arguments: Namespace) -> dict[str, Any]:
+    """Returns what `deciding_options` has parsed, as the verbs take it that merge."""
+    return {"strategy": arguments.strategy, "rules": rule_pairs(arguments.rule)}
+
+
+def _checked(check: Callable[[str], object]) -> Callable[[str], str]:
+    """Returns the parser of a text that must pass a check."""
+
+    def parse(text: str) -> str:
+        try:
+            check(text)
+        except InvalidInputError as error:
+            raise ArgumentTypeError(str(error)) from error
+        return text
+
+    return parse
+
+
 def replay_parser(description: str | None) -> ArgumentParser:
     """Returns a parser of what every job takes that makes commits of the changes of others."""
     parser = commit_parser(description)
     parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")
     parser.add_argument("refs", metavar="lakefs://REPO/REF", nargs="+")
     parser.add_argument("--parent-number", type=positive, help="of a merge")
-    parser.add_argument("--strategy", choices=[each.value for each in Strategy])
+    deciding_options(parser)
     parser.add_argument("--allow-empty", action="store_true")
     return parser
 
@@ -68,8 +94,8 @@ def replay_parser(description: str | None) -> ArgumentParser:
 def replaying(lake: Lake, arguments: Namespace) -> tuple[Branch, list[str], dict[str, Any]]:
     """Returns what `replay_parser` has parsed: the branch, the refs, and how they are replayed."""
     refs = [refs_at(lake, arguments.branch, each)[2] for each in arguments.refs]
-    terms = {name: getattr(arguments, name) for name in ("parent_number", "strategy")}
-    terms |= {"allow_empty": arguments.allow_empty, **signing(arguments)}
+    terms = {name: getattr(arguments, name) for name in ("parent_number", "allow_empty")}
+    terms |= {**deciding(arguments), **signing(arguments)}
     return branch_at(lake, arguments.branch), refs, terms
 
 

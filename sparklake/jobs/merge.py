@@ -6,8 +6,15 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from sparklake.graveler.classification import Strategy
-from sparklake.jobs.job import commit_parser, explain_option, refs_at, run, signing
+from sparklake.jobs.job import (
+    commit_parser,
+    deciding,
+    deciding_options,
+    explain_option,
+    refs_at,
+    run,
+    signing,
+)
 from sparklake.lake import Lake
 from sparklake.report import Document, commit_document, explanation_document
 
@@ -17,7 +24,8 @@ def merge(lake: Lake, arguments: Namespace) -> Document:
     repository, source, dest = refs_at(lake, arguments.source, arguments.dest)
     if arguments.explain:
         return explanation_document(repository.plan_merge(source, dest))
-    return commit_document(repository.merge(source, dest, arguments.strategy, **signing(arguments)))
+    options = {**deciding(arguments), **signing(arguments)}
+    return commit_document(repository.merge(source, dest, **options))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = commit_parser(__doc__)
     parser.add_argument("source", metavar="lakefs://REPO/SOURCE")
     parser.add_argument("dest", metavar="lakefs://REPO/DEST")
-    parser.add_argument("--strategy", choices=[each.value for each in Strategy])
+    deciding_options(parser)
     explain_option(parser)
     return run(parser, merge, argv)
 
