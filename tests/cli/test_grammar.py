@@ -309,6 +309,26 @@ def test_a_merge_with_conflicts_lists_them_and_writes_nothing(scene: Scene) -> N
     assert said("log", main) == before
 
 
+def test_rules_decide_a_merge_and_a_cherry_pick(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    assert run("merge", dev, main, "--rule", "lef*=source-wins").code == 3
+    (picked,) = said("cherry-pick", main, dev, "--rule", "*=keep-both", "--rule", "both=none")
+    assert picked["parents"] == [said("log", main)[1]["id"]]
+    assert "both.source" in scene.paths("main")
+    made = said("merge", dev, main, "--rule", "bo?h=keep-both", "--strategy", "dest-wins")
+    assert made["metadata"][".lakefs.merge.strategy"] == "bo?h=keep-both; else dest-wins"
+    ok("revert", main, main, "--parent-number", "1", "--allow-empty", "--rule", "**=dest-wins")
+
+
+def test_a_strategy_that_fails_is_7(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    before = said("log", main)
+    failed = run("merge", dev, main, "--strategy", "tests.support.strategies:failing")
+    assert failed.code == 7
+    assert "'tests.support.strategies:failing', asked about 'both', failed" in failed.err
+    assert said("log", main) == before
+
+
 def test_a_merge_with_a_strategy_is_a_commit_of_two_parents(scene: Scene) -> None:
     dev, main = scene.diverge()
     (theirs, *_), (ours, *_) = said("log", dev), said("log", main)

@@ -199,8 +199,9 @@ def test_no_spark_is_loaded_where_none_is_needed(scene: Scene) -> None:
 
 def test_reverts_and_cherry_picks(scene: Scene) -> None:
     dev, main = scene.diverge()
-    words = (main, scene.uri("dev"), "--strategy", "source-wins", "--meta", "k=v", "-m", "take it")
+    words = (main, scene.uri("dev"), "--rule", "b*=source-wins", "--meta", "k=v", "-m", "take it")
     assert job(3, "cherry_pick", main, dev)["count"] == 1
+    assert job(3, "cherry_pick", main, dev, "--rule", "left=none")["count"] == 1
     (picked,) = job(0, "cherry_pick", *words, "--committer", "joe")
     assert (picked["committer"], picked["message"]) == ("joe", "take it")
     assert (picked["metadata"]["k"], len(picked["metadata"])) == ("v", 3)

@@ -1,0 +1,55 @@
+"""Globs over the paths of objects, against a matcher that tries everything."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklake.errors import InvalidInputError
+from sparklake.udfs.strategies.globs import matches
+from tests.support.globs import fits
+
+texts = st.text(st.sampled_from("ab/.[\n\\"), max_size=7)
+globs = st.lists(st.sampled_from(["**", "*", "?", "a", "a*", "*.b", "", "[", "."]), min_size=1)
+
+
+@pytest.mark.parametrize(
+    ("glob", "inside", "outside"),
+    [
+        (
+            "tables/**",
+            ["tables/a", "tables/a/b/c", "tables/"],
+            ["tables", "atables/a", "x/tables/a"],
+        ),
+        ("*.csv", ["a.csv", ".csv"], ["a/b.csv", "a.csvx", "acsv"]),
+        ("**/*.csv", ["a.csv", "a/b.csv", "a/b/c.csv", "/a.csv"], ["a/b.txt"]),
+        ("a/**/b", ["a/b", "a/x/b", "a/x/y/b", "a//b"], ["ab", "a/xb", "a/b/c"]),
+        ("**", ["a", "a/b", "\n"], []),
+        ("day=?/*", ["day=1/x"], ["day=12/x", "day=//x", "day=1/x/y"]),
+        ("a.c", ["a.c"], ["abc"]),
+        ("[ab]", ["[ab]"], ["a"]),
+        ("Ü*", ["Über"], ["ü"]),
+    ],
+)
+def test_what_a_glob_matches(glob: str, inside: list[str], outside: list[str]) -> None:
+    assert [path for path in inside if not matches(glob, path.encode())] == []
+    assert [path for path in outside if matches(glob, path.encode())] == []
+
+
+@given(globs, texts)
+def test_a_glob_matches_what_trying_finds(parts: list[str], path: str) -> None:
+    glob = "/".join(parts) or "*"
+    assert matches(glob, path.encode()) == fits(glob, path)
+
+
+def test_keys_that_are_not_utf_8_are_matched_by_their_other_parts() -> None:
+    assert matches("raw/*.csv", b"raw/\xff\xfe.csv")
+    assert matches("raw/?.csv", b"raw/\xff.csv")
+    assert not matches("raw/*.csv", b"raw/\xff/a.csv")
+
+
+@pytest.mark.parametrize("glob", ["", "a**", "**b/c", "a/***"])
+def test_globs_that_mean_nothing_are_refused(glob: str) -> None:
+    with pytest.raises(InvalidInputError):
+        matches(glob, b"a")
