@@ -6,7 +6,7 @@ import pickle
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 
 from sparklake.arguments import rule_pair
 from sparklake.errors import InvalidInputError
@@ -34,6 +34,7 @@ BUILT_IN = {
 }
 """Is where the strategies are that come along, besides those of class Strategy."""
 
+_MAX_LABEL_BYTES = 16 * 1024
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 StrategyLike = Strategy | str | Function | None
@@ -46,7 +47,14 @@ RulesLike = Mapping[str, StrategyLike] | Sequence[tuple[str, StrategyLike]] | No
 def parse_resolution(strategy: StrategyLike = None, rules: RulesLike = None) -> Resolution:
     """Returns how conflicts are decided; raises InvalidInputError."""
     pairs = rules.items() if isinstance(rules, Mapping) else rules or ()
-    return Resolution(parse_strategy(strategy), tuple(_rule(each) for each in pairs))
+    resolution = Resolution(parse_strategy(strategy), tuple(_rule(each) for each in pairs))
+    size = len(resolution.label.encode())
+    if size > _MAX_LABEL_BYTES:
+        raise InvalidInputError(
+            f"the rules take {size:,} bytes of the commit's metadata, more than "
+            f"{_MAX_LABEL_BYTES:,}: write fewer and wider globs, or one function that decides"
+        )
+    return resolution
 
 
 def parse_strategy(strategy: StrategyLike) -> Chosen:
@@ -62,7 +70,9 @@ def parse_strategy(strategy: StrategyLike) -> Chosen:
         raise InvalidInputError(f"{strategy!r} is no merge strategy: give a name or a function")
     name = getattr(strategy, "__qualname__", type(strategy).__qualname__)
     module = getattr(strategy, "__module__", None) or type(strategy).__module__
-    carried = Carried(f"{module}:{name}", strategy)
+    # It goes into the metadata of a commit, which are UTF-8.
+    named = f"{module}:{name}".encode(errors="backslashreplace").decode()
+    carried = Carried(named, strategy)
     try:
         pickle.dumps(carried)
     except Exception as error:  # whatever a function of others holds
@@ -83,9 +93,9 @@ def named_strategy(name: str) -> Chosen:
         return Named(name, BUILT_IN[name])
     if _TARGET.fullmatch(name):
         return Named(name, name)
-    offered = _offered()
+    offered = entry_point_targets()
     if name in offered:
-        return Named(name, offered[name].value.partition("[")[0].strip())
+        return Named(name, offered[name])
     known = ", ".join(
         [*(each.value for each in Strategy), *BUILT_IN, NO_STRATEGY, *sorted(offered)]
     )
@@ -102,7 +112,7 @@ def check_rule(text: str) -> None:
 
 
 def _rule(pair: object) -> Rule:
-    if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str)):
+    if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str)):
         raise InvalidInputError(f"a rule is a glob and a strategy, not {pair!r}")
     glob, strategy = pair
     glob_pattern(glob)
@@ -110,5 +120,7 @@ def _rule(pair: object) -> Rule:
 
 
 @cache
-def _offered() -> dict[str, EntryPoint]:
-    return {each.name: each for each in entry_points(group=ENTRY_POINTS)}
+def entry_point_targets() -> dict[str, str]:
+    """Returns where the strategies are that packages offer, by their names."""
+    found = entry_points(group=ENTRY_POINTS)
+    return {each.name: each.value.partition("[")[0].strip() for each in found}

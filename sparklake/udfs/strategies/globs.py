@@ -12,6 +12,7 @@ import re
 from functools import lru_cache
 
 from sparklake.errors import InvalidInputError
+from sparklake.stores.objects.keys import is_utf8
 
 _WITHIN = {"*": "[^/]*", "?": "[^/]"}
 
@@ -21,6 +22,8 @@ def glob_pattern(glob: str) -> re.Pattern[str]:
     """Returns what matches the same paths, whole; raises InvalidInputError."""
     if not glob:
         raise InvalidInputError("an empty glob matches no path: write one such as 'tables/**'")
+    if not is_utf8(glob) or "\0" in glob:
+        raise InvalidInputError(f"the glob {glob!r} is not UTF-8 without NUL: write `?` for that")
     parts = glob.split("/")
     if any("**" in part and part != "**" for part in parts):
         raise InvalidInputError(

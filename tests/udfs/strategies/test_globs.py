@@ -49,7 +49,7 @@ def test_keys_that_are_not_utf_8_are_matched_by_their_other_parts() -> None:
     assert not matches("raw/*.csv", b"raw/\xff/a.csv")
 
 
-@pytest.mark.parametrize("glob", ["", "a**", "**b/c", "a/***"])
+@pytest.mark.parametrize("glob", ["", "a**", "**b/c", "a/***", "\udcff", "a\0"])
 def test_globs_that_mean_nothing_are_refused(glob: str) -> None:
     with pytest.raises(InvalidInputError):
         matches(glob, b"a")
