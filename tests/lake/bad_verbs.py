@@ -211,6 +211,11 @@ READS: list[Case] = [
         "path of its own",
         lambda lab: lab.repo.read("main", "/"),
     ),
+    *(
+        (f"operations {limit}", InvalidInputError, f"{limit}.*1 or more", operations)
+        for limit in (0, -1)
+        for operations in [lambda lab, limit=limit: lab.repo.operations(limit)]
+    ),
 ]
 
 

@@ -550,7 +550,6 @@ EXIT_CODES = {
 CANNOT_BE_WRONG = {
     *("Lake.close", "Lake.repositories"),
     *("Repository.branches", "Repository.branch_states", "Repository.tags"),
-    "Repository.operations",
     # The namespace can be wrong, as it is in the tests of dumps.
     "Repository.dump_refs",
     # What they take is a DataFrame, and they are refused in the tests of Spark.
