@@ -3,7 +3,8 @@
 #   make quickstart [DIR=folder]   the main job, told as a story, on your files or on pyspark's own
 #   make test [ARGS="-k merge"]    every test
 #   make test-fast                 the tests that start no JVM and take no long time
-#   make test-slow                 the tests that take long, a million random merges among them
+#   make test-slow                 the tests that take long, a million random merges among them:
+#                                  SPARKLAKE_TRIPLES and SPARKLAKE_SEED choose how many, and which
 #   make bench [N=1000000] [SEED=1] [JSON=rows.json]   compares with lakeFS's engine, PEER
 #   make scale [NS="100000 1000000"]   shows how cost grows; benchmarks/README.md has more of them
 #   make lint | format             ruff, mypy and import-linter | ruff's formatter and safe fixes
