@@ -3,6 +3,8 @@
 #   make quickstart [DIR=folder]   the main job, told as a story, on your files or on pyspark's own
 #   make test [ARGS="-k merge"]    every test
 #   make test-fast                 the tests that start no JVM and take no long time
+#   make test-slow                 the tests that take long, a million random merges among them:
+#                                  SPARKLAKE_TRIPLES and SPARKLAKE_SEED choose how many, and which
 #   make bench [N=1000000] [SEED=1] [JSON=rows.json]   compares with lakeFS's engine, PEER
 #   make scale [NS="100000 1000000"]   shows how cost grows; benchmarks/README.md has more of them
 #   make lint | format             ruff, mypy and import-linter | ruff's formatter and safe fixes
@@ -11,7 +13,7 @@
 #   make clean                     removes caches and build products | distclean: .venv too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-fast bench scale lint format constraints clean distclean
+.PHONY: help setup quickstart test test-fast test-slow bench scale lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -34,6 +36,9 @@ test: setup
 
 test-fast: setup
 	@$(BIN)/python -m pytest -m "not spark and not slow" $(ARGS)
+
+test-slow: setup
+	@$(BIN)/python -m pytest -m "slow and not spark" $(ARGS)
 
 bench: setup
 	@$(BIN)/python -m benchmarks.compare $(bench_options) $(if $(PEER),--peer "$(PEER)") \

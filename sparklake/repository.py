@@ -22,6 +22,7 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.dump import RefsDump, dump_refs
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.history import CommitSummary, LogOptions
+from sparklake.verbs.operations import list_operations
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
@@ -209,8 +210,11 @@ class Repository:
         return merges.explain_merge(self._context, source, dest)
 
     def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Returns the latest moves of refs, newest first; of one branch or tag, or of all."""
-        return self._context.refs.operations.list(limit, ref)
+        """Returns the latest moves of refs, newest first; of one branch or tag, or of all.
+
+        Raises InvalidInputError for a limit below 1.
+        """
+        return list_operations(self._context, limit, ref)
 
     def dump_refs(self) -> RefsDump:
         """Writes all branches, tags and commits, as of one moment, into the storage namespace.

@@ -8,14 +8,19 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
+import sparklake
+from sparklake import Lake
+from sparklake.cli.app import app
 from sparklake.verbs import commit as commits
 from tests.cli.running import Scene, failed, ok, run, said
+from tests.support.lakes import fingerprint
 
 SPARKLAKE = (sys.executable, "-m", "sparklake.cli")
 
@@ -123,9 +128,45 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (4, "no_changes", ["commit", "R/main", "-m", "x"]),
     (4, "no_changes", ["merge", "R/main", "R/main"]),
     (4, "no_changes", ["merge", "R/main~1", "R/main"]),
-    (4, "no_changes", ["revert", "R/main", "R/main~1"]),
+    (4, "no_changes", ["revert", "R/main", "R/main~2"]),
     (5, "unexpected_head", ["hard-reset", "R/main", "R/v0", "--expect", "R/main~1"]),
     (4, "no_changes", ["cherry-pick", "R/main", "R/main"]),
+    (1, "ref_store_unavailable", ["repo", "list", "--dsn", "host=/nonexistent dbname=none"]),
+    (1, "repository_not_found", ["branch", "list", "lakefs://nothing-here"]),
+    (1, "repository_not_found", ["tag", "list", "lakefs://nothing-here"]),
+    (2, "invalid_uri", ["tag", "list", "R/main"]),
+    (1, "repository_not_found", ["refs", "dump", "lakefs://nothing-here"]),
+    (2, "invalid_uri", ["refs", "dump", "R/main"]),
+    (1, "missing_file", ["refs", "restore", "lakefs://restored", "empty"]),
+    (1, "missing_file", ["refs", "restore", "lakefs://restored", "namespace"]),
+    (1, "store_unreachable", ["refs", "restore", "lakefs://restored", "no-such-folder"]),
+    (1, "already_exists", ["refs", "restore", "R", "empty"]),
+    (2, "invalid_name", ["refs", "restore", "lakefs://X", "empty"]),
+    (2, "invalid_name", ["refs", "restore", "lakefs://restored", "empty", "--default-branch", "-"]),
+    (2, "invalid_input", ["refs", "restore", "lakefs://restored", "empty", "--range-records", "0"]),
+    (1, "ref_not_found", ["show", "R/nothing"]),
+    (2, "invalid_uri", ["show", "R"]),
+    (2, "invalid_uri", ["merge-base", "R/main", "lakefs://other/main"]),
+    (2, "invalid_ref", ["merge-base", "R/main", "R/main~x"]),
+    (4, "nothing_to_do", ["op", "undo", "R/still"]),
+    (4, "dirty_branch", ["op", "undo", "R/dirty"]),
+    (4, "dirty_branch", ["hard-reset", "R/dirty", "R/main"]),
+    (4, "dirty_branch", ["merge", "R/other", "R/dirty"]),
+    (4, "dirty_branch", ["revert", "R/dirty", "R/main"]),
+    (4, "dirty_branch", ["cherry-pick", "R/dirty", "R/main"]),
+    (4, "dirty_branch", ["import", "R/dirty/", "--from", "full"]),
+    (3, "merge_conflict", ["merge", "R/other", "R/main"]),
+    (3, "merge_conflict", ["cherry-pick", "R/main", "R/other"]),
+    (3, "merge_conflict", ["revert", "R/main", "R/other"]),
+    (2, "invalid_input", ["revert", "R/main", "R/joined"]),
+    (2, "invalid_input", ["cherry-pick", "R/main", "R/joined", "--parent-number", "3"]),
+    (2, "invalid_key", ["reset", "R/main", "--object", "a/../b"]),
+    (2, "invalid_key", ["reset", "R/main", "--prefix", "\udcff"]),
+    (1, "ref_not_found", ["reset", "R/v0", "--prefix", "a"]),
+    (2, "invalid_key", ["diff", "R/main", "R/v0", "--prefix", "\udcff"]),
+    (4, "nothing_to_do", ["cache", "show"]),
+    (4, "nothing_to_do", ["cache", "clear"]),
+    (2, "invalid_input", ["quickstart", "no-such-folder"]),
     *((2, "invalid_uri", ["log", text]) for text in MALFORMED),
     *((2, "invalid_uri", ["ls", text]) for text in MALFORMED),
 ]
@@ -162,32 +203,61 @@ def lasting(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Scene:
         patch.setenv("SPARKLAKE_HOME", str(home))
         scene = Scene(tmp_path_factory.mktemp("lasting"))
         (scene.folder / "empty").mkdir()
+        (scene.folder / "full").mkdir()
+        (scene.folder / "full" / "file").write_text("1")
         scene.commit("main", {"a": "1"})
         ok("tag", "create", scene.uri("v0"), scene.uri("main"))
+        scene.branch("joined")
+        other, _ = scene.branch("other"), scene.branch("still")
+        scene.commit("other", {"both": "theirs"})
+        scene.commit("joined", {"joined": "1"})
+        ok("merge", other, scene.uri("joined"))
+        scene.commit("main", {"both": "ours"})
+        scene.branch("dirty")
+        scene.put("dirty", {"staged": "1", "a": None})
     return scene
+
+
+@pytest.fixture(scope="module")
+def lake(home: Path) -> Iterator[Lake]:
+    """Looks at what the commands may not change: all refs, staged rows and moves, and all files."""
+    with sparklake.connect(home=home) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize(("code", "kind", "words"), FAILURES, ids=lambda each: str(each)[:60])
 def test_a_failure_is_named_and_changes_nothing(
-    lasting: Scene, code: int, kind: str, words: list[str], monkeypatch: pytest.MonkeyPatch
+    lasting: Scene,
+    lake: Lake,
+    code: int,
+    kind: str,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(lasting.folder)
-    before = state(lasting)
+    before = fingerprint(lake, lasting.folder)
     command = [re.sub(r"^R(?=/|$)", lasting.uri(), word) for word in words]
     message = failed(code, *command)
     assert run("--output", "json", *command).json["kind"] == kind
     assert message
     assert "Traceback" not in message
-    assert state(lasting) == before
+    assert fingerprint(lake, lasting.folder) == before
 
 
-def state(scene: Scene) -> Any:
-    return (
-        said("repo", "list"),
-        said("branch", "list", scene.uri()),
-        said("tag", "list", scene.uri()),
-        sorted(path for path in scene.folder.rglob("*") if "data" not in path.parts),
-    )
+def test_every_command_fails_somewhere() -> None:
+    """A new command needs bad input of its own in the table."""
+    commands = set(command_names(get_command(app)))
+    assert {("merge",), ("op", "undo")} < commands
+    tried = {name for _, _, words in FAILURES for name in commands if words[: len(name)] == [*name]}
+    assert commands - tried == set()
+
+
+def command_names(command: Any, *parents: str) -> Iterator[tuple[str, ...]]:
+    if not hasattr(command, "commands"):
+        yield parents
+        return
+    for name, inner in command.commands.items():
+        yield from command_names(inner, *parents, name)
 
 
 @pytest.mark.parametrize("words", USAGE, ids=" ".join)

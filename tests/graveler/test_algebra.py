@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.graveler import algebra
 from sparklake.graveler.algebra import (
     Change,
     ChangeCounts,
     ChangeType,
-    Conflict,
     apply,
     diff,
     merge,
@@ -25,66 +22,25 @@ from sparklake.graveler.algebra import (
 )
 from sparklake.graveler.blocks import Block, block_of_records
 from sparklake.graveler.classification import Strategy
-from sparklake.graveler.records import Record, encode_record, tombstone
+from sparklake.graveler.records import encode_record, tombstone
+from tests.graveler.merge_checks import (
+    blocks_of,
+    check_merge,
+    identity_or_none,
+    rows_of,
+    sided,
+)
 from tests.graveler.merge_table import MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.blocks import flat, in_blocks
 from tests.support.oracle import Changes, Contents
-from tests.support.trees import identities, identity, records_of, staged_records
+from tests.support.trees import identities, records_of, staged_records
 
 KEYS = [b"k%d" % number for number in range(12)]
 NAMES = (b"A", b"B", b"C")
 
 contents = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(NAMES))
 changes = st.dictionaries(st.sampled_from(KEYS), st.sampled_from((*NAMES, None)))
-
-
-def sided(base: Contents, source: Contents, dest: Contents) -> tuple[list[Record], ...]:
-    """Returns streams whose data says which side a record is from: merges never look at it."""
-    sides = {b"base": base, b"source": source, b"dest": dest}
-    return tuple(records_of(each, data) for data, each in sides.items())
-
-
-def check_merge(
-    base: Contents, source: Contents, dest: Contents, sizes: Sequence[int] = (4, 2)
-) -> None:
-    """Compares the merges of both strategies, and the three-way diff, with the oracle."""
-    streams = sided(base, source, dest)
-    for strategy, winner in ((Strategy.SOURCE_WINS, source), (Strategy.DEST_WINS, dest)):
-        decided: list[Conflict] = []
-        side = take_side(strategy)
-
-        def decide(
-            conflicts: Sequence[Conflict], decided: list = decided, side=side
-        ) -> Sequence[bytes | None]:
-            decided.extend(conflicts)
-            return side(conflicts)
-
-        result = identities(flat(merge(*blocks_of(streams, sizes), decide)))
-        expected, conflicts = oracle.merged(base, source, dest, winner)
-        assert result == expected
-        assert [each.key for each in decided] == conflicts
-        for each in decided:
-            assert identity_or_none(each.key, each.base) == base.get(each.key)
-            assert identity_or_none(each.key, each.source) == source.get(each.key)
-            assert identity_or_none(each.key, each.dest) == dest.get(each.key)
-
-    # Of three sides, conflicts left out: what the diff shows is what the merge does.
-    rows = rows_of(three_way_diff(*blocks_of(streams, sizes)))
-    assert [row.key for row in rows if isinstance(row, Conflict)] == conflicts
-    assert decided == [row for row in rows if isinstance(row, Conflict)]
-    shown = {
-        row.key: identity_or_none(row.key, row.right) for row in rows if isinstance(row, Change)
-    }
-    assert all(identity_or_none(row.key, row.left) == dest.get(row.key) for row in changes_of(rows))
-    assert oracle.changed(dest, shown) == expected
-
-
-def blocks_of(
-    streams: Iterable[list[Record]], sizes: Sequence[int] = (4, 2)
-) -> list[Iterator[Block]]:
-    """Returns streams in blocks that are cut at other places in each."""
-    return [in_blocks(stream, (1 + at, *sizes)) for at, stream in enumerate(streams)]
 
 
 def check_merges(cases: Iterable[tuple[Contents, Contents, Contents]]) -> None:
@@ -96,21 +52,6 @@ def check_merges(cases: Iterable[tuple[Contents, Contents, Contents]]) -> None:
             for side, contents in zip(sides, case, strict=True):
                 side.update({b"%06d/%b" % (number, key): each for key, each in contents.items()})
         check_merge(*sides, sizes=(1_001, 777, 2_048))
-
-
-def rows_of(stream: Iterable[algebra.Changes]) -> list[Change | Conflict]:
-    """Returns the rows of columns of changes, none of which may be empty."""
-    columns = list(stream)
-    assert all(map(len, columns))
-    return [row for each in columns for row in each]
-
-
-def changes_of(rows: list[Change | Conflict]) -> Iterator[Change]:
-    return (row for row in rows if isinstance(row, Change))
-
-
-def identity_or_none(key: bytes, stored: bytes | None) -> bytes | None:
-    return None if stored is None else identity(key, stored)
 
 
 # --- merge ----------------------------------------------------------------------------------------
@@ -169,24 +110,6 @@ def test_arrangements_are_every_one_but_for_names() -> None:
 @pytest.mark.parametrize("keys", [1, 2, 3])
 def test_every_arrangement_of_a_few_keys_is_merged(keys: int) -> None:
     check_merges(arrangements(keys))
-
-
-def random_sides(chance: random.Random) -> tuple[Contents, Contents, Contents]:
-    """Returns three sides with few identities, so that keys share them."""
-    keys = chance.sample(KEYS, chance.randint(0, len(KEYS)))
-    base = {key: chance.choice(NAMES) for key in keys if chance.random() < 0.8}
-
-    def edited() -> Contents:
-        rate = chance.choice((0.1, 0.3, 0.6))
-        edits = {key: chance.choice((*NAMES, None)) for key in keys if chance.random() < rate}
-        return oracle.changed(base, edits)
-
-    return base, edited(), edited()
-
-
-def test_random_merges_with_shared_identities() -> None:
-    chance = random.Random(20_000)
-    check_merges(random_sides(chance) for _ in range(30_000))
 
 
 @given(contents, contents, contents)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sparklake
-from sparklake import Branch, Lake, Repository, SparklakeError
+from sparklake import SparklakeError
 from sparklake.errors import (
     AlreadyExistsError,
     AmbiguousRefError,
@@ -27,53 +25,20 @@ from sparklake.errors import (
     MissingFileError,
     NamespaceInUseError,
     NoChangesError,
+    NothingToDoError,
     ObjectNotFoundError,
     ProtectedError,
+    RaceLostError,
     RefNotFoundError,
     RepositoryNotFoundError,
     StoreError,
     StoreUnreachableError,
 )
+from tests.lake.bad_verbs import LAKE_VERBS, MOVES, READS, REPLAYS, RESETS
+from tests.lake.lab import SURROGATE, Case, Lab, Verb, ambiguous, make_lab
+from tests.lake.refusals import never_refused, noted_refusals
 from tests.support.folders import memory_folder
-from tests.support.lakes import commit_all, memory_lake, postgres_lake, refused, stage_table
-
-SURROGATE = "not-utf-8-\udcff"
-LONG = "x" * 1025
-
-
-@dataclass(frozen=True)
-class Lab:
-    """Is a lake on which every case of the table is tried: none may leave a trace."""
-
-    lake: Lake
-    repo: Repository
-    folder: Path
-
-    @property
-    def main(self) -> Branch:
-        return self.repo.branch("main")
-
-    def ghost(self, name: str) -> Branch:
-        """Returns a handle on a branch that is gone by now."""
-        return Branch(self.repo._context, name)
-
-
-def make_lab(lake: Lake, folder: Path) -> Lab:
-    for name in ("source", "empty"):
-        (folder / name).mkdir()
-    (folder / "source" / "file").write_bytes(b"file")
-    repo = lake.create_repository("lab", str(folder / "lab" / "namespace"), range_records=2)
-    (folder / "link").symlink_to(folder / "lab" / "namespace")
-    main = repo.branch("main")
-    commit_all(main, {f"d/{number}": b"%d" % number for number in range(9)}, "base")
-    dev = repo.create_branch("dev", "main")
-    repo.create_branch("dirty", "main").put("staged", b"staged")
-    commit_all(dev, {"d/1": b"theirs"}, "theirs")
-    commit_all(main, {"d/1": b"ours"}, "ours")
-    repo.create_tag("v1", "main")
-    for number in range(17):  # more than there are hex digits: two ids begin alike
-        main.commit(f"empty {number}", allow_empty=True)
-    return Lab(lake, repo, folder)
+from tests.support.lakes import fingerprint, memory_lake, postgres_lake, refused, stage_table
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +53,10 @@ def postgres_lab(dsn: str, scratch: Path) -> Iterator[Lab]:
         yield make_lab(lake, folder)
 
 
-# --- what is tried --------------------------------------------------------------------------------
+LONG = "x" * 1025
 
-Verb = Callable[[Lab], object]
+
+# --- what is tried --------------------------------------------------------------------------------
 
 
 def create(name: str, place: str = "new", branch: str = "main") -> Verb:
@@ -107,11 +73,6 @@ def tag(name: str, ref: str = "main") -> Verb:
 
 def resolve(ref: str) -> Verb:
     return lambda lab: lab.repo.resolve(ref)
-
-
-def ambiguous(lab: Lab) -> str:
-    firsts = Counter(each.id[0] for each in lab.repo.log("main"))
-    return firsts.most_common(1)[0][0]
 
 
 def put(path: str, body: bytes = b"", **options: Any) -> Verb:
@@ -160,8 +121,6 @@ def stage(**columns: Any) -> Verb:
         )
     )
 
-
-Case = tuple[str, type[SparklakeError], str, Verb]
 
 NAMES: list[Case] = [
     *(
@@ -568,6 +527,11 @@ TABLE = {
     "commit": COMMITS,
     "merge": MERGES,
     "import": IMPORTS,
+    "replay": REPLAYS,
+    "reset": RESETS,
+    "move": MOVES,
+    "read": READS,
+    "lake": LAKE_VERBS,
 }
 ROWS = [
     pytest.param(*case[1:], id=f"{kind}: {case[0]}")
@@ -578,9 +542,20 @@ ROWS = [
 EXIT_CODES = {
     InvalidInputError: 2,
     MergeConflictError: 3,
-    NoChangesError: 4,
+    NothingToDoError: 4,
     DirtyBranchError: 4,
+    RaceLostError: 5,
 }
+
+CANNOT_BE_WRONG = {
+    *("Lake.close", "Lake.repositories"),
+    *("Repository.branches", "Repository.branch_states", "Repository.tags"),
+    # The namespace can be wrong, as it is in the tests of dumps.
+    "Repository.dump_refs",
+    # What they take is a DataFrame, and they are refused in the tests of Spark.
+    "Branch.write",
+}
+"""Verbs that take nothing that could be wrong, or cannot be called here."""
 
 
 @pytest.mark.parametrize(("error", "words", "verb"), ROWS)
@@ -597,6 +572,36 @@ def test_refused_by_postgres(
 ) -> None:
     with refused(postgres_lab.lake, error, words, postgres_lab.folder):
         verb(postgres_lab)
+
+
+@pytest.mark.parametrize("kind", ["small_lab", "postgres_lab"])
+@pytest.mark.parametrize("name", ["a\0b", SURROGATE])
+def test_names_that_postgres_cannot_hold(
+    kind: str, name: str, request: pytest.FixtureRequest
+) -> None:
+    """They are looked for in vain, or refused: which of the two, the ref store decides."""
+    lab: Lab = request.getfixturevalue(kind)
+    before = fingerprint(lab.lake, lab.folder)
+    for verb in (
+        lambda: lab.repo.branch(name),
+        lambda: lab.repo.delete_branch(name),
+        lambda: lab.repo.delete_tag(name),
+        lambda: lab.ghost(name).put("k", b""),
+        lambda: lab.ghost(name).commit("m"),
+        lambda: lab.ghost(name).undo(),
+    ):
+        with pytest.raises((RefNotFoundError, InvalidInputError)):
+            verb()
+    assert fingerprint(lab.lake, lab.folder) == before
+
+
+def test_every_verb_of_the_api_has_bad_input(small_lab: Lab) -> None:
+    with noted_refusals() as refusals:
+        for cases in TABLE.values():
+            for _, error, _, verb in cases:
+                with pytest.raises(error):
+                    verb(small_lab)
+    assert never_refused(refusals) == CANNOT_BE_WRONG
 
 
 def test_unknown_engine() -> None:

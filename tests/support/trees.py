@@ -166,13 +166,13 @@ def records_of(contents: Mapping[bytes, bytes], data: bytes = b"") -> list[Recor
 
 
 # Tests make and read the same few records a million times.
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=200_000)
 def encoded(key: bytes, identity: bytes, data: bytes) -> Record:
     """Returns a stored record."""
     return encode_record(key, identity, data)
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=200_000)
 def identity(key: bytes, stored: bytes) -> bytes:
     """Returns the identity of a stored record."""
     return decode_record(key, stored).identity

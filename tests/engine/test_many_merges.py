@@ -1,0 +1,65 @@
+"""Random triples as trees of many small ranges, merged and compared by the whole engine.
+
+`SPARKLAKE_TREE_TRIPLES` and `SPARKLAKE_SEED` choose how many there are, and which.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from functools import partial
+
+import pytest
+
+from sparklake.engine.base import Runner
+from sparklake.engine.pool import PoolRunner
+from tests.engine.merge_runs import check_run, three_way_rows
+from tests.support.trees import open_trees
+from tests.support.triples import Triple, check_parts, parts, random_triples
+
+TRIPLES = int(os.environ.get("SPARKLAKE_TREE_TRIPLES", "50000"))
+SEED = os.environ.get("SPARKLAKE_SEED", "sparklake")
+AT_ONCE = 5_000
+RANGE_RECORDS = (2, 3, 5, 8, 16, 64)
+
+
+def check_many(seed: object, count: int, runner: Runner | None = None) -> None:
+    """Merges triples some hundred at a time: to write a file takes as long as to merge several."""
+    chance = random.Random(f"{seed} trees")
+    for part in parts(random_triples(f"{seed} trees", count), chance, 400):
+        with open_trees(chance.choice(RANGE_RECORDS), runner) as trees:
+            tasks = chance.choice((50, 300, 1_000_000))
+            check_parts(part, partial(check_run, trees, task_records=tasks))
+
+
+def test_random_triples() -> None:
+    check_many("a sample", 400)
+
+
+def test_random_triples_in_trees_of_their_own() -> None:
+    """Tasks of one record, too: every range is cut and stitched."""
+    for number, triple in enumerate(random_triples("alone", 18)):
+        with open_trees(1 + number % 3) as trees:
+            check_parts([triple], partial(check_run, trees, task_records=1 + number % 2))
+
+
+def test_random_triples_in_worker_processes(pool: PoolRunner) -> None:
+    check_many("pool", 150, pool)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("number", range(-(-TRIPLES // AT_ONCE)))
+def test_very_many_random_triples(number: int) -> None:
+    check_many(f"{SEED} {number}", min(AT_ONCE, TRIPLES - number * AT_ONCE))
+
+
+def test_rows_of_the_oracle_are_in_order_and_name_all_sides() -> None:
+    base = {b"a": b"A", b"b": b"A", b"c": b"A"}
+    triple = Triple(base, {b"a": b"B", b"b": b"B", b"d": b"A"}, {**base, b"b": b"C"})
+    assert three_way_rows(triple) == [
+        ("changed", b"a", "A", "B", None),
+        ("conflict", b"b", "C", "B", "A"),
+        ("removed", b"c", "A", None, None),
+        ("added", b"d", None, "A", None),
+    ]

@@ -1,0 +1,82 @@
+"""What every merge of streams must hold to: the dict oracle, and the diff of its three sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from sparklake.graveler import algebra
+from sparklake.graveler.algebra import Change, Conflict, merge, three_way_diff
+from sparklake.graveler.blocks import Block
+from sparklake.graveler.records import Record
+from tests.support import oracle
+from tests.support.blocks import flat, in_blocks
+from tests.support.oracle import Contents
+from tests.support.trees import identities, identity, records_of
+from tests.support.triples import STRATEGIES, Policy, Triple
+
+SIZES = (4, 2)
+
+
+def check_merge(
+    base: Contents,
+    source: Contents,
+    dest: Contents,
+    sizes: Sequence[int] = SIZES,
+    policies: Sequence[Policy] = STRATEGIES,
+) -> None:
+    """Compares the merges of policies, and the three-way diff, with the oracle."""
+    triple = Triple(base, source, dest)
+    blocks = [list(side) for side in blocks_of(sided(*triple), sizes)]
+    rows = rows_of(three_way_diff(*map(iter, blocks)))
+    shown = [row for row in rows if isinstance(row, Conflict)]
+    changes = {row.key: row for row in rows if isinstance(row, Change)}
+    for key, row in changes.items():
+        assert identity_or_none(key, row.left) == dest.get(key)
+    for policy in policies:
+        decided: list[Conflict] = []
+
+        def decide(
+            conflicts: Sequence[Conflict], policy: Policy = policy, decided: list = decided
+        ) -> list[bytes | None]:
+            decided.extend(conflicts)
+            return [policy.decide(each) for each in conflicts]
+
+        result = identities(flat(merge(*map(iter, blocks), decide)))
+        winner = policy.winner(triple)
+        expected, conflicts = oracle.merged(*triple, winner)
+        assert result == expected
+        assert [each.key for each in decided] == conflicts
+        assert decided == shown, "the diff and the merge see other conflicts"
+        # But for its conflicts, what the diff shows is what the merge does.
+        taken = {key: identity_or_none(key, row.right) for key, row in changes.items()}
+        settled = {key: winner.get(key) for key in conflicts}
+        assert oracle.changed(dest, taken | settled) == expected
+    for each in shown:
+        stored = (each.base, each.source, each.dest)
+        assert tuple(identity_or_none(each.key, one) for one in stored) == triple.identities(
+            each.key
+        )
+
+
+def sided(base: Contents, source: Contents, dest: Contents) -> tuple[list[Record], ...]:
+    """Returns streams whose data says which side a record is from: merges never look at it."""
+    sides = {b"base": base, b"source": source, b"dest": dest}
+    return tuple(records_of(each, data) for data, each in sides.items())
+
+
+def blocks_of(
+    streams: Iterable[list[Record]], sizes: Sequence[int] = SIZES
+) -> list[Iterator[Block]]:
+    """Returns streams in blocks that are cut at other places in each."""
+    return [in_blocks(stream, (1 + at, *sizes)) for at, stream in enumerate(streams)]
+
+
+def rows_of(stream: Iterable[algebra.Changes]) -> list[Change | Conflict]:
+    """Returns the rows of columns of changes, none of which may be empty."""
+    columns = list(stream)
+    assert all(map(len, columns))
+    return [row for each in columns for row in each]
+
+
+def identity_or_none(key: bytes, stored: bytes | None) -> bytes | None:
+    return None if stored is None else identity(key, stored)

@@ -1,0 +1,233 @@
+"""A lake and its model side by side: what the rules of the state machine have in common.
+
+Add a verb as a rule in the module of its kind: the real call and the model's go to `both`, which
+compares what they answer or raise. All else that a verb could change is compared after every step.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+from uuid import uuid4
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
+
+from sparklake import DiffRow, Lake
+from sparklake.engine.rows import Rows
+from sparklake.errors import MergeConflictError, SparklakeError
+from sparklake.graveler.entries import Entry, entry_identity
+from tests.lake.model.lake import MAIN, LakeModel
+from tests.lake.model.trees import Changes, Content, Diff, Tree, differences
+from tests.support.folders import memory_folder
+from tests.support.lakes import memory_lake, refs_of, stage_table
+from tests.support.oracle import meta_range_id
+
+# Few keys and fewer contents: most edits meet others, and one content is at several keys at once.
+PATHS = ["a", "a/b", "a/c", "b/x=1/p", "b/x=2/p", "c", "d", "é"]
+PREFIXES = ["", "a", "a/", "b/", "b/x=", "c", "nothing/", "é"]
+CONTENTS = [Content(b""), Content(b"1"), Content(b"22"), Content(b"22", (("k", "v"),))]
+SOURCES: list[Tree] = [
+    {"b": CONTENTS[1], "x=1/p": CONTENTS[2]},
+    {"a/b": CONTENTS[0], "c": CONTENTS[2], "é": CONTENTS[1]},
+    {},
+]
+BRANCHES = [MAIN, "dev", "dev:joe-bugfix-1234", "topic"]
+TAGS = ["v2.3", "dev:jane-before-v2.3-merge", "topic"]
+STRATEGIES = [None, "source-wins", "dest-wins"]
+STEPS = ["", "", "", "", "@", "$", "~", "~0", "~2", "^", "^1", "^2", "^2~1", "~1^2"]
+
+paths = st.sampled_from(PATHS)
+prefixes = st.sampled_from(PREFIXES)
+contents = st.sampled_from(CONTENTS)
+changes = st.dictionaries(paths, st.none() | contents, max_size=5)
+strategies = st.sampled_from(STRATEGIES)
+datas = st.data()
+
+
+class Machine(RuleBasedStateMachine):
+    open_lake: Callable[[], Lake] = staticmethod(memory_lake)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = ExitStack()
+        self.folder = self.stack.enter_context(memory_folder())
+        scratch = self.folder / "scratch"
+        scratch.mkdir()
+        self.stack.enter_context(mock.patch.dict(os.environ, SPARKLAKE_SCRATCH=str(scratch)))
+        # The same steps must make the same ids each time. Several commits share a second.
+        ticks = count(1_700_000_000)
+        clock = SimpleNamespace(time=lambda: next(ticks) // 3)
+        self.stack.enter_context(mock.patch("sparklake.verbs.context.time", clock))
+        self.touched = {MAIN}
+
+    def teardown(self) -> None:
+        self.stack.close()
+
+    @initialize(range_records=st.integers(1, 8), start=changes)
+    def create(self, range_records: int, start: Changes) -> None:
+        self.lake, self.namespace = self.open_lake(), str(self.folder / "namespace")
+        self.repo = self.lake.create_repository(
+            f"lake-{uuid4().hex}", self.namespace, range_records=range_records
+        )
+        self.model = LakeModel.of(self.repo.resolve(MAIN))
+        self.dumped: LakeModel | None = None
+        for number, content in enumerate(CONTENTS):
+            (self.folder / f"object-{number}").write_bytes(content.body)
+        for number, source in enumerate(SOURCES):
+            write_tree(self.folder / f"source-{number}", source)
+        self.stage_on(MAIN, start)
+        self.commit_on(MAIN, allow_empty=True)
+        for name in BRANCHES[1:3]:
+            self.repo.create_branch(name, MAIN)
+            self.model.create_branch(name, MAIN)
+
+    # --- what rules draw --------------------------------------------------------------------------
+
+    def branch(self, data: st.DataObject) -> str:
+        """Draws a branch, rarely one that is not there; what is staged on it will be compared."""
+        name = data.draw(st.sampled_from([*sorted(self.model.heads) * 5, *BRANCHES]))
+        self.touched.add(name)
+        return name
+
+    def ref(self, data: st.DataObject) -> str:
+        heads, ids = sorted(self.model.heads), sorted(self.model.commits)
+        some = [each[:digits] for each in ids for digits in (1, 6)]
+        known = st.sampled_from(heads) | st.sampled_from([*heads, *sorted(self.model.tags), *ids])
+        base = data.draw(known | known | st.sampled_from([*BRANCHES, *TAGS, *some]))
+        return base + data.draw(st.sampled_from(STEPS))
+
+    # --- steps of many rules ----------------------------------------------------------------------
+
+    def stage_on(self, branch: str, changes: Changes) -> None:
+        rows = [
+            {"path": path, "deleted": True}
+            if content is None
+            else {
+                "path": path,
+                "size": len(content.body),
+                "address": f"file://{self.folder}/object-{CONTENTS.index(content)}",
+                "metadata": list(content.metadata),
+            }
+            for path, content in changes.items()
+        ]
+        columns = dict.fromkeys(["path", "size", "address", "metadata", "deleted"])
+        table = stage_table([columns, *rows]).slice(1)
+        self.both(
+            lambda: self.repo.branch(branch).stage(table),
+            lambda _: self.model.stage(branch, changes),
+        )
+
+    def commit_on(self, branch: str, *, allow_empty: bool) -> None:
+        # Few messages: the same change on two branches is sometimes one commit.
+        message = f"change {len(self.model.commits) % 3}"
+        self.both(
+            lambda: self.repo.branch(branch).commit(message, allow_empty=allow_empty),
+            lambda made: self.model.commit(branch, made, allow_empty=allow_empty),
+            # To commit nothing takes away the staged changes that are none.
+            compare=False,
+            may_drop=True,
+        )
+
+    def merge_into(self, source: str, dest: str, strategy: str | None) -> None:
+        self.both(
+            lambda: self.repo.merge(source, dest, strategy),
+            lambda made: self.model.merge(source, dest, strategy, made),
+            compare=False,
+        )
+
+    # --- agreement --------------------------------------------------------------------------------
+
+    def both(
+        self,
+        real: Callable[[], object],
+        model: Callable[[object], object],
+        *,
+        compare: bool = True,
+        may_drop: bool = False,
+    ) -> None:
+        """Runs a verb here and there: the same answer, or the same error and nothing changed."""
+        before = refs_of(self.repo)
+        outcome, failure = attempt(real)
+        expected, refusal = attempt(lambda: model(outcome))
+        assert type(failure) is type(refusal), (failure, refusal)
+        if failure is not None and not may_drop:
+            assert refs_of(self.repo) == before, failure
+        if isinstance(failure, MergeConflictError) and isinstance(refusal, MergeConflictError):
+            assert shown(failure.conflicts) == refusal.conflicts
+            assert failure.count == refusal.count
+        elif compare and failure is None and expected is not None:
+            assert outcome == expected
+
+    def listing(self, ref: str, prefix: str = "") -> Tree:
+        objects = list(self.repo.objects(ref, prefix))
+        found = {}
+        for each in objects:
+            fitting = [
+                content
+                for content in CONTENTS
+                if (content.checksum, len(content.body)) == (each.checksum, each.size)
+                and dict(content.metadata) == each.metadata
+            ]
+            found[each.path] = fitting[0]
+        assert list(found) == [each.path for each in objects]
+        return found
+
+    @invariant()
+    def refs_agree(self) -> None:
+        states = {each.name: each for each in self.repo.branch_states()}
+        assert {name: each.commit_id for name, each in states.items()} == self.model.heads
+        dirty = {name for name, each in states.items() if each.layers}
+        assert dirty == {name for name, staged in self.model.staged.items() if staged}
+        assert {tag.name: tag.commit_id for tag in self.repo.tags()} == self.model.tags
+
+    @invariant()
+    def operations_agree(self) -> None:
+        found = self.repo.operations(len(self.model.operations) + 1)
+        noted = [(each.verb, each.ref, each.from_commit, each.to_commit) for each in found]
+        assert noted[::-1] == self.model.operations
+
+    @invariant()
+    def trees_agree(self) -> None:
+        """Compares contents, and the id that the contents alone must have, whatever made them."""
+        for name in self.touched & self.model.heads.keys():
+            head = self.repo.resolve(name)
+            tree = self.model.trees[head.id]
+            assert head.meta_range_id == meta_range_id(
+                {path.encode(): identity(content) for path, content in tree.items()},
+                self.repo.info.range_records,
+            )
+            assert self.listing(f"{name}@") == tree
+            current = self.model.tree(name)
+            assert self.listing(name) == current
+            staged = shown(self.repo.diff_uncommitted(name))
+            assert staged == self.model.diff_uncommitted(name) == differences(tree, current)
+        self.touched = set()
+
+
+def attempt(verb: Callable[[], object]) -> tuple[object, SparklakeError | None]:
+    try:
+        return verb(), None
+    except SparklakeError as error:
+        return None, error
+
+
+def shown(rows: Rows[DiffRow] | list[DiffRow]) -> Diff:
+    return [(each.type.value, each.path, each.size) for each in rows]
+
+
+def identity(content: Content) -> bytes:
+    entry = Entry("", len(content.body), content.checksum, 0, dict(content.metadata))
+    return entry_identity(entry)
+
+
+def write_tree(folder: Path, tree: Mapping[str, Content]) -> None:
+    folder.mkdir()
+    for path, content in tree.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content.body)

@@ -1,0 +1,43 @@
+"""The real lake against plain dicts: the same verbs, in any order, with the same outcome."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from sparklake import Lake
+from tests.lake.model.commits import CommitRules
+from tests.lake.model.reading import ReadingRules
+from tests.lake.model.refs import RefRules
+from tests.lake.model.staging import StagingRules
+
+
+class LakeMachine(RefRules, StagingRules, CommitRules, ReadingRules):
+    """Is all the rules together."""
+
+
+def run(machine: type[LakeMachine], examples: int, steps: int, *, fixed: bool = False) -> None:
+    chosen = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+    if fixed:
+        chosen = settings(chosen, derandomize=True, database=None)
+    run_state_machine_as_test(machine, settings=chosen)
+
+
+def test_a_lake_does_what_dicts_do_in_a_few_steps() -> None:
+    run(LakeMachine, 8, 15, fixed=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)  # a failure is made small first
+def test_the_lake_does_what_dicts_do() -> None:
+    run(LakeMachine, 100, 30)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_lake_in_postgres_does_what_dicts_do(lake: Lake) -> None:
+    class PostgresLakeMachine(LakeMachine):
+        open_lake = staticmethod(lambda: lake)
+
+    run(PostgresLakeMachine, 15, 25)

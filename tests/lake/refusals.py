@@ -1,0 +1,58 @@
+"""Notes which verbs of the public API have refused something."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import Any
+from unittest import mock
+
+from sparklake import Branch, Lake, Repository, SparklakeError
+
+_NOUNS = (Lake, Repository, Branch)
+
+
+def _verbs() -> dict[str, tuple[type, str, Callable[..., Any]]]:
+    return {
+        f"{noun.__name__}.{name}": (noun, name, verb)
+        for noun in _NOUNS
+        for name, verb in vars(noun).items()
+        if inspect.isfunction(verb) and not name.startswith("_")
+    }
+
+
+@contextmanager
+def noted_refusals() -> Iterator[set[str]]:
+    """Yields the names of the verbs that raise an error of ours meanwhile."""
+    refusals: set[str] = set()
+
+    def noting(name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(verb)
+        def noted(*arguments: Any, **words: Any) -> Any:
+            try:
+                found = verb(*arguments, **words)
+            except SparklakeError:
+                refusals.add(name)
+                raise
+            return listened(name, found) if inspect.isgenerator(found) else found
+
+        return noted
+
+    def listened(name: str, rows: Iterator[Any]) -> Iterator[Any]:
+        try:
+            yield from rows
+        except SparklakeError:
+            refusals.add(name)
+            raise
+
+    with ExitStack() as stack:
+        for name, (noun, method, verb) in _verbs().items():
+            stack.enter_context(mock.patch.object(noun, method, noting(name, verb)))
+        yield refusals
+
+
+def never_refused(refusals: set[str]) -> set[str]:
+    """Returns the other verbs."""
+    return _verbs().keys() - refusals
