@@ -18,6 +18,7 @@ from sparklake.graveler.algebra import (
     take_side,
 )
 from sparklake.graveler.blocks import Block, Blocks, block_of
+from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.packing import Task
 from sparklake.udfs.results import (
@@ -27,7 +28,7 @@ from sparklake.udfs.results import (
     PieceResult,
     encode_results,
 )
-from sparklake.udfs.streams import open_sides, within_each
+from sparklake.udfs.streams import open_sides, records_of, within_each
 from sparklake.udfs.tasks import RangeSink, Workspace, decode_tasks, open_sink
 
 MAX_CONFLICTS_REPORTED = 10_000
@@ -40,27 +41,38 @@ RECORD_SCHEMA = pa.schema(
 )
 
 
-def apply_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Writes staged layers over a base: sides are base, then layers, the newest first."""
+def apply_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch], choice: Choice = ALL
+) -> Iterator[pa.RecordBatch]:
+    """Writes what layers have of the chosen keys over a base: sides are base, then layers.
+
+    The newest layer is the first.
+    """
     for task in decode_tasks(batches):
         sink, counts = open_sink(workspace), ChangeCounts()
         base, *layers = open_sides(sink.store, task.pieces)
-        results = _written(sink, task, apply(layers, base, counts))
+        chosen = [records_of(each, choice) for each in layers]
+        results = written_pieces(sink, task, apply(chosen, base, counts))
         sink.put()
         yield encode_results([*results, ChangesResult(counts)])
 
 
 def merge_body(
-    workspace: Workspace, strategy: Strategy | None, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace,
+    strategy: Strategy | None,
+    batches: Iterable[pa.RecordBatch],
+    choice: Choice = ALL,
 ) -> Iterator[pa.RecordBatch]:
-    """Writes a three-way merge: sides are base, source, dest.
+    """Writes a three-way merge of the chosen keys, the others as in dest.
 
-    Without a strategy, a task that meets a conflict writes nothing and reports the first ones.
+    Sides are base, source, dest. Without a strategy, a task that meets a conflict writes nothing
+    and reports the first ones.
     """
     for task in decode_tasks(batches):
         judge, sink = _Judge(strategy), open_sink(workspace, withheld=strategy is None)
         base, source, dest = open_sides(sink.store, task.pieces)
-        results = _written(sink, task, merge(base, source, dest, judge.decide))
+        before, after = records_of(base, choice), records_of(source, choice)
+        results = written_pieces(sink, task, merge(before, after, dest, judge.decide))
         if strategy is not None or not judge.conflicts:
             sink.put()
         conflicts = map(ConflictResult, judge.reported)
@@ -75,7 +87,7 @@ def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterato
     yield encode_results([PieceResult(0, written)])
 
 
-def _written(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceResult]:
+def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceResult]:
     """Writes the records of a task as ranges, which begin anew with each of its pieces."""
     return [
         PieceResult(each.position, sink.write(inside))
