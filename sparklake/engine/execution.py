@@ -27,6 +27,7 @@ from sparklake.udfs.results import (
     CacheResult,
     ChangesResult,
     ConflictCountResult,
+    ConflictResult,
     PieceResult,
     Result,
     decode_results,
@@ -114,7 +115,7 @@ def _take(result: Result, outcome: Outcome, answers: dict[int, PieceResult]) -> 
         outcome.conflict_count += result.conflicts
     elif isinstance(result, CacheResult):
         TALLY.note(result.process, result.counts)
-    elif len(outcome.conflicts) < MAX_CONFLICTS_REPORTED:
+    elif isinstance(result, ConflictResult) and len(outcome.conflicts) < MAX_CONFLICTS_REPORTED:
         outcome.conflicts.append(result.conflict)
 
 

@@ -39,6 +39,19 @@ class ConflictResult(msgspec.Struct, frozen=True, tag="conflict"):
     conflict: Conflict
 
 
+class PreviewResult(msgspec.Struct, frozen=True, tag="preview"):
+    """Says what a merge would change in dest, sizes in bytes, and what it could not decide."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    added_bytes: int = 0
+    changed_bytes: int = 0
+    removed_bytes: int = 0
+    conflicts: int = 0
+    unresolved: int = 0
+
+
 class CacheResult(msgspec.Struct, frozen=True, tag="cache"):
     """Says what the cache did for the process of a task, in all its tasks so far."""
 
@@ -46,7 +59,9 @@ class CacheResult(msgspec.Struct, frozen=True, tag="cache"):
     counts: CacheCounts
 
 
-Result = PieceResult | ChangesResult | ConflictCountResult | ConflictResult | CacheResult
+Result = (
+    PieceResult | ChangesResult | ConflictCountResult | ConflictResult | PreviewResult | CacheResult
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Result).decode

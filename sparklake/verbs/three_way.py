@@ -7,9 +7,11 @@ from functools import partial
 
 from sparklake.engine.execution import Outcome
 from sparklake.errors import InvalidInputError, MergeConflictError
+from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.planning import Plan, plan_merge
+from sparklake.graveler.partial import plan_chosen_merge
+from sparklake.graveler.planning import Plan
 from sparklake.udfs.reading import DiffRow, diff_row
 from sparklake.udfs.writing import merge_body
 from sparklake.verbs.attempts import Attempts
@@ -18,17 +20,19 @@ from sparklake.verbs.context import Context
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Is the three trees of a merge."""
+    """Is the three trees of a merge, which leaves all but the chosen keys as they are in dest."""
 
     base: MetaRangeId
     source: MetaRangeId
     dest: MetaRangeId
+    choice: Choice = ALL
 
 
 def plan_sides(context: Context, sides: Sides) -> Plan:
     """Returns the plan of a merge."""
     trees = (context.trees.get(each) for each in (sides.base, sides.source, sides.dest))
-    return plan_merge(*(each.ranges for each in trees))
+    base, source, dest = (each.ranges for each in trees)
+    return plan_chosen_merge(base, source, dest, sides.choice)
 
 
 def merged_tree(attempts: Attempts, sides: Sides, strategy: Strategy | None) -> MetaRangeId:
@@ -38,10 +42,14 @@ def merged_tree(attempts: Attempts, sides: Sides, strategy: Strategy | None) -> 
     """
     if sides.source in (sides.base, sides.dest):
         return sides.dest
-    if sides.dest == sides.base:
+    if not sides.choice.is_everything:
+        # What an attempt made of a part of some ranges is no sign of what the rest makes.
+        attempts = Attempts(attempts.context, attempts.title)
+    elif sides.dest == sides.base:
         return sides.source
     plan = plan_sides(attempts.context, sides)
-    outcome = attempts.run(partial(merge_body, attempts.context.workspace, strategy), plan)
+    body = partial(merge_body, attempts.context.workspace, strategy, choice=sides.choice)
+    outcome = attempts.run(body, plan)
     if outcome.conflict_count and strategy is None:
         raise _conflict_error(outcome)
     return attempts.finish(plan, outcome).id
