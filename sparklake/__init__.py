@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
     from sparklake.verbs.history import CommitSummary
+    from sparklake.verbs.preview import MergePreview
+    from sparklake.verbs.restoring import Restored
 
 __all__ = [
     "Branch",
@@ -30,8 +32,10 @@ __all__ = [
     "Engine",
     "Lake",
     "MergeConflictError",
+    "MergePreview",
     "ObjectInfo",
     "Repository",
+    "Restored",
     "SparklakeError",
     "Strategy",
     "connect",
@@ -46,8 +50,10 @@ _MODULES = {
     "Engine": "sparklake.config",
     "Lake": "sparklake.lake",
     "MergeConflictError": "sparklake.errors",
+    "MergePreview": "sparklake.verbs.preview",
     "ObjectInfo": "sparklake.udfs.objects",
     "Repository": "sparklake.repository",
+    "Restored": "sparklake.verbs.restoring",
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.classification",
     "connect": "sparklake.lake",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sparklake.engine.explanation import Explanation
 from sparklake.engine.rows import Rows
 from sparklake.errors import InvalidInputError
+from sparklake.graveler.chosen import chosen_keys
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.ports import BranchState
@@ -16,11 +17,12 @@ from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import commit as commits
-from sparklake.verbs import imports, moves, read, removal, replay, stage, tables
+from sparklake.verbs import imports, moves, read, removal, replay, restoring, stage, tables
 from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
 from sparklake.verbs.replay import Terms
 from sparklake.verbs.resolve import get_branch
+from sparklake.verbs.restoring import Restored
 from sparklake.verbs.signing import sign
 
 if TYPE_CHECKING:
@@ -123,9 +125,9 @@ class Branch:
         """Returns what is staged and would change the branch."""
         return read.diff_uncommitted(self._context, self.name, prefix)
 
-    def plan(self) -> Explanation:
+    def plan(self, paths: Sequence[str] | None = None) -> Explanation:
         """Returns what a commit would read and copy, and where it would run; nothing moves."""
-        return commits.explain_commit(self._context, self.name)
+        return commits.explain_commit(self._context, self.name, chosen_keys(paths))
 
     def commit(
         self,
@@ -133,13 +135,17 @@ class Branch:
         committer: str | None = None,
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
+        paths: Sequence[str] | None = None,
     ) -> Commit:
         """Commits what is staged; writers may go on meanwhile.
 
+        With `paths` (objects, or prefixes that end with '/'), only of these; the rest stays staged.
         Raises NoChangesError, ChangesTakenError, RaceLostError.
         """
-        signature = sign(self._context, message, committer, metadata)
-        return commits.commit(self._context, self.name, signature, allow_empty=allow_empty)
+        signature, choice = sign(self._context, message, committer, metadata), chosen_keys(paths)
+        return commits.commit(
+            self._context, self.name, signature, allow_empty=allow_empty, choice=choice
+        )
 
     def import_objects(
         self,
@@ -209,6 +215,14 @@ class Branch:
             resets.reset_prefix(self._context, self.name, prefix)
         else:
             self._context.refs.staging.reset(self.name)
+
+    def restore(self, ref: str, paths: Sequence[str]) -> Restored:
+        """Stages what makes some paths what they are at a ref, removals included.
+
+        A path is an object's, or a prefix that ends with '/'. What was staged of them gives way.
+        Raises ObjectNotFoundError, NoChangesError, RaceLostError.
+        """
+        return restoring.restore(self._context, self.name, ref, paths)
 
     def hard_reset(self, ref: str, expected: str | None = None, force: bool = False) -> Commit:
         """Moves the branch to any ref; returns its commit. Commits it leaves behind stay by id.

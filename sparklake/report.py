@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sparklake.verbs.dump import RefsDump
     from sparklake.verbs.folders import Folder
     from sparklake.verbs.history import CommitSummary
+    from sparklake.verbs.preview import MergePreview
+    from sparklake.verbs.restoring import Restored
 
 Document = Mapping[str, Any]
 
@@ -127,6 +129,28 @@ def diff_document(row: DiffRow) -> Document:
 def operation_document(each: Operation) -> Document:
     """Returns what is said of a move of a ref; None is where there is no ref, dates in seconds."""
     return asdict(each)
+
+
+def restored_document(made: Restored) -> Document:
+    """Returns what is said of paths that were restored from a commit."""
+    changes = {"added": made.added, "removed": made.removed, "changed": made.changed}
+    return {"commit_id": made.commit.id, "staged": changes}
+
+
+def preview_document(said: MergePreview) -> Document:
+    """Returns what is said of a merge that was not made; sizes in bytes."""
+    kinds = ("added", "removed", "changed")
+    return {
+        "base": said.base.id,
+        "source": said.source.id,
+        "dest": said.dest.id,
+        "changes": {kind: getattr(said, kind) for kind in kinds},
+        "bytes": {kind: getattr(said, f"{kind}_bytes") for kind in kinds},
+        "count": said.conflict_count,
+        "unresolved": said.unresolved,
+        "conflicts": [diff_document(row) for row in said.conflicts],
+        "cost": explanation_document(said.cost),
+    }
 
 
 def explanation_document(said: Explanation) -> Document:

@@ -16,13 +16,15 @@ from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
-from sparklake.verbs import folders, history, read, tables
+from sparklake.verbs import folders, history, preview, read, tables
 from sparklake.verbs import merge as merges
 from sparklake.verbs.context import Context
 from sparklake.verbs.dump import RefsDump, dump_refs
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.history import CommitSummary, LogOptions
+from sparklake.verbs.merge import MergeTerms
 from sparklake.verbs.operations import list_operations
+from sparklake.verbs.preview import MergePreview
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
@@ -202,12 +204,32 @@ class Repository:
         one, other = (self.resolve(ref) for ref in (left, right))
         return merges.common_ancestors(self._context, one, other)
 
-    def plan_merge(self, source: str, dest: str) -> Explanation:
+    def plan_merge(
+        self, source: str, dest: str, allow_empty: bool = False, paths: Sequence[str] | None = None
+    ) -> Explanation:
         """Returns what a merge would read and copy, and where it would run; nothing moves.
 
         Raises DirtyBranchError and NoChangesError as the merge would.
         """
-        return merges.explain_merge(self._context, source, dest)
+        terms = MergeTerms.of(squash=False, allow_empty=allow_empty, paths=paths)
+        return merges.explain_merge(self._context, source, dest, terms)
+
+    def preview_merge(
+        self,
+        source: str,
+        dest: str,
+        strategy: StrategyLike = None,
+        allow_empty: bool = False,
+        paths: Sequence[str] | None = None,
+        rules: RulesLike = None,
+    ) -> MergePreview:
+        """Returns what a merge would change in dest, its conflicts and its cost; nothing moves.
+
+        Raises StrategyError, DirtyBranchError and NoChangesError as the merge would.
+        """
+        resolution = parse_resolution(strategy, rules)
+        terms = MergeTerms.of(squash=False, allow_empty=allow_empty, paths=paths)
+        return preview.preview_merge(self._context, source, dest, resolution, terms)
 
     def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
         """Returns the latest moves of refs, newest first; of one branch or tag, or of all.
@@ -234,6 +256,9 @@ class Repository:
         message: str | None = None,
         committer: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        squash: bool = False,
+        allow_empty: bool = False,
+        paths: Sequence[str] | None = None,
         rules: RulesLike = None,
     ) -> Commit:
         """Merges a ref into a branch as a commit with parents [dest, source].
@@ -241,10 +266,16 @@ class Repository:
         `rules` give strategies by globs over paths, and `strategy` is for the rest: a name, a
         `module:function`, or a function as docs/merging.md has it. Without one, keys that both
         sides changed raise MergeConflictError, and nothing moves: `.count` says how many,
-        `.conflicts` has the first 10,000. Raises StrategyError where a strategy fails,
-        DirtyBranchError for a dest with staged changes, NoChangesError when it has all of source.
+        `.conflicts` has the first 10,000.
+
+        With `squash`, or of chosen `paths` alone (objects, or prefixes that end with '/'), its only
+        parent is dest: the next merge begins from the same base.
+
+        Raises StrategyError where a strategy fails, DirtyBranchError for a dest with staged
+        changes, NoChangesError when it has all of source.
         """
         resolution = parse_resolution(strategy, rules)
-        text = message or f"Merge {source!r} into {dest!r}"
+        terms = MergeTerms.of(squash, allow_empty, paths)
+        text = message or terms.message(source, dest)
         signature = sign(self._context, text, committer, metadata)
-        return merges.merge(self._context, source, dest, resolution, signature)
+        return merges.merge(self._context, source, dest, resolution, signature, terms)

@@ -18,6 +18,7 @@ from sparklake.cli import (
     refs,
     replaying,
     repo,
+    restoring,
     tag,
 )
 from sparklake.cli.options import (
@@ -79,6 +80,7 @@ app.command()(objects.stat)
 app.command()(objects.cat)
 app.command()(history.commit)
 app.command()(history.reset)
+app.command()(restoring.restore)
 app.command("hard-reset")(operations.hard_reset)
 app.command()(history.diff)
 app.command()(merging.merge)

@@ -18,15 +18,19 @@ ExplainOption = Annotated[
 ]
 
 
+def described_cost(out: Output, said: Explanation) -> str:
+    """Returns what a verb would cost, in two lines."""
+    return (
+        f"{said.verb} would run on {out.coloured(said.engine, 'green')}: {said.reason}\n"
+        f"copies {number(said.copied, 'range')} by id, opens {said.opened:,} in "
+        f"{number(said.tasks, 'task')}: {number(said.records, 'record')}, {size(said.bytes)}"
+    )
+
+
 def print_explanation(out: Output, said: Explanation) -> None:
     """Prints what a verb would do; in text, with a table of its sides."""
-    lines = [
-        f"{said.verb} would run on {out.coloured(said.engine, 'green')}: {said.reason}",
-        f"copies {number(said.copied, 'range')} by id, opens {said.opened:,} in "
-        f"{number(said.tasks, 'task')}: {number(said.records, 'record')}, {size(said.bytes)}",
-    ]
     document = explanation_document(said)
-    out.one(document, "\n".join(lines))
+    out.one(document, described_cost(out, said))
     if said.sides and not out.is_json:
         out.table(
             document["sides"],

@@ -10,7 +10,7 @@ import typer
 from sparklake.arguments import labels
 from sparklake.cli.commits import print_commit
 from sparklake.cli.explaining import ExplainOption, print_explanation
-from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption
+from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption, PathsOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown, size
 from sparklake.errors import InvalidInputError
@@ -41,18 +41,19 @@ def commit(
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Even where nothing is staged.")
     ] = False,
+    path: PathsOption = None,
     explain: ExplainOption = False,
 ) -> None:
-    """Commit what is staged on a branch."""
+    """Commit what is staged on a branch, or of chosen paths; the rest stays staged."""
     target, metadata = ref_uri(uri), labels(meta)
     if message is None and not explain:
         raise typer.BadParameter("say what changed and why.", param_hint="'--message' / '-m'")
     branch = session.repository(target.repository).branch(target.ref)
     if explain:
-        print_explanation(session.out, branch.plan())
+        print_explanation(session.out, branch.plan(path or None))
         return
     with session.out.working("committing"):
-        made = branch.commit(message or "", committer, metadata, allow_empty)
+        made = branch.commit(message or "", committer, metadata, allow_empty, path or None)
     print_commit(session.out, target.ref, made)
 
 

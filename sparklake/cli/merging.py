@@ -16,9 +16,11 @@ from sparklake.cli.parameters import (
     CommitterOption,
     MessageOption,
     MetaOption,
+    PathsOption,
     RuleOption,
     StrategyOption,
 )
+from sparklake.cli.previewing import print_preview
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import short, shown
 from sparklake.errors import MergeConflictError
@@ -42,19 +44,44 @@ def merge(
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
+    path: PathsOption = None,
+    squash: Annotated[
+        bool, typer.Option("--squash", help="As a commit whose only parent is DEST.")
+    ] = False,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Even where there is nothing to merge.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show changes, conflicts and cost; change nothing.")
+    ] = False,
     explain: ExplainOption = False,
 ) -> None:
-    """Merge a ref into a branch; conflicts are listed, and then nothing is written."""
+    """Merge a ref into a branch; conflicts are listed, and then nothing is written.
+
+    A merge of chosen paths is a commit whose only parent is DEST, as with --squash: what is merged
+    later begins from the same base.
+    """
     theirs, ours, metadata = ref_uri(source), ref_uri(dest), labels(meta)
     repository = session.repository(same_repository(theirs, ours))
     if explain:
-        print_explanation(session.out, repository.plan_merge(theirs.ref, ours.ref))
+        plan = repository.plan_merge(theirs.ref, ours.ref, allow_empty, path or None)
+        print_explanation(session.out, plan)
         return
     rest = "`sparklake diff --three-way` has them all"
+    if dry_run:
+        with session.out.working("comparing"):
+            preview = repository.preview_merge(
+                theirs.ref, ours.ref, strategy, allow_empty, path or None, rule_pairs(rule)
+            )
+        print_preview(session.out, ours.ref, preview)
+        if preview.conflict_count and not session.out.is_json:
+            _print_conflicts(session.out, preview.conflicts, preview.conflict_count, rest)
+        return
     with shown_conflicts(session.out, rest), session.out.working("merging"):
-        rules = rule_pairs(rule)
         made = repository.merge(
-            theirs.ref, ours.ref, strategy, message, committer, metadata, rules=rules
+            *(theirs.ref, ours.ref, strategy, message, committer, metadata),
+            *(squash, allow_empty, path or None),
+            rules=rule_pairs(rule),
         )
     print_commit(session.out, ours.ref, made)
 

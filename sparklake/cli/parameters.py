@@ -41,6 +41,10 @@ MessageOption = Annotated[
     str | None,
     typer.Option("--message", "-m", help="What changed and why.", show_default=False),
 ]
+PATHS_HELP = "Only this object, or what is below a prefix that ends with '/'; repeatable."
+PathsOption = Annotated[
+    list[str] | None, typer.Option("--path", help=PATHS_HELP, show_default=False)
+]
 StrategyOption = Annotated[
     str | None,
     typer.Option(

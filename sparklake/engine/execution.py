@@ -29,6 +29,7 @@ from sparklake.udfs.results import (
     ConflictCountResult,
     ConflictResult,
     Kept,
+    KeptResult,
     PieceResult,
     Result,
     decode_results,
@@ -128,10 +129,10 @@ def _take(result: Result, outcome: Outcome, answers: dict[int, PieceResult]) -> 
     elif isinstance(result, ConflictResult):
         if len(outcome.conflicts) < MAX_CONFLICTS_REPORTED:
             outcome.conflicts.append(result.conflict)
-    elif len(outcome.kept) < MAX_KEPT:
+    elif isinstance(result, KeptResult):
+        if len(outcome.kept) == MAX_KEPT:
+            raise too_many_kept()
         outcome.kept.append(result.kept)
-    else:
-        raise too_many_kept()
 
 
 def _read_for(plan: Plan, position: int) -> int:

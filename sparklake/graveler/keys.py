@@ -62,6 +62,12 @@ class Interval:
 EVERYTHING = Interval()
 
 
+def common(one: Interval, other: Interval) -> Interval:
+    """Returns the keys that two intervals have in common."""
+    stops = [stop for stop in (one.stop, other.stop) if stop is not None]
+    return Interval(max(one.start, other.start), min(stops, default=None))
+
+
 def prefix_interval(prefix: bytes) -> Interval:
     """Returns the interval of all keys that begin with a prefix."""
     return Interval(prefix, prefix_end(prefix))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.keys import EVERYTHING, Interval, successor
 from sparklake.graveler.planning import (
     Copied,
@@ -20,13 +21,15 @@ from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.segments import Window, clusters, tiled
 
 
-def plan_apply(base: Ranges, layers: Sequence[Side], touched: Iterable[Interval]) -> Plan:
+def plan_apply(
+    base: Ranges, layers: Sequence[Side], touched: Iterable[Interval], choice: Choice = ALL
+) -> Plan:
     """Returns the plan of writing staged layers, newest first, over a base.
 
     Nothing is staged outside of the intervals `touched`, which are given by ascending start. Ranges
-    of a layer that nothing else reaches into are taken over by id.
+    of a layer that nothing else reaches into are taken over by id, where all of them is chosen.
     """
-    pieces = _layered(base, _adopted(base, layers), layers, list(touched))
+    pieces = _layered(base, _adopted(base, layers, choice), layers, list(touched))
     return Plan(tuple(pieces), open_tails(base, *(layer.ranges for layer in layers)))
 
 
@@ -111,19 +114,19 @@ def _near(base: Ranges, touched: Iterable[Interval]) -> Iterator[tuple[int, int]
     yield first, stop
 
 
-def _adopted(base: Ranges, layers: Sequence[Side]) -> list[RangeInfo]:
+def _adopted(base: Ranges, layers: Sequence[Side], choice: Choice) -> list[RangeInfo]:
     """Returns the ranges of layers, in key order, whose records are those of the result there."""
     found = []
     for at, layer in enumerate(layers):
         others = (*layers[:at], *layers[at + 1 :])
         whole = (each for each in layer.ranges if not each.tombstones)
-        found += [each for each in whole if _is_alone(each, base, others)]
+        found += [each for each in whole if _is_alone(each, base, others, choice)]
     return sorted(found, key=lambda each: each.min_key)
 
 
-def _is_alone(each: RangeInfo, base: Ranges, others: Iterable[Side]) -> bool:
+def _is_alone(each: RangeInfo, base: Ranges, others: Iterable[Side], choice: Choice) -> bool:
     hull = Interval(each.min_key, successor(each.max_key))
-    if overlaps(base, hull):
+    if overlaps(base, hull) or not choice.holds(hull):
         return False
     return not any(overlaps(other.ranges, hull) or rows_in(other, hull) for other in others)
 

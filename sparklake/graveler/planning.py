@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sparklake.graveler.classification import Outcome, classify
 from sparklake.graveler.ids import RangeId
-from sparklake.graveler.keys import EVERYTHING, Interval
+from sparklake.graveler.keys import EVERYTHING, Interval, common
 from sparklake.graveler.range_lists import Ranges, overlapping, position_reaching
 from sparklake.graveler.ranges import RangeInfo, byte_count, record_count
 from sparklake.graveler.records import Record
@@ -112,7 +112,7 @@ class Plan:
 
     def restricted(self, within: Interval) -> Plan:
         """Returns a plan to read only the opened pieces, and only in an interval."""
-        cuts = ((piece, _common(piece.interval, within)) for piece in self.stretches)
+        cuts = ((piece, common(piece.interval, within)) for piece in self.stretches)
         inside = (
             piece if interval == piece.interval else part_of(piece, interval)
             for piece, interval in cuts
@@ -136,7 +136,7 @@ def plan_diff(left: Ranges, right: Ranges, within: Interval = EVERYTHING) -> Pla
 
 def plan_merge(base: Ranges, source: Ranges, dest: Ranges) -> Plan:
     """Returns the plan of a three-way merge."""
-    pieces = map(_merge_piece, segments_apart(base, source, dest))
+    pieces = map(merge_piece, segments_apart(base, source, dest))
     return Plan(tuple(pieces), open_tails(base, source, dest))
 
 
@@ -147,7 +147,7 @@ def plan_three_way_diff(
     opened = (
         _opened(segment)
         for segment in segments_apart(*(overlapping(side, within) for side in (base, source, dest)))
-        if _settle(segment) in (Outcome.TAKE_SOURCE, Outcome.CONFLICT)
+        if settle(segment) in (Outcome.TAKE_SOURCE, Outcome.CONFLICT)
     )
     return Plan(tuple(opened)).restricted(within)
 
@@ -156,7 +156,7 @@ def _opened(segment: Segment) -> Opened:
     return Opened(segment.interval, tuple(Side(tuple(side)) for side in segment.sides))
 
 
-def _settle(segment: Segment) -> Outcome:
+def settle(segment: Segment) -> Outcome:
     """Says what the rule of single keys says of a whole segment, by the ids of its ranges."""
     return Outcome.SAME if segment.alike else classify(*map(_digest, segment.sides))
 
@@ -166,9 +166,10 @@ def _digest(ranges: Ranges) -> bytes | None:
     return "".join(each.id for each in ranges).encode() or None
 
 
-def _merge_piece(segment: Segment) -> Piece:
+def merge_piece(segment: Segment) -> Piece:
+    """Returns what a merge does with a segment."""
     _, source, dest = segment.sides
-    outcome = _settle(segment)
+    outcome = settle(segment)
     if outcome is Outcome.CONFLICT:
         return _opened(segment)
     return Copied(source if outcome is Outcome.TAKE_SOURCE else dest)
@@ -211,12 +212,6 @@ def joined(sides: Iterable[Side]) -> Side:
 def part_of(piece: Opened, interval: Interval) -> Opened:
     """Returns the part of a piece that lies in an interval."""
     return Opened(interval, tuple(side_in(side, interval) for side in piece.sides))
-
-
-def _common(one: Interval, other: Interval) -> Interval:
-    """Returns the keys that two intervals have in common."""
-    stops = [stop for stop in (one.stop, other.stop) if stop is not None]
-    return Interval(max(one.start, other.start), min(stops, default=None))
 
 
 def side_in(side: Side, interval: Interval) -> Side:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
@@ -174,12 +174,24 @@ class TagInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerCut:
+    """Is what is taken out of staging layers: all that they hold in some intervals.
+
+    `runs` says, by layer, what is left of the runs that reach into them.
+    """
+
+    within: Sequence[Interval]
+    runs: Mapping[int, MetaRangeId] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class BranchMove:
     """Is a compare-and-swap of a branch: from an expected head to a new one, in one transaction.
 
     `commits` are written first, parents before their children. `applied_layers` are the staging
     layers that the new head contains: all of them must still be there, and exactly these are
-    removed.
+    removed. With a cut, the new head contains only that of them, and the rest of it stays, under
+    new ids: who has read these layers, or those that were put on them meanwhile, loses.
     """
 
     branch: str
@@ -189,6 +201,7 @@ class BranchMove:
     who: str
     commits: tuple[Commit, ...] = ()
     applied_layers: tuple[int, ...] = ()
+    cut: LayerCut | None = None
 
 
 class RefVerb(str, Enum):
@@ -354,13 +367,12 @@ class Staging(Protocol):
         """Drops every layer of a branch."""
 
     def drop(
-        self, branch: str, seen: BranchState, within: Interval, runs: Mapping[int, MetaRangeId]
+        self, branch: str, seen: BranchState, cut: LayerCut, run: MetaRangeId | None = None
     ) -> None:
-        """Takes the records of an interval out of the layers of a branch as `seal` returned it.
+        """Takes records out of the layers of a branch as `seal` returned it, and puts a run on top.
 
-        `runs` says, by layer, what is left of the runs that reach into the interval. A layer
-        without records is dropped, and each other one gets a new id, so that a commit which has
-        read it loses. Raises RaceLostError when the head or the layers are others by now.
+        A layer without records is dropped, and each other one gets a new id, so that a commit which
+        has read it loses. Raises RaceLostError when the head or the layers are others by now.
         """
 
 

@@ -6,7 +6,14 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from sparklake.jobs.job import branch_at, commit_parser, explain_option, run, signing
+from sparklake.jobs.job import (
+    branch_at,
+    commit_parser,
+    explain_option,
+    paths_option,
+    run,
+    signing,
+)
 from sparklake.lake import Lake
 from sparklake.report import Document, commit_document, explanation_document
 
@@ -15,8 +22,9 @@ def commit(lake: Lake, arguments: Namespace) -> Document:
     """Commits a branch."""
     branch = branch_at(lake, arguments.branch)
     if arguments.explain:
-        return explanation_document(branch.plan())
-    return commit_document(branch.commit(**signing(arguments), allow_empty=arguments.allow_empty))
+        return explanation_document(branch.plan(arguments.path))
+    options = {"allow_empty": arguments.allow_empty, "paths": arguments.path}
+    return commit_document(branch.commit(**signing(arguments), **options))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.set_defaults(message="")
     parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")
     parser.add_argument("--allow-empty", action="store_true", help="even where nothing is staged")
+    paths_option(parser)
     explain_option(parser)
     return run(parser, commit, argv)
 

@@ -36,6 +36,12 @@ def explain_option(parser: ArgumentParser) -> None:
     parser.add_argument("--explain", action="store_true", help="what would be read, and where")
 
 
+def paths_option(parser: ArgumentParser, *, required: bool = False) -> None:
+    """Lets a job keep to chosen paths."""
+    what = "only this object, or what is below a prefix that ends with '/'; repeatable"
+    parser.add_argument("--path", action="append", required=required, help=what)
+
+
 def commit_parser(description: str | None) -> ArgumentParser:
     """Returns a parser of what every job takes that commits."""
     parser = job_parser(description)

@@ -11,20 +11,25 @@ from sparklake.jobs.job import (
     deciding,
     deciding_options,
     explain_option,
+    paths_option,
     refs_at,
     run,
     signing,
 )
 from sparklake.lake import Lake
-from sparklake.report import Document, commit_document, explanation_document
+from sparklake.report import Document, commit_document, explanation_document, preview_document
 
 
 def merge(lake: Lake, arguments: Namespace) -> Document:
     """Merges source into dest."""
     repository, source, dest = refs_at(lake, arguments.source, arguments.dest)
+    options = {"allow_empty": arguments.allow_empty, "paths": arguments.path}
     if arguments.explain:
-        return explanation_document(repository.plan_merge(source, dest))
-    options = {**deciding(arguments), **signing(arguments)}
+        return explanation_document(repository.plan_merge(source, dest, **options))
+    options |= deciding(arguments)
+    if arguments.dry_run:
+        return preview_document(repository.preview_merge(source, dest, **options))
+    options |= {"squash": arguments.squash, **signing(arguments)}
     return commit_document(repository.merge(source, dest, **options))
 
 
@@ -34,6 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("source", metavar="lakefs://REPO/SOURCE")
     parser.add_argument("dest", metavar="lakefs://REPO/DEST")
     deciding_options(parser)
+    parser.add_argument("--squash", action="store_true", help="its only parent is DEST")
+    parser.add_argument("--allow-empty", action="store_true", help="even with nothing to merge")
+    parser.add_argument("--dry-run", action="store_true", help="changes, conflicts and cost")
+    paths_option(parser)
     explain_option(parser)
     return run(parser, merge, argv)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -20,11 +20,11 @@ from sparklake.errors import (
 )
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
-from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import (
     BranchMove,
     BranchState,
     Layer,
+    LayerCut,
     LayerKind,
     Operation,
     RefsSnapshot,
@@ -68,6 +68,23 @@ class _State:
         for layer_id in gone:
             self.rows.pop(layer_id, None)
         return replace(branch, layers=kept)
+
+    def cut_layers(self, branch: BranchState, layer_ids: Collection[int], cut: LayerCut) -> None:
+        left: list[Layer] = []
+        for layer in reversed(branch.layers):
+            rows, run = self.rows.get(layer.id, {}), cut.runs.get(layer.id, layer.meta_range_id)
+            if layer.id in layer_ids:
+                rows = {
+                    key: value
+                    for key, value in rows.items()
+                    if not any(key in interval for interval in cut.within)
+                }
+            if rows or run:
+                left.insert(0, replace(layer, id=next(self.next_layer), meta_range_id=run))
+                if layer.kind is LayerKind.ROWS:
+                    self.rows[left[0].id] = rows
+        gone = self.drop_layers(branch, {layer.id for layer in branch.layers})
+        self.branches[branch.name] = replace(gone, layers=tuple(left))
 
     def log(
         self, who: str, verb: str, ref: str, source: CommitId | None, to: CommitId | None
@@ -222,7 +239,10 @@ class MemoryBranches:
             for each in move.commits:
                 state.commits.setdefault(each.id, each)
             moved = replace(branch, commit_id=move.to)
-            state.branches[move.branch] = state.drop_layers(moved, set(move.applied_layers))
+            if move.cut is not None:
+                state.cut_layers(moved, move.applied_layers, move.cut)
+            else:
+                state.branches[move.branch] = state.drop_layers(moved, set(move.applied_layers))
             if move.to != move.expected:
                 state.log(move.who, move.verb, move.branch, move.expected, move.to)
 
@@ -397,23 +417,16 @@ class MemoryStaging:
             self._state.branches[branch] = self._state.drop_layers(state, gone)
 
     def drop(
-        self, branch: str, seen: BranchState, within: Interval, runs: Mapping[int, MetaRangeId]
+        self, branch: str, seen: BranchState, cut: LayerCut, run: MetaRangeId | None = None
     ) -> None:
-        """Takes the records of an interval out of the layers of a branch."""
+        """Takes records out of the layers of a branch, and puts a run on top."""
         state = self._state
         with state.lock:
             if state.branch(branch) != seen:
                 raise RaceLostError(f"branch {branch!r} has changed: look at it again")
-            left: list[Layer] = []
-            for layer in reversed(seen.layers):
-                rows, run = state.rows.get(layer.id, {}), runs.get(layer.id, layer.meta_range_id)
-                kept = {key: value for key, value in rows.items() if key not in within}
-                if kept or run:
-                    left.insert(0, replace(layer, id=next(state.next_layer), meta_range_id=run))
-                    if layer.kind is LayerKind.ROWS:
-                        state.rows[left[0].id] = kept
-            gone = state.drop_layers(seen, {layer.id for layer in seen.layers})
-            state.branches[branch] = replace(gone, layers=tuple(left))
+            state.cut_layers(seen, {layer.id for layer in seen.layers}, cut)
+            if run:
+                self.add_run(branch, run)
 
     def _push(self, branch: str, layer: Layer) -> Layer:
         state = self._state.branch(branch)

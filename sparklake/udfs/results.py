@@ -58,6 +58,19 @@ class KeptResult(msgspec.Struct, frozen=True, tag="kept"):
     kept: Kept
 
 
+class PreviewResult(msgspec.Struct, frozen=True, tag="preview"):
+    """Says what a merge would change in dest, sizes in bytes, and what it could not decide."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    added_bytes: int = 0
+    changed_bytes: int = 0
+    removed_bytes: int = 0
+    conflicts: int = 0
+    unresolved: int = 0
+
+
 class CacheResult(msgspec.Struct, frozen=True, tag="cache"):
     """Says what the cache did for the process of a task, in all its tasks so far."""
 
@@ -66,7 +79,13 @@ class CacheResult(msgspec.Struct, frozen=True, tag="cache"):
 
 
 Result = (
-    PieceResult | ChangesResult | ConflictCountResult | ConflictResult | KeptResult | CacheResult
+    PieceResult
+    | ChangesResult
+    | ConflictCountResult
+    | ConflictResult
+    | KeptResult
+    | PreviewResult
+    | CacheResult
 )
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sparklake.graveler.aligning import restricted
-from sparklake.graveler.blocks import Block, Blocks, block_of_records
-from sparklake.graveler.keys import Interval
+from sparklake.graveler.blocks import Block, Blocks, block_of_records, concatenated
+from sparklake.graveler.chosen import Choice
+from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.packing import TaskPiece
 from sparklake.graveler.planning import Side
 from sparklake.graveler.ports import ObjectStore
@@ -29,6 +30,17 @@ def within_each(blocks: Blocks, pieces: Sequence[TaskPiece]) -> Iterator[tuple[T
     stream = _Cut(iter(blocks))
     for each in pieces:
         yield each, stream.within(each.piece.interval)
+
+
+def records_of(blocks: Blocks, choice: Choice) -> Blocks:
+    """Returns what a stream has of the chosen keys."""
+    return blocks if choice.is_everything else _chosen(blocks, choice)
+
+
+def _chosen(blocks: Blocks, choice: Choice) -> Iterator[Block]:
+    for block in filter(len, blocks):
+        parts = choice.parts(Interval(block.first_key, successor(block.last_key)))
+        yield concatenated([restricted(block, part) for part in parts])
 
 
 class _Cut:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from sparklake.errors import InvalidRecordError
 from sparklake.graveler.algebra import ChangeCounts, apply, merge
 from sparklake.graveler.blocks import Block, Blocks, block_of
+from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.packing import Task
 from sparklake.udfs.results import (
     ChangesResult,
@@ -21,7 +22,7 @@ from sparklake.udfs.results import (
 )
 from sparklake.udfs.strategies.judging import Judge
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.streams import open_sides, within_each
+from sparklake.udfs.streams import open_sides, records_of, within_each
 from sparklake.udfs.tasks import RangeSink, Workspace, decode_tasks, open_sink
 
 RECORD_SCHEMA = pa.schema(
@@ -32,29 +33,39 @@ RECORD_SCHEMA = pa.schema(
 )
 
 
-def apply_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Writes staged layers over a base: sides are base, then layers, the newest first."""
+def apply_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch], choice: Choice = ALL
+) -> Iterator[pa.RecordBatch]:
+    """Writes what layers have of the chosen keys over a base: sides are base, then layers.
+
+    The newest layer is the first.
+    """
     for task in decode_tasks(batches):
         sink, counts = open_sink(workspace), ChangeCounts()
         base, *layers = open_sides(sink.store, task.pieces)
-        results = _written(sink, task, apply(layers, base, counts))
+        chosen = [records_of(each, choice) for each in layers]
+        results = written_pieces(sink, task, apply(chosen, base, counts))
         sink.put()
         yield encode_results([*results, ChangesResult(counts)])
 
 
 def merge_body(
-    workspace: Workspace, resolution: Resolution, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace,
+    resolution: Resolution,
+    batches: Iterable[pa.RecordBatch],
+    choice: Choice = ALL,
 ) -> Iterator[pa.RecordBatch]:
-    """Writes a three-way merge: sides are base, source, dest.
+    """Writes a three-way merge of the chosen keys, the others as in dest.
 
-    A task in which a conflict is left writes nothing and reports the first ones; nor does one write
-    anything whose strategy fails.
+    Sides are base, source, dest. A task in which a conflict is left writes nothing and reports the
+    first ones; nor does one write anything whose strategy fails.
     """
     for task in decode_tasks(batches):
         judge = Judge(resolution, workspace.storage_namespace)
         sink = open_sink(workspace, withheld=not resolution.settles_all)
         base, source, dest = open_sides(sink.store, task.pieces)
-        results = _written(sink, task, merge(base, source, dest, judge.decide))
+        before, after = records_of(base, choice), records_of(source, choice)
+        results = written_pieces(sink, task, merge(before, after, dest, judge.decide))
         if not judge.left:
             sink.put()
         counts = ConflictCountResult(judge.conflicts, judge.left)
@@ -70,7 +81,7 @@ def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterato
     yield encode_results([PieceResult(0, written)])
 
 
-def _written(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceResult]:
+def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceResult]:
     """Writes the records of a task as ranges, which begin anew with each of its pieces."""
     return [
         PieceResult(each.position, sink.write(inside))

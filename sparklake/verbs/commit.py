@@ -8,6 +8,7 @@ from functools import partial
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import LAYERED, Explanation, explained
 from sparklake.errors import ChangesTakenError, NoChangesError
+from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.planning import Plan
 from sparklake.graveler.ports import BranchMove, BranchState, Layer
@@ -15,6 +16,7 @@ from sparklake.graveler.range_lists import MetaRange
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
+from sparklake.verbs.leftovers import cut_out
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import Resolved, get_branch, steadily
@@ -23,16 +25,21 @@ from sparklake.verbs.staged import Staged
 
 
 def commit(
-    context: Context, branch: str, signature: Signature, *, allow_empty: bool = False
+    context: Context,
+    branch: str,
+    signature: Signature,
+    *,
+    allow_empty: bool = False,
+    choice: Choice = ALL,
 ) -> Commit:
-    """Commits what is staged on a branch.
+    """Commits what is staged on a branch, of the chosen keys; the rest stays staged.
 
     Raises NoChangesError when that is nothing, ChangesTakenError when another writer has committed
     it meanwhile, RaceLostError when the branch kept moving.
     """
     check_namespace(context.store)
     attempts = Attempts(context, context.title("commit", branch), layered=True)
-    staged = Staged(context)
+    staged = Staged(context, choice=choice)
     had_changes = False
 
     def attempt() -> Commit:
@@ -44,17 +51,18 @@ def commit(
                 f"in {state.commit_id} or before"
             )
         had_changes = bool(state.layers)
-        return _commit_sealed(attempts, staged, state, signature, allow_empty=allow_empty)
+        return _commit_sealed(attempts, staged, state, signature, choice, allow_empty=allow_empty)
 
     return until_it_moves(context, branch, attempt)
 
 
-def explain_commit(context: Context, branch: str) -> Explanation:
+def explain_commit(context: Context, branch: str, choice: Choice = ALL) -> Explanation:
     """Returns what a commit of a branch would do; it seals, writes and moves nothing."""
     name = get_branch(context, branch).name
 
     def plan(found: Resolved) -> Plan:
-        return Staged(context, dry=True).plan(context.tree(found.commit), found.layers)
+        staged = Staged(context, dry=True, choice=choice)
+        return staged.plan(context.tree(found.commit), found.layers)
 
     found = steadily(context, name, plan)
     return explained("commit", found, cut_for_tasks, context.runners, LAYERED)
@@ -65,13 +73,19 @@ def _commit_sealed(
     staged: Staged,
     state: BranchState,
     signature: Signature,
+    choice: Choice,
     *,
     allow_empty: bool,
 ) -> Commit:
     context = attempts.context
     head = context.graph.commit(state.commit_id)
-    tree = apply_layers(attempts, context.tree(head), staged, state.layers)
+    tree = apply_layers(attempts, context.tree(head), staged, state.layers, choice)
     applied = tuple(layer.id for layer in state.layers)
+    if tree.id == head.meta_range_id and not allow_empty and not choice.is_everything:
+        raise NoChangesError(
+            f"of the chosen paths nothing is staged on {state.name!r} that would change it; "
+            "`sparklake diff` of the branch shows what is"
+        )
     if tree.id == head.meta_range_id and not allow_empty:
         # The layers hold only what the head holds already: they would make the branch look dirty.
         who = signature.committer
@@ -79,17 +93,22 @@ def _commit_sealed(
             BranchMove(state.name, head.id, head.id, "commit", who, applied_layers=applied)
         )
         raise NoChangesError(f"nothing is staged on {state.name!r} that would change it")
-    return publish(context, state, "commit", [head], tree.id, signature, applied)
+    cut = None if choice.is_everything else cut_out(context, state, choice, "commit")
+    return publish(context, state, "commit", [head], tree.id, signature, applied, cut)
 
 
 def apply_layers(
-    attempts: Attempts, base: MetaRange, staged: Staged, layers: Sequence[Layer]
+    attempts: Attempts,
+    base: MetaRange,
+    staged: Staged,
+    layers: Sequence[Layer],
+    choice: Choice = ALL,
 ) -> MetaRange:
     """Writes the tree of staged layers over a base; the base itself when they change nothing."""
     plan = staged.plan(base, layers)
     if not plan.stretches and not plan.adopted:
         return base
-    outcome = attempts.run(partial(apply_body, attempts.context.workspace), plan)
+    outcome = attempts.run(partial(apply_body, attempts.context.workspace, choice=choice), plan)
     if not outcome.counts.total and not attempts.has_lost:
         return base
     return attempts.finish(plan, outcome)

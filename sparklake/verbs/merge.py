@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.errors import NoChangesError, RefNotFoundError
+from sparklake.graveler.chosen import Choice, chosen_keys, named
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
 from sparklake.graveler.merge_base import merge_bases
 from sparklake.graveler.ports import BranchState
@@ -17,8 +19,53 @@ from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, get_commit
-from sparklake.verbs.signing import Signature
+from sparklake.verbs.signing import Signature, sign
 from sparklake.verbs.three_way import Sides, merged_tree, plan_sides
+
+ORIGIN_METADATA_KEY = "merge-origin"
+PATHS_METADATA_KEY = "merge-paths"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTerms:
+    """Is what a merge takes over, and what it says of it.
+
+    With `squash`, or of chosen `paths` alone, source is no parent of its commit: a later merge
+    finds the same base.
+    """
+
+    squash: bool = False
+    allow_empty: bool = False
+    paths: tuple[str, ...] | None = None
+
+    @staticmethod
+    def of(squash: bool, allow_empty: bool, paths: Sequence[str] | None) -> MergeTerms:
+        """Returns checked terms; raises InvalidKeyError or InvalidInputError."""
+        chosen_keys(paths)
+        return MergeTerms(squash, allow_empty, None if paths is None else tuple(paths))
+
+    @property
+    def has_one_parent(self) -> bool:
+        """Tells whether the commit has dest as its only parent."""
+        return self.squash or self.paths is not None
+
+    @property
+    def choice(self) -> Choice:
+        """Returns the keys to merge."""
+        return chosen_keys(self.paths)
+
+    def message(self, source: str, dest: str) -> str:
+        """Returns what is said of a merge of which nothing else is said."""
+        if self.paths is not None:
+            return f"Merge {named(self.paths)} of {source!r} into {dest!r}"
+        return f"{'Squash' if self.squash else 'Merge'} {source!r} into {dest!r}"
+
+    def labels(self, source: Commit) -> dict[str, str]:
+        """Returns what is said of a source that is no parent."""
+        origin: dict[str, str] = {ORIGIN_METADATA_KEY: source.id} if self.has_one_parent else {}
+        if self.paths is None:
+            return origin
+        return {**origin, PATHS_METADATA_KEY: json.dumps(self.paths, ensure_ascii=False)}
 
 
 def merge(
@@ -27,6 +74,7 @@ def merge(
     dest: str,
     resolution: Resolution,
     signature: Signature,
+    terms: MergeTerms,
 ) -> Commit:
     """Merges a ref into a branch as a commit with parents [dest, source].
 
@@ -34,11 +82,13 @@ def merge(
     then nothing has moved.
     """
     theirs = _source(context, source, dest)
+    labelled = _labelled(context, signature, terms.labels(theirs), resolution)
     check_namespace(context.store)
     attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
 
     def attempt() -> Commit:
-        return _merge_once(attempts, theirs, get_branch(context, dest), resolution, signature)
+        state = get_branch(context, dest)
+        return _merge_once(attempts, theirs, state, resolution, labelled, terms)
 
     return until_it_moves(context, dest, attempt)
 
@@ -64,15 +114,28 @@ def common_ancestors(context: Context, left: Commit, right: Commit) -> list[Comm
     return [walk.commit(each) for each in bases]
 
 
-def explain_merge(context: Context, source: str, dest: str) -> Explanation:
+def explain_merge(context: Context, source: str, dest: str, terms: MergeTerms) -> Explanation:
     """Returns what a merge would do; it writes and moves nothing.
 
     Raises DirtyBranchError and NoChangesError as the merge would.
     """
-    theirs = _source(context, source, dest)
-    sides = _sides(context, theirs, get_branch(context, dest))
-    plan = plan_sides(context, _trees(sides))
+    commits = merge_sides(context, source, dest, terms)
+    plan = plan_sides(context, trees_of(commits, terms))
     return explained("merge", plan, cut_for_tasks, context.runners, THREE_WAY)
+
+
+def merge_sides(
+    context: Context, source: str, dest: str, terms: MergeTerms
+) -> tuple[Commit, Commit, Commit]:
+    """Returns base, source and dest of a merge as it would be made now."""
+    theirs = _source(context, source, dest)
+    return _sides(context, theirs, get_branch(context, dest), terms)
+
+
+def trees_of(sides: Sequence[Commit], terms: MergeTerms) -> Sides:
+    """Returns the trees of base, source and dest."""
+    base, source, dest = (each.meta_range_id for each in sides)
+    return Sides(base, source, dest, terms.choice)
 
 
 def _source(context: Context, source: str, dest: str) -> Commit:
@@ -81,20 +144,26 @@ def _source(context: Context, source: str, dest: str) -> Commit:
     return get_commit(context, source)
 
 
-def _sides(context: Context, source: Commit, state: BranchState) -> tuple[Commit, Commit, Commit]:
+def _sides(
+    context: Context, source: Commit, state: BranchState, terms: MergeTerms
+) -> tuple[Commit, Commit, Commit]:
     """Returns base, source and dest of a merge that there is something to do for."""
     check_clean(state, "merge into it")
     dest = context.graph.commit(state.commit_id)
     base = merge_base(context, source, dest)
-    if source.meta_range_id == base.meta_range_id:
+    if source.meta_range_id == base.meta_range_id and not terms.allow_empty:
         raise NoChangesError(
             f"nothing to merge: {state.name!r} has all that commit {source.id[:12]} changed"
         )
     return base, source, dest
 
 
-def _trees(sides: Sequence[Commit]) -> Sides:
-    return Sides(*(each.meta_range_id for each in sides))
+def _labelled(
+    context: Context, signature: Signature, labels: dict[str, str], resolution: Resolution
+) -> Signature:
+    """Returns a signature that says how was merged, too; raises InvalidInputError."""
+    metadata = {**signature.metadata, **labels, STRATEGY_METADATA_KEY: resolution.label}
+    return sign(context, signature.message, signature.committer, metadata)
 
 
 def _merge_once(
@@ -103,9 +172,14 @@ def _merge_once(
     state: BranchState,
     resolution: Resolution,
     signature: Signature,
+    terms: MergeTerms,
 ) -> Commit:
-    sides = _, _, dest = _sides(attempts.context, source, state)
-    tree_id = merged_tree(attempts, _trees(sides), resolution)
-    said = {STRATEGY_METADATA_KEY: resolution.label}
-    labelled = replace(signature, metadata={**signature.metadata, **said})
-    return publish(attempts.context, state, "merge", [dest, source], tree_id, labelled)
+    sides = _, _, dest = _sides(attempts.context, source, state, terms)
+    tree_id = merged_tree(attempts, trees_of(sides, terms), resolution)
+    if terms.has_one_parent and tree_id == dest.meta_range_id and not terms.allow_empty:
+        what = "all" if terms.paths is None else f"of {named(terms.paths)} all"
+        raise NoChangesError(
+            f"nothing to merge: {state.name!r} has {what} that commit {source.id[:12]} changed"
+        )
+    parents = [dest] if terms.has_one_parent or source.id == dest.id else [dest, source]
+    return publish(attempts.context, state, "merge", parents, tree_id, signature)

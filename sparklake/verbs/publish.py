@@ -10,7 +10,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from sparklake.errors import RaceLostError
 from sparklake.graveler.commits import Commit, new_commit
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.ports import BranchMove, BranchState
+from sparklake.graveler.ports import BranchMove, BranchState, LayerCut
 from sparklake.verbs.context import Context, now
 from sparklake.verbs.signing import Signature
 
@@ -58,13 +58,14 @@ def publish(
     meta_range_id: MetaRangeId,
     signature: Signature,
     applied_layers: Sequence[int] = (),
+    cut: LayerCut | None = None,
 ) -> Commit:
     """Moves a branch from the head that was seen to a new commit of a tree; raises RaceLostError.
 
-    `applied_layers` are the staging layers that the tree contains.
+    `applied_layers` are the staging layers that the tree contains; with a cut, only that of them.
     """
     made = signed_commit(parents, meta_range_id, signature)
-    publish_all(context, state, verb, [made], applied_layers)
+    publish_all(context, state, verb, [made], applied_layers, cut)
     return made
 
 
@@ -88,6 +89,7 @@ def publish_all(
     verb: str,
     commits: Sequence[Commit],
     applied_layers: Sequence[int] = (),
+    cut: LayerCut | None = None,
 ) -> None:
     """Moves a branch from the head that was seen over a row of new commits to the last of them.
 
@@ -101,6 +103,7 @@ def publish_all(
         who=commits[-1].committer,
         commits=tuple(commits),
         applied_layers=tuple(applied_layers),
+        cut=cut,
     )
     context.refs.branches.move(move)
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from sparklake.engine.execution import finish, run_plan
-from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.chosen import Choice
 from sparklake.graveler.keys import Interval, key_prefix, object_key, prefix_interval, successor
-from sparklake.graveler.planning import plan_replace
-from sparklake.graveler.range_lists import Ranges, overlapping
-from sparklake.udfs.writing import apply_body
 from sparklake.verbs.context import Context
+from sparklake.verbs.leftovers import cut_out
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
 
@@ -31,21 +26,8 @@ def _reset(context: Context, branch: str, within: Interval) -> None:
 
     def attempt() -> None:
         state = context.refs.staging.seal(branch)
-        runs = {}
-        for layer in state.layers:
-            if layer.meta_range_id is not None:
-                ranges = context.trees.get(layer.meta_range_id).ranges
-                if overlapping(ranges, within):
-                    runs[layer.id] = _rest(context, branch, ranges, within)
         if state.layers:
-            context.refs.staging.drop(branch, state, within, runs)
+            cut = cut_out(context, state, Choice((within,)), "reset")
+            context.refs.staging.drop(branch, state, cut)
 
     until_it_moves(context, branch, attempt)
-
-
-def _rest(context: Context, branch: str, run: Ranges, within: Interval) -> MetaRangeId:
-    """Writes what is left of a run; only the ranges at the bounds of the interval are read."""
-    plan = plan_replace(run, run[:0], within)
-    runner = context.runner(plan.records, "reset", branch)
-    outcome = run_plan(runner, partial(apply_body, context.workspace), plan)
-    return finish(context.store, context.workspace, outcome.pieces).id

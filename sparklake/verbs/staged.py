@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from sparklake.engine.base import Body, Runner, Source
 from sparklake.engine.execution import finish, write_run
+from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.layering import plan_apply
+from sparklake.graveler.partial import chosen_side
 from sparklake.graveler.planning import Plan, Side
 from sparklake.graveler.ports import Layer, LayerKind
 from sparklake.graveler.range_lists import MetaRange, Ranges, overlapping
@@ -35,12 +37,16 @@ Planned = Callable[[Ranges, Sequence[Side], Iterable[Interval]], Plan]
 class Staged:
     """Reads staging layers for plans, and keeps what it has read: a sealed layer never changes.
 
-    With `dry`, all rows travel inside of the plan, and nothing is ever written.
+    With `dry`, all rows travel inside of the plan, and nothing is ever written. Of the keys that
+    are not chosen it has nothing, but for what else a range holds that has some.
     """
 
-    def __init__(self, context: Context, prefix: bytes = b"", *, dry: bool = False) -> None:
+    def __init__(
+        self, context: Context, prefix: bytes = b"", *, dry: bool = False, choice: Choice = ALL
+    ) -> None:
         self._context = context
-        self._prefix = prefix
+        self._prefix = prefix or choice.prefix
+        self._choice = choice
         self._dry = dry
         self._side = cache(self._read_side)
         self._keys = cache(self._read_keys)
@@ -49,16 +55,20 @@ class Staged:
         """Returns layers as sides, in the order given."""
         return [self._side(layer) for layer in layers]
 
-    def plan(self, base: MetaRange, layers: Sequence[Layer], planned: Planned = plan_apply) -> Plan:
+    def plan(
+        self, base: MetaRange, layers: Sequence[Layer], planned: Planned | None = None
+    ) -> Plan:
         """Returns the plan of layers over a base, which opens only what they touch."""
         sides = self.sides(layers)
         intervals = (each for side in sides for each in self._intervals(base.ranges, side))
         touched = sorted(intervals, key=lambda interval: interval.start)
+        planned = planned or partial(plan_apply, choice=self._choice)
         return planned(base.ranges, sides, touched)
 
     def _read_side(self, layer: Layer) -> Side:
         if layer.kind is LayerKind.RUN and layer.meta_range_id is not None:
-            return Side(tuple(self._context.trees.get(layer.meta_range_id).ranges))
+            run = self._context.trees.get(layer.meta_range_id)
+            return chosen_side(Side(tuple(run.ranges)), self._choice)
         limit = None if self._dry else INLINE_ROWS + 1
         rows = tuple(islice(self._rows(layer), limit))
         if len(rows) != limit:
@@ -68,7 +78,11 @@ class Staged:
         return Side(tuple(run.ranges))
 
     def _rows(self, layer: Layer) -> Iterator[Record]:
-        return self._context.refs.staging.rows(layer.id, self._prefix)
+        rows = self._context.refs.staging.rows(layer.id, self._prefix)
+        return rows if self._choice.is_everything else (row for row in rows if self._has(row))
+
+    def _has(self, row: Record) -> bool:
+        return row[0] in self._choice
 
     def _intervals(self, base: Ranges, side: Side) -> Iterator[Interval]:
         yield from map(_point, (key for key, _ in side.rows))
@@ -78,9 +92,9 @@ class Staged:
             # their keys are read, so that a commit opens no range without a change. At most 3 keys
             # are read for each range of the base.
             if each.count > 3 * len(overlapping(base, hull)):
-                yield hull
+                yield from self._choice.parts(hull)
             else:
-                yield from map(_point, self._keys(each))
+                yield from map(_point, filter(self._choice.__contains__, self._keys(each)))
 
     def _read_keys(self, each: RangeInfo) -> list[bytes]:
         blocks = read_ranges(self._context.store, [each])

@@ -7,8 +7,10 @@ from functools import partial
 
 from sparklake.engine.execution import Outcome
 from sparklake.errors import MergeConflictError
+from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.planning import Plan, plan_merge
+from sparklake.graveler.partial import plan_chosen_merge
+from sparklake.graveler.planning import Plan
 from sparklake.udfs.reading import DiffRow, diff_row
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import merge_body
@@ -19,17 +21,19 @@ from sparklake.verbs.keeping import with_kept
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Is the three trees of a merge."""
+    """Is the three trees of a merge, which leaves all but the chosen keys as they are in dest."""
 
     base: MetaRangeId
     source: MetaRangeId
     dest: MetaRangeId
+    choice: Choice = ALL
 
 
 def plan_sides(context: Context, sides: Sides) -> Plan:
     """Returns the plan of a merge."""
     trees = (context.trees.get(each) for each in (sides.base, sides.source, sides.dest))
-    return plan_merge(*(each.ranges for each in trees))
+    base, source, dest = (each.ranges for each in trees)
+    return plan_chosen_merge(base, source, dest, sides.choice)
 
 
 def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MetaRangeId:
@@ -40,11 +44,15 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Met
     """
     if sides.source in (sides.base, sides.dest):
         return sides.dest
-    if sides.dest == sides.base:
+    if not sides.choice.is_everything:
+        # What an attempt made of a part of some ranges is no sign of what the rest makes.
+        attempts = Attempts(attempts.context, attempts.title)
+    elif sides.dest == sides.base:
         return sides.source
     context = attempts.context
     plan = plan_sides(context, sides)
-    outcome = attempts.run(partial(merge_body, context.workspace, resolution), plan)
+    body = partial(merge_body, context.workspace, resolution, choice=sides.choice)
+    outcome = attempts.run(body, plan)
     if outcome.left_count:
         raise _conflict_error(outcome)
     tree = attempts.finish(plan, outcome)

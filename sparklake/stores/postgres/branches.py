@@ -17,6 +17,7 @@ from sparklake.errors import (
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.stores.postgres.commits import insert_commit
 from sparklake.stores.postgres.layers import (
+    cut_layers,
     drop_layers,
     drop_sealed_layers,
     layer_of,
@@ -98,8 +99,7 @@ class PostgresBranches:
             for each in move.commits:
                 insert_commit(connection, self._uid, each)
             self._swap(connection, move)
-            applied = sorted(set(move.applied_layers))
-            if drop_sealed_layers(connection, self._uid, move.branch, applied) != len(applied):
+            if not self._take_layers(connection, move):
                 raise RaceLostError(f"staged changes of {move.branch!r} were taken by another")
             if move.to != move.expected:
                 log_operation(
@@ -111,6 +111,13 @@ class PostgresBranches:
                     move.expected,
                     move.to,
                 )
+
+    def _take_layers(self, connection: psycopg.Connection, move: BranchMove) -> bool:
+        """Removes what a move has applied; tells whether it was all there."""
+        applied = sorted(set(move.applied_layers))
+        if move.cut is not None:
+            return cut_layers(connection, self._uid, move.branch, applied, move.cut)
+        return drop_sealed_layers(connection, self._uid, move.branch, applied) == len(applied)
 
     @contextmanager
     def turn(self, name: str, seconds: float) -> Iterator[None]:

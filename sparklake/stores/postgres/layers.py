@@ -13,12 +13,13 @@ from sparklake.errors import RefNotFoundError
 from sparklake.graveler.ports import Layer, LayerKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import psycopg
 
     from sparklake.graveler.ids import CommitId, MetaRangeId
     from sparklake.graveler.keys import Interval
+    from sparklake.graveler.ports import LayerCut
 
 
 def lock_branch(connection: psycopg.Connection, uid: str, branch: str) -> CommitId:
@@ -111,20 +112,51 @@ def drop_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
     _drop_rows(connection, gone)
 
 
-def drop_from_layer(
-    connection: psycopg.Connection, layer: Layer, within: Interval, run: MetaRangeId | None
-) -> None:
-    """Takes the records of an interval out of a sealed layer of a locked branch.
+def cut_layers(
+    connection: psycopg.Connection,
+    uid: str,
+    branch: str,
+    layer_ids: Collection[int],
+    cut: LayerCut,
+) -> bool:
+    """Takes something out of sealed layers of a locked branch; tells whether all were there.
 
-    What is left of it gets a new id, above all others; `run` is what is left of a run.
+    All its layers get new ids, in their order: one that takes writes is waited for.
     """
+    layers = layers_of(connection, uid, branch)
+    if not {each.id for each in layers if each.sealed}.issuperset(layer_ids):
+        return False
+    # The oldest first: a later layer must keep the higher id.
+    for layer in reversed(layers):
+        if layer.id in layer_ids:
+            _drop_from_layer(connection, layer, cut.within)
+        _renew_layer(connection, layer, cut.runs.get(layer.id, layer.meta_range_id))
+    return True
+
+
+def _drop_from_layer(
+    connection: psycopg.Connection, layer: Layer, within: Sequence[Interval]
+) -> None:
     connection.execute(
         """
-        DELETE FROM sparklake.staged_rows WHERE layer_id = %(layer)s AND key >= %(start)s
-            AND (%(stop)s::bytea IS NULL OR key < %(stop)s)
+        DELETE FROM sparklake.staged_rows r
+        USING unnest(%(starts)s::bytea[], %(stops)s::bytea[]) AS cut (start, stop)
+        WHERE r.layer_id = %(layer)s AND r.key >= cut.start
+            AND (cut.stop IS NULL OR r.key < cut.stop)
         """,
-        {"layer": layer.id, "start": within.start, "stop": within.stop},
+        {
+            "layer": layer.id,
+            "starts": [each.start for each in within],
+            "stops": [each.stop for each in within],
+        },
     )
+
+
+def _renew_layer(connection: psycopg.Connection, layer: Layer, run: MetaRangeId | None) -> None:
+    """Gives a layer a new id, above all others, or removes it where it holds nothing.
+
+    `run` is what is left of a run.
+    """
     renewed = connection.execute(
         """
         UPDATE sparklake.layers l SET id = DEFAULT, meta_range_id = nullif(%(run)s::text, '')

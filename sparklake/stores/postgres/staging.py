@@ -9,7 +9,7 @@ from sparklake.errors import RaceLostError
 from sparklake.graveler.keys import prefix_end
 from sparklake.graveler.ports import BranchState, Layer, LayerKind
 from sparklake.stores.postgres.layers import (
-    drop_from_layer,
+    cut_layers,
     drop_layers,
     hold_open_layer,
     insert_layer,
@@ -19,12 +19,12 @@ from sparklake.stores.postgres.layers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     import psycopg
 
     from sparklake.graveler.ids import MetaRangeId
-    from sparklake.graveler.keys import Interval
+    from sparklake.graveler.ports import LayerCut
     from sparklake.graveler.records import Record
     from sparklake.stores.postgres.connections import Connections
 
@@ -129,15 +129,14 @@ class PostgresStaging:
             drop_layers(connection, self._uid, branch)
 
     def drop(
-        self, branch: str, seen: BranchState, within: Interval, runs: Mapping[int, MetaRangeId]
+        self, branch: str, seen: BranchState, cut: LayerCut, run: MetaRangeId | None = None
     ) -> None:
-        """Takes the records of an interval out of the layers of a branch."""
+        """Takes records out of the layers of a branch, and puts a run on top."""
         with self._connections.transaction() as connection:
             _check_seen(connection, self._uid, seen)
-            # The oldest first: a later layer must keep the higher id.
-            for layer in reversed(seen.layers):
-                run = runs.get(layer.id, layer.meta_range_id)
-                drop_from_layer(connection, layer, within, run)
+            cut_layers(connection, self._uid, branch, {each.id for each in seen.layers}, cut)
+            if run:
+                insert_layer(connection, self._uid, branch, run)
 
 
 def _check_seen(connection: psycopg.Connection, uid: str, seen: BranchState) -> None:

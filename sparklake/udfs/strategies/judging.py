@@ -31,10 +31,14 @@ _TAKES = {each.value: each for each in Take}
 
 @dataclass
 class Judge:
-    """Decides conflicts. Those that are left count as dest's, and the first ones are noted."""
+    """Decides conflicts. Those that are left count as dest's, and the first ones are noted.
+
+    If it `only_previews`, what strategies write is not kept.
+    """
 
     resolution: Resolution
     storage_namespace: str
+    only_previews: bool = False
     conflicts: int = 0
     left: int = 0
     reported: list[Conflict] = field(default_factory=list)
@@ -100,7 +104,7 @@ class Judge:
 
     @cached_property
     def _objects(self) -> Objects:
-        return Objects(self.storage_namespace)
+        return Objects(self.storage_namespace, self.only_previews)
 
 
 def too_many_kept() -> StrategyError:

@@ -33,6 +33,7 @@ class Objects:
     """
 
     storage_namespace: str
+    only_previews: bool = False
 
     def read(self, address: str) -> bytes:
         """Returns the bytes of an object, as its entry names it; raises MissingFileError."""
@@ -45,9 +46,13 @@ class Objects:
         content_type: str = DEFAULT_CONTENT_TYPE,
         metadata: Mapping[str, str] | None = None,
     ) -> NewObject:
-        """Writes an object to a fresh place, durable on return; it is a decision."""
+        """Writes an object to a fresh place, durable on return; it is a decision.
+
+        In a preview nothing is written.
+        """
         key = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
-        self._store.put_if_absent(key, body)
+        if not self.only_previews:
+            self._store.put_if_absent(key, body)
         checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
         return NewObject(
             Entry(

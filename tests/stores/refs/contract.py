@@ -25,6 +25,7 @@ from sparklake.graveler.ports import (
     BranchMove,
     BranchState,
     Layer,
+    LayerCut,
     LayerKind,
     RefStore,
     RepositoryRefs,
@@ -444,6 +445,82 @@ class RefStoreContract:
         assert staged(refs) == dict([a_record(b"k"), a_record(b"2")])
         assert staged(refs, "dev") == dict([a_record(b"k")])
 
+    def test_a_part_of_what_is_staged_is_taken(self, refs: RepositoryRefs) -> None:
+        """Writers go on meanwhile; what they stage stays on top."""
+        other = MetaRangeId("c" * 64)
+        refs.staging.put("main", [a_record(key) for key in (b"a", b"b", b"c", b"d")])
+        emptied = refs.staging.add_run("main", RUN)
+        refs.staging.put("main", [tombstone(b"a"), a_record(b"c")])
+        changed = refs.staging.add_run("main", RUN)
+        refs.staging.put("main", [a_record(b"b")])
+        seen = refs.staging.seal("main")
+        refs.staging.put("main", [a_record(b"b"), a_record(b"e")])
+        refs.staging.add_run("main", RUN)
+        refs.staging.put("main", [tombstone(b"d")])
+        commit = a_commit()
+        cut = LayerCut(
+            [Interval(b"b", b"b\0"), Interval(b"d", None)],
+            {emptied.id: MetaRangeId(""), changed.id: other},
+        )
+        layers = [each.id for each in seen.layers]
+        refs.branches.move(replace(a_move(FIRST, commit, layers=layers), cut=cut))
+        state = refs.branches.find("main")
+        assert state is not None
+        assert state.commit_id == commit.id
+        assert [(each.kind, each.sealed, each.meta_range_id) for each in state.layers] == [
+            (LayerKind.ROWS, False, None),
+            (LayerKind.RUN, True, RUN),
+            (LayerKind.ROWS, True, None),
+            (LayerKind.RUN, True, other),
+            (LayerKind.ROWS, True, None),
+            (LayerKind.ROWS, True, None),
+        ]
+        ids = [each.id for each in state.layers]
+        assert ids == sorted(ids, reverse=True)
+        assert [
+            dict(refs.staging.rows(each.id)) for each in state.layers if each.kind is LayerKind.ROWS
+        ] == [
+            dict([tombstone(b"d")]),
+            dict([a_record(b"b"), a_record(b"e")]),
+            dict([tombstone(b"a"), a_record(b"c")]),
+            dict([a_record(b"a"), a_record(b"c")]),
+        ]
+        for gone in layers:
+            with pytest.raises(RaceLostError):
+                refs.staging.count(gone)
+        refs.staging.put("main", [a_record(b"d")])
+        assert top(refs).id == ids[0]
+        with pytest.raises(RaceLostError, match="taken"):
+            refs.branches.move(replace(a_move(commit, a_commit(), layers=layers), cut=cut))
+        assert refs.branches.find("main") == state
+
+    def test_a_writer_under_way_loses_nothing_to_a_part_that_is_taken(
+        self, refs: RepositoryRefs
+    ) -> None:
+        head, writers = FIRST, 3
+        for number in range(6):
+            refs.staging.put("main", [a_record(b"taken"), a_record(b"kept-%d" % number)])
+            seen = refs.staging.seal("main")
+            commit = a_commit()
+            move = replace(
+                a_move(head, commit, layers=[each.id for each in seen.layers]),
+                cut=LayerCut([Interval(b"taken", b"taken\0")]),
+            )
+
+            def act(turn: int, move: BranchMove = move, number: int = number) -> None:
+                if turn == writers:
+                    refs.branches.move(move)
+                else:
+                    refs.staging.put("main", [a_record(b"late-%d-%d" % (number, turn))])
+
+            results = at_once(writers + 1, act)
+            assert results == [None] * (writers + 1)
+            head = commit
+        assert set(staged(refs)) == {
+            *(b"kept-%d" % number for number in range(6)),
+            *(b"late-%d-%d" % (number, turn) for number in range(6) for turn in range(writers)),
+        }
+
     def test_dropping_layers_in_place_is_not_logged(self, refs: RepositoryRefs) -> None:
         refs.staging.put("main", [tombstone(b"k")])
         layer = refs.staging.seal("main").layers[0]
@@ -732,7 +809,7 @@ class RefStoreContract:
         seen = refs.staging.seal("main")
         top, emptied, changed, gone, same, bottom = seen.layers
         runs = {emptied.id: MetaRangeId(""), changed.id: other}
-        refs.staging.drop("main", seen, within, runs)
+        refs.staging.drop("main", seen, LayerCut([within], runs))
         state = refs.branches.find("main")
         assert state is not None
         assert [(each.kind, each.meta_range_id) for each in state.layers] == [
@@ -754,10 +831,22 @@ class RefStoreContract:
         with pytest.raises(RaceLostError, match="taken"):
             refs.branches.move(move)
         seen = refs.staging.seal("main")
-        refs.staging.drop("main", seen, Interval(), dict.fromkeys(ids, MetaRangeId("")))
+        refs.staging.drop("main", seen, LayerCut([Interval()], dict.fromkeys(ids, MetaRangeId(""))))
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
         refs.staging.put("main", [a_record(b"b")])
         assert staged(refs) == dict([a_record(b"b")])
+
+    def test_a_run_takes_the_place_of_what_is_dropped(self, refs: RepositoryRefs) -> None:
+        refs.staging.put("main", [a_record(b"a"), a_record(b"b")])
+        seen = refs.staging.seal("main")
+        refs.staging.drop("main", seen, LayerCut([Interval(b"a", b"b")]), RUN)
+        state = refs.branches.find("main")
+        assert state is not None
+        assert [(each.kind, each.sealed, each.meta_range_id) for each in state.layers] == [
+            (LayerKind.RUN, True, RUN),
+            (LayerKind.ROWS, True, None),
+        ]
+        assert [key for key, _ in refs.staging.rows(state.layers[1].id)] == [b"b"]
 
     def test_nothing_is_dropped_of_a_branch_that_has_changed(self, refs: RepositoryRefs) -> None:
         refs.staging.put("main", [a_record(b"a")])
@@ -765,13 +854,13 @@ class RefStoreContract:
         refs.staging.put("main", [a_record(b"b")])
         state = refs.branches.find("main")
         with pytest.raises(RaceLostError, match="look at it again"):
-            refs.staging.drop("main", seen, Interval(), {})
+            refs.staging.drop("main", seen, LayerCut([Interval()]))
         assert refs.branches.find("main") == state
         assert staged(refs) == dict(a_record(key) for key in (b"a", b"b"))
         seen = refs.staging.seal("main")
         refs.branches.move(a_move(FIRST, a_commit()))
         with pytest.raises(RaceLostError, match="look at it again"):
-            refs.staging.drop("main", seen, Interval(), {})
+            refs.staging.drop("main", seen, LayerCut([Interval()]))
         assert staged(refs) == dict(a_record(key) for key in (b"a", b"b"))
 
     def test_a_deleted_branch_leaves_nothing_to_its_namesake(self, refs: RepositoryRefs) -> None:
@@ -792,7 +881,7 @@ class RefStoreContract:
             lambda: refs.staging.add_run("dev", RUN),
             lambda: refs.staging.seal("dev"),
             lambda: refs.staging.reset("dev"),
-            lambda: refs.staging.drop("dev", BranchState("dev", FIRST.id), Interval(), {}),
+            lambda: refs.staging.drop("dev", BranchState("dev", FIRST.id), LayerCut([Interval()])),
         ]
         for call in calls:
             with pytest.raises(RefNotFoundError, match="dev"):

@@ -1,0 +1,120 @@
+"""Chosen paths: the part of the key space that a verb is told to keep to."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.keys import (
+    EVERYTHING,
+    Interval,
+    common,
+    object_key,
+    prefix_interval,
+    successor,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Is some keys: intervals in ascending order, with keys that are not chosen between them."""
+
+    intervals: tuple[Interval, ...]
+
+    @property
+    def is_everything(self) -> bool:
+        """Tells whether all keys are chosen."""
+        return self.intervals == (EVERYTHING,)
+
+    @property
+    def hull(self) -> Interval:
+        """Returns the interval from the first chosen key to the last one."""
+        return Interval(self.intervals[0].start, self.intervals[-1].stop)
+
+    @property
+    def prefix(self) -> bytes:
+        """Returns what all chosen keys begin with."""
+        start, stop = self.hull.start, self.hull.stop or b""
+        shared = 0
+        while start[shared : shared + 1] == stop[shared : shared + 1] != b"":
+            shared += 1
+        return start[:shared]
+
+    def __contains__(self, key: bytes) -> bool:
+        return bool(self.parts(Interval(key, successor(key))))
+
+    def parts(self, interval: Interval) -> tuple[Interval, ...]:
+        """Returns what of an interval is chosen."""
+        first = bisect_right(self.intervals, interval.start, key=lambda each: each.start)
+        found = []
+        for at in range(max(0, first - 1), len(self.intervals)):
+            each = self.intervals[at]
+            if interval.stop is not None and each.start >= interval.stop:
+                break
+            part = common(each, interval)
+            if not part.is_empty:
+                found.append(part)
+        return tuple(found)
+
+    def holds(self, interval: Interval) -> bool:
+        """Tells whether all of an interval is chosen."""
+        return self.parts(interval) == (interval,)
+
+    def tiles(self, interval: Interval) -> Iterator[tuple[Interval, bool]]:
+        """Yields the parts of an interval, in order, and whether they are chosen."""
+        start: bytes | None = interval.start
+        for part in self.parts(interval):
+            if start is not None and start < part.start:
+                yield Interval(start, part.start), False
+            yield part, True
+            start = part.stop
+        rest = None if start is None else Interval(start, interval.stop)
+        if rest is not None and not rest.is_empty:
+            yield rest, False
+
+
+ALL = Choice((EVERYTHING,))
+
+
+def chosen_keys(paths: Sequence[str] | None) -> Choice:
+    """Returns the keys of objects, and of all objects under prefixes, which end with a '/'.
+
+    None is everything. Raises InvalidKeyError, or InvalidInputError where no path is given: a list
+    that came out empty does not mean everything.
+    """
+    if paths is None:
+        return ALL
+    if isinstance(paths, str):
+        raise InvalidInputError(f"the paths to choose are a list, such as [{paths!r}]")
+    keys = [object_key(path) for path in paths]
+    if not keys:
+        raise InvalidInputError("no path is chosen: name an object, or a prefix that ends with '/'")
+    return Choice(tuple(_disjoint(map(_interval, sorted(keys)))))
+
+
+def _interval(key: bytes) -> Interval:
+    return prefix_interval(key) if key.endswith(b"/") else Interval(key, successor(key))
+
+
+def _disjoint(intervals: Iterable[Interval]) -> Iterator[Interval]:
+    """Yields intervals of ascending starts, those joined that meet."""
+    held: Interval | None = None
+    for each in intervals:
+        if held is None:
+            held = each
+        elif held.stop is None or each.start <= held.stop:
+            stops = (held.stop, each.stop)
+            held = Interval(held.start, None if None in stops else max(filter(None, stops)))
+        else:
+            yield held
+            held = each
+    if held is not None:
+        yield held
+
+
+def named(paths: Iterable[str]) -> str:
+    """Returns the first ones of some paths, as a message names them."""
+    listed = list(paths)
+    return ", ".join(map(repr, listed[:3])) + (", ..." if len(listed) > 3 else "")

@@ -1,0 +1,142 @@
+"""Plans and bodies that keep to chosen keys, against plain dicts."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+import pytest
+
+from sparklake.engine.execution import run_plan
+from sparklake.graveler.chosen import Choice, chosen_keys
+from sparklake.graveler.classification import Strategy
+from sparklake.graveler.keys import Interval, successor
+from sparklake.graveler.partial import plan_chosen_merge, plan_restore, plan_without
+from sparklake.graveler.planning import Plan
+from sparklake.udfs.restoring import restore_body
+from sparklake.udfs.writing import apply_body, merge_body
+from tests.support import oracle
+from tests.support.oracle import Changes, Contents
+from tests.support.trees import Trees, open_trees, staged_records
+
+IDENTITIES = (b"A", b"B", b"C")
+FOLDERS = [f"{name}/" for name in ("a", "a/b", "b", "b-c", "d", "é")]
+KEYS = [f"{folder}{number:02d}".encode() for folder in FOLDERS for number in range(25)]
+
+
+def tree_of(chance: random.Random, start: Contents) -> Contents:
+    """Returns contents with changes here and there; of some folders all of them."""
+    rewritten = tuple(each.encode() for each in FOLDERS if chance.random() < 0.2)
+    rate = chance.choice((0.02, 0.2))
+    return oracle.changed(
+        start,
+        {
+            key: chance.choice((*IDENTITIES, None))
+            for key in KEYS
+            if chance.random() < (0.9 if key.startswith(rewritten or b"\0") else rate)
+        },
+    )
+
+
+def choice_of(chance: random.Random) -> tuple[Choice, set[bytes]]:
+    """Returns chosen keys, and those of KEYS that they are."""
+    paths = [
+        *chance.sample(FOLDERS, chance.randint(0, 2)),
+        *(key.decode() for key in chance.sample(KEYS, chance.randint(1, 4))),
+    ]
+    chosen = {
+        key
+        for key in KEYS
+        for path in paths
+        if key == path.encode() or (path.endswith("/") and key.startswith(path.encode()))
+    }
+    return chosen_keys(paths), chosen
+
+
+def of(contents: Contents, keys: set[bytes]) -> Contents:
+    return {key: identity for key, identity in contents.items() if key in keys}
+
+
+def check_opened(plan: Plan, choice: Choice) -> None:
+    """Nothing is read that does not reach into the chosen keys."""
+    for each in plan.opened:
+        assert choice.parts(Interval(each.min_key, successor(each.max_key)))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_merge_of_chosen_keys(seed: int) -> None:
+    chance = random.Random(seed)
+    base = tree_of(chance, {})
+    source, dest = tree_of(chance, base), tree_of(chance, base)
+    choice, chosen = choice_of(chance)
+    range_records = chance.choice((2, 3, 5, 8))
+    inside, conflicts = oracle.merged(*(of(each, chosen) for each in (base, source, dest, source)))
+    expected = {**of(dest, set(dest) - chosen), **inside}
+    with open_trees(range_records) as trees:
+        sides = [trees.write(each).ranges for each in (base, source, dest)]
+        plan = plan_chosen_merge(*sides, choice)
+        check_opened(plan, choice)
+        body = partial(merge_body, trees.workspace, Strategy.SOURCE_WINS, choice=choice)
+        for task_records in (1, 20, 1_000_000):
+            outcome = run_plan(trees.runner, body, plan, task_records)
+            made = trees.finish(outcome.pieces)
+            assert trees.contents(made) == expected
+            assert made.id == oracle.meta_range_id(expected, range_records)
+            assert outcome.conflict_count == len(conflicts)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_staged_to_restore_chosen_keys(seed: int) -> None:
+    chance = random.Random(seed)
+    left = tree_of(chance, {})
+    if chance.random() < 0.5:
+        left = {key: each for key, each in left.items() if not key.startswith(b"a/")}
+    right = tree_of(chance, left)
+    choice, chosen = choice_of(chance)
+    changes: Changes = {
+        key: after
+        for key, (_, after) in oracle.differences(of(left, chosen), of(right, chosen)).items()
+    }
+    with open_trees(chance.choice((2, 3, 5, 8))) as trees:
+        sides = [trees.write(each).ranges for each in (left, right)]
+        plan = plan_restore(*sides, choice)
+        check_opened(plan, choice)
+        body = partial(restore_body, trees.workspace, choice)
+        for task_records in (1, 20, 1_000_000):
+            outcome = run_plan(trees.runner, body, plan, task_records)
+            run = trees.finish(outcome.pieces)
+            assert trees.records(run.ranges) == staged_records(changes)
+            assert run.id == trees.write_records(staged_records(changes)).id
+            assert outcome.counts.removed == list(changes.values()).count(None)
+            assert outcome.counts.total == len(changes)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_left_without_chosen_keys(seed: int) -> None:
+    chance = random.Random(seed)
+    contents = tree_of(chance, {})
+    choice, chosen = choice_of(chance)
+    expected = of(contents, set(contents) - chosen)
+    with open_trees(chance.choice((2, 3, 5, 8))) as trees:
+        tree = trees.write(contents)
+        plan = plan_without(tree.ranges, choice)
+        check_opened(plan, choice)
+        outcome = run_plan(trees.runner, partial(apply_body, trees.workspace), plan)
+        assert trees.contents(made := trees.finish(outcome.pieces)) == expected
+        assert made.id == trees.write(expected).id
+
+
+def whole(trees: Trees, contents: Contents) -> set[str]:
+    return {each.id for each in trees.write(contents).ranges}
+
+
+def test_what_is_new_is_restored_by_id() -> None:
+    right = dict.fromkeys(KEYS, b"A")
+    left = {key: b"A" for key in KEYS if not key.startswith(b"b/")}
+    with open_trees(2) as trees:
+        plan = plan_restore(
+            trees.write(left).ranges, trees.write(right).ranges, chosen_keys(["b/"])
+        )
+        assert len(plan.adopted) > 3
+        assert {each.id for each in plan.adopted} <= whole(trees, right)
+        assert len(plan.opened) <= 5
