@@ -1,0 +1,60 @@
+"""All that is mutable in one repository, in memory."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from threading import Lock, RLock
+
+from sparklake.errors import RaceLostError, RefNotFoundError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import BranchState, Operation, TagInfo
+
+
+@dataclass(slots=True)
+class State:
+    """Is all that is mutable in one repository; whoever holds `lock` may touch it."""
+
+    lock: RLock
+    next_layer: Iterator[int]
+    next_operation: Iterator[int]
+    branches: dict[str, BranchState] = field(default_factory=dict)
+    tags: dict[str, TagInfo] = field(default_factory=dict)
+    commits: dict[CommitId, Commit] = field(default_factory=dict)
+    rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
+    operations: list[Operation] = field(default_factory=list)
+    turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
+
+    def branch(self, name: str) -> BranchState:
+        """Returns a branch; raises RefNotFoundError."""
+        if name not in self.branches:
+            raise RefNotFoundError(f"there is no branch {name!r}")
+        return self.branches[name]
+
+    def require_commit(self, commit_id: CommitId) -> None:
+        """Raises RefNotFoundError for a commit that is not there."""
+        if commit_id not in self.commits:
+            raise RefNotFoundError(f"there is no commit {commit_id!r}")
+
+    def layer_rows(self, layer_id: int) -> dict[bytes, bytes]:
+        """Returns the records of a rows layer; raises RaceLostError when it is gone."""
+        if layer_id not in self.rows:
+            raise RaceLostError(f"staging layer {layer_id} is gone: read the branch again")
+        return self.rows[layer_id]
+
+    def drop_layers(self, branch: BranchState, gone: set[int]) -> BranchState:
+        """Returns a branch without some layers, whose rows are gone from then on."""
+        kept = tuple(layer for layer in branch.layers if layer.id not in gone)
+        for layer_id in gone:
+            self.rows.pop(layer_id, None)
+        return replace(branch, layers=kept)
+
+    def log(
+        self, who: str, verb: str, ref: str, source: CommitId | None, to: CommitId | None
+    ) -> None:
+        """Adds a line to the log."""
+        number = next(self.next_operation)
+        self.operations.append(Operation(number, int(time.time()), who, verb, ref, source, to))
