@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sparklake.errors import RaceLostError
+from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import BranchState, Layer, LayerKind
@@ -16,14 +17,15 @@ from sparklake.stores.memory.state import State
 class MemoryStaging:
     """Holds the staged records of a repository's branches."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, *, force: bool = False) -> None:
         self._state = state
+        self._force = force
 
     def put(self, branch: str, records: Sequence[Record]) -> None:
         """Stages records and tombstones in the top layer."""
         state = self._state
         with state.lock:
-            layers = state.branch(branch).layers
+            layers = self._open(branch, Action.STAGE).layers
             if not records:
                 return
             if layers and not layers[0].sealed:
@@ -40,20 +42,21 @@ class MemoryStaging:
     ) -> Layer:
         """Seals what is below and puts a run on top of it."""
         with self._state.lock:
-            if seen is not None and self._state.branch(branch) != seen:
+            state = self._open(branch, Action.STAGE)
+            if seen is not None and state.content != seen.content:
                 raise RaceLostError(f"branch {branch!r} has changed: look at it again")
             self.seal(branch)
             number = next(self._state.next_layer)
             run = Layer(number, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)
             return self._push(branch, run)
 
-    def seal(self, branch: str) -> BranchState:
+    def seal(self, branch: str, action: Action | None = None) -> BranchState:
         """Seals all layers; returns the branch."""
         with self._state.lock:
-            state = self._state.branch(branch)
+            state = self._open(branch, action)
             sealed = tuple(replace(layer, sealed=True) for layer in state.layers)
             self._state.branches[branch] = replace(state, layers=sealed)
-            return self._state.branches[branch]
+            return self._state.seen(self._state.branches[branch], force=self._force)
 
     def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
         """Streams the records of a rows layer in key order."""
@@ -75,7 +78,7 @@ class MemoryStaging:
     def reset(self, branch: str) -> None:
         """Drops every layer of a branch."""
         with self._state.lock:
-            state = self._state.branch(branch)
+            state = self._open(branch, Action.RESET)
             gone = {layer.id for layer in state.layers}
             self._state.branches[branch] = self._state.drop_layers(state, gone)
 
@@ -85,7 +88,8 @@ class MemoryStaging:
         """Takes the records of an interval out of the layers of a branch."""
         state = self._state
         with state.lock:
-            if state.branch(branch) != seen:
+            now = self._open(branch, Action.RESET)
+            if now.content != seen.content:
                 raise RaceLostError(f"branch {branch!r} has changed: look at it again")
             left: list[Layer] = []
             for layer in reversed(seen.layers):
@@ -95,8 +99,11 @@ class MemoryStaging:
                     left.insert(0, replace(layer, id=next(state.next_layer), meta_range_id=run))
                     if layer.kind is LayerKind.ROWS:
                         state.rows[left[0].id] = kept
-            gone = state.drop_layers(seen, {layer.id for layer in seen.layers})
+            gone = state.drop_layers(now, {layer.id for layer in seen.layers})
             state.branches[branch] = replace(gone, layers=tuple(left))
+
+    def _open(self, branch: str, action: Action | None) -> BranchState:
+        return self._state.open_branch(branch, action, force=self._force)
 
     def _push(self, branch: str, layer: Layer) -> Layer:
         state = self._state.branch(branch)

@@ -10,6 +10,7 @@ from threading import Lock, RLock
 
 from sparklake.errors import RaceLostError, RefNotFoundError
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import Action, RepositorySettings, read_only_error
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchState, Operation, TagInfo
 
@@ -26,6 +27,7 @@ class State:
     commits: dict[CommitId, Commit] = field(default_factory=dict)
     rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
+    settings: RepositorySettings = field(default_factory=RepositorySettings)
     turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
 
     def branch(self, name: str) -> BranchState:
@@ -33,6 +35,24 @@ class State:
         if name not in self.branches:
             raise RefNotFoundError(f"there is no branch {name!r}")
         return self.branches[name]
+
+    def seen(self, branch: BranchState, *, force: bool) -> BranchState:
+        """Returns a branch as it is at this moment."""
+        is_expired = branch.expires is not None and branch.expires <= time.time()
+        read_only = branch.guard.read_only and not force
+        guard = replace(branch.guard, read_only=read_only)
+        return replace(branch, is_expired=is_expired, guard=guard)
+
+    def open_branch(self, name: str, action: Action | None, *, force: bool) -> BranchState:
+        """Returns a branch to change; raises where its guard refuses that."""
+        branch = self.branch(name)
+        self.seen(branch, force=force).guard.check(name, action)
+        return branch
+
+    def require_writable(self, *, force: bool) -> None:
+        """Raises ReadOnlyError, unless forced."""
+        if self.settings.read_only and not force:
+            raise read_only_error()
 
     def require_commit(self, commit_id: CommitId) -> None:
         """Raises RefNotFoundError for a commit that is not there."""

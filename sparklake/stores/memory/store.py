@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from threading import RLock
 from uuid import uuid4
@@ -22,6 +23,7 @@ from sparklake.graveler.ports import (
 from sparklake.stores.memory.branches import MemoryBranches
 from sparklake.stores.memory.commits import MemoryCommits
 from sparklake.stores.memory.operations import MemoryOperations
+from sparklake.stores.memory.settings import MemorySettings
 from sparklake.stores.memory.staging import MemoryStaging
 from sparklake.stores.memory.state import State
 from sparklake.stores.memory.tags import MemoryTags
@@ -62,8 +64,12 @@ class MemoryRefStore:
                         f"{other.name!r}: choose another"
                     )
             state = self._state(info.uid)
+            state.settings = info.settings
             state.commits.update((each.id, each) for each in refs.commits)
-            state.branches.update((each.name, each) for each in refs.branches)
+            state.branches.update(
+                (each.name, replace(each, guard=info.settings.guard(each.name)))
+                for each in refs.branches
+            )
             state.tags.update((each.name, each) for each in refs.tags)
             for each in refs.named:
                 state.log(who, verb.value, each.name, None, each.commit_id)
@@ -71,29 +77,37 @@ class MemoryRefStore:
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
         """Returns a repository."""
-        return self._infos.get(name)
+        with self._lock:
+            found = self._infos.get(name)
+            return found and self._seen(found)
 
     def list_repositories(self) -> Sequence[RepositoryInfo]:
         """Returns all repositories in the byte order of their names."""
         with self._lock:
-            return sorted(self._infos.values(), key=lambda info: info.name.encode())
+            found = sorted(self._infos.values(), key=lambda info: info.name.encode())
+            return [self._seen(each) for each in found]
 
-    def delete_repository(self, name: str) -> None:
+    def delete_repository(self, name: str, *, force: bool = False) -> None:
         """Forgets a repository and its refs; its log stays."""
         with self._lock:
             if name not in self._infos:
                 raise RepositoryNotFoundError(f"there is no repository {name!r}")
-            state = self._state(self._infos.pop(name).uid)
+            state = self._state(self._infos[name].uid)
+            state.require_writable(force=force)
+            del self._infos[name]
             for part in (state.branches, state.tags, state.commits, state.rows):
                 part.clear()
 
-    def refs(self, uid: str) -> MemoryRefs:
+    def refs(self, uid: str, *, force: bool = False) -> MemoryRefs:
         """Returns the refs of the repository with an instance uid."""
         with self._lock:
-            return MemoryRefs(self._state(uid))
+            return MemoryRefs(self._state(uid), force=force)
 
     def close(self) -> None:
         """Does nothing: there is nothing to give back."""
+
+    def _seen(self, info: RepositoryInfo) -> RepositoryInfo:
+        return replace(info, settings=self._state(info.uid).settings)
 
     def _state(self, uid: str) -> State:
         if uid not in self._states:
@@ -104,13 +118,14 @@ class MemoryRefStore:
 class MemoryRefs:
     """Holds all that is mutable in one repository."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, *, force: bool = False) -> None:
         self._state = state
-        self.branches = MemoryBranches(state)
-        self.tags = MemoryTags(state)
+        self.branches = MemoryBranches(state, force=force)
+        self.tags = MemoryTags(state, force=force)
         self.commits = MemoryCommits(state)
-        self.staging = MemoryStaging(state)
+        self.staging = MemoryStaging(state, force=force)
         self.operations = MemoryOperations(state)
+        self.settings = MemorySettings(state)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits."""

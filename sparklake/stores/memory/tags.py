@@ -13,13 +13,15 @@ from sparklake.stores.memory.state import State
 class MemoryTags:
     """Holds the tags of one repository."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, *, force: bool = False) -> None:
         self._state = state
+        self._force = force
 
     def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
         """Creates a tag."""
         state = self._state
         with state.lock:
+            state.require_writable(force=self._force)
             if name in state.tags:
                 raise AlreadyExistsError(f"there is a tag {name!r} already")
             state.require_commit(commit_id)
@@ -40,6 +42,7 @@ class MemoryTags:
         """Deletes a tag."""
         state = self._state
         with state.lock:
+            state.require_writable(force=self._force)
             if name not in state.tags:
                 raise RefNotFoundError(f"there is no tag {name!r}")
             gone = state.tags.pop(name)
