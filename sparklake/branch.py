@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from sparklake.verbs import commit as commits
 from sparklake.verbs import imports, moves, read, removal, replay, stage, tables
 from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
+from sparklake.verbs.expiry import set_expiry
 from sparklake.verbs.replay import Terms
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.signing import sign
@@ -223,3 +225,10 @@ class Branch:
         NothingToDoError, DirtyBranchError, RaceLostError.
         """
         return moves.undo(self._context, self.name)
+
+    def set_expiry(self, expires: timedelta | None) -> BranchState:
+        """Lets the branch be pruned when that time from now is over, or never.
+
+        Raises ProtectedError for the default branch.
+        """
+        return set_expiry(self._context, self.name, expires)

@@ -159,6 +159,11 @@ class BranchState:
     guard: Guard = OPEN
 
     @property
+    def may_be_pruned(self) -> bool:
+        """Tells whether its time is over, and nothing protects it."""
+        return self.is_expired and not self.guard.protected
+
+    @property
     def content(self) -> tuple[CommitId, tuple[Layer, ...]]:
         """Returns what a reader sees of it: two states of equal content read the same."""
         return self.commit_id, self.layers
@@ -280,7 +285,7 @@ class Branches(Protocol):
     def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
         """Deletes a branch and what is staged on it; raises RefNotFoundError.
 
-        With `if_expired`, raises RaceLostError for a branch that may live on.
+        With `if_expired`, raises RaceLostError for a branch that may not be pruned.
         """
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from sparklake.engine.execution import finish, run_plan
+from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, key_prefix, object_key, prefix_interval, successor
 from sparklake.graveler.planning import plan_replace
@@ -30,7 +31,7 @@ def _reset(context: Context, branch: str, within: Interval) -> None:
     check_namespace(context.store)
 
     def attempt() -> None:
-        state = context.refs.staging.seal(branch)
+        state = context.refs.staging.seal(branch, Action.RESET)
         runs = {}
         for layer in state.layers:
             if layer.meta_range_id is not None:

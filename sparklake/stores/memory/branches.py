@@ -64,8 +64,8 @@ class MemoryBranches:
         state = self._state
         with state.lock:
             branch = state.open_branch(name, Action.DELETE, force=self._force)
-            if if_expired and not state.seen(branch, force=self._force).is_expired:
-                raise RaceLostError(f"branch {name!r} is not past its expiry, or no longer")
+            if if_expired and not state.seen(branch, force=self._force).may_be_pruned:
+                raise RaceLostError(f"branch {name!r} is protected, or not past its expiry")
             state.drop_layers(branch, {layer.id for layer in branch.layers})
             del state.branches[name]
             verb = RefVerb.PRUNE_BRANCH if if_expired else RefVerb.DELETE_BRANCH

@@ -96,8 +96,8 @@ class PostgresBranches:
         """Deletes a branch and what is staged on it."""
         with self._connections.transaction() as connection:
             head = lock_branch(connection, self._scope, name, Action.DELETE)
-            if if_expired and not locked_state(connection, self._scope, name).is_expired:
-                raise RaceLostError(f"branch {name!r} is not past its expiry, or no longer")
+            if if_expired and not locked_state(connection, self._scope, name).may_be_pruned:
+                raise RaceLostError(f"branch {name!r} is protected, or not past its expiry")
             drop_layers(connection, self._uid, name)
             connection.execute(
                 "DELETE FROM sparklake.branches WHERE repository_uid = %s AND name = %s",
