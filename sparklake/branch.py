@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from sparklake.verbs.replay import Terms
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.signing import sign
 from sparklake.verbs.three_way import parse_strategy
+from sparklake.verbs.transactions import KEPT_FOR, transaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -232,3 +234,25 @@ class Branch:
         Raises ProtectedError for the default branch.
         """
         return set_expiry(self._context, self.name, expires)
+
+    @contextmanager
+    def transaction(
+        self,
+        message: str,
+        committer: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        strategy: Strategy | str | None = None,
+        expires: timedelta = KEPT_FOR,
+    ) -> Iterator[Branch]:
+        """Yields a hidden branch to work on, which is merged into this one at the end.
+
+        Others see all of the work, or none. When the body raises, its exception goes through, with
+        the name of the branch that keeps the work in a note. Raises TransactionError when the work
+        cannot be merged, DirtyBranchError when something is staged here.
+        """
+        signature, chosen = (
+            sign(self._context, message, committer, metadata),
+            parse_strategy(strategy),
+        )
+        with transaction(self._context, self.name, signature, chosen, expires) as name:
+            yield Branch(self._context, name)
