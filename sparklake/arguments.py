@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from sparklake.errors import InvalidInputError
 
 STDIN = "-"
+
+_DURATION = re.compile(r"([0-9]{1,9})([mhdw])")
+_UNITS = {
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+}
 
 
 def labels(given: Sequence[str] | None) -> dict[str, str]:
@@ -57,6 +66,29 @@ def moment(text: str | None) -> datetime | None:
             "or 2024-05-31T12:00:00+02:00"
         ) from error
     return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+
+
+def duration(text: str | None) -> timedelta | None:
+    """Returns how long `30m`, `12h`, `7d` or `2w` is; raises InvalidInputError."""
+    if text is None:
+        return None
+    match = _DURATION.fullmatch(text)
+    try:
+        if match is not None:
+            return int(match[1]) * _UNITS[match[2]]
+    except OverflowError:
+        pass
+    raise InvalidInputError(f"{text!r} is no time span: write 30m, 12h, 7d or 2w")
+
+
+def settings_change(*, read_only: bool, writable: bool) -> bool | None:
+    """Returns whether a repository is to be read-only, None to leave it as it is.
+
+    Raises InvalidInputError.
+    """
+    if read_only and writable:
+        raise InvalidInputError("a repository is read-only or writable, not both")
+    return read_only if read_only or writable else None
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +22,12 @@ from sparklake.verbs import commit as commits
 from sparklake.verbs import imports, moves, read, removal, replay, restoring, stage, tables
 from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
+from sparklake.verbs.expiry import set_expiry
 from sparklake.verbs.replay import Terms
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.restoring import Restored
 from sparklake.verbs.signing import sign
+from sparklake.verbs.transactions import KEPT_FOR, transaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -239,3 +243,31 @@ class Branch:
         NothingToDoError, DirtyBranchError, RaceLostError.
         """
         return moves.undo(self._context, self.name)
+
+    def set_expiry(self, expires: timedelta | None) -> BranchState:
+        """Lets the branch be pruned when that time from now is over, or never.
+
+        Raises ProtectedError for the default branch.
+        """
+        return set_expiry(self._context, self.name, expires)
+
+    @contextmanager
+    def transaction(
+        self,
+        message: str,
+        committer: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        strategy: StrategyLike = None,
+        expires: timedelta = KEPT_FOR,
+        rules: RulesLike = None,
+    ) -> Iterator[Branch]:
+        """Yields a hidden branch to work on, which is merged into this one at the end.
+
+        Others see all of the work, or none. When the body raises, its exception goes through, with
+        the name of the branch that keeps the work in a note. Raises TransactionError when the work
+        cannot be merged, DirtyBranchError when something is staged here.
+        """
+        signature = sign(self._context, message, committer, metadata)
+        chosen = parse_resolution(strategy, rules)
+        with transaction(self._context, self.name, signature, chosen, expires) as name:
+            yield Branch(self._context, name)

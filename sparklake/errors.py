@@ -105,9 +105,15 @@ class NamespaceInUseError(AlreadyExistsError):
 
 
 class ProtectedError(SparklakeError):
-    """Says that the thing may not be changed: the default branch cannot be deleted."""
+    """Says that the thing may not be changed: a protected branch, or the default one's being."""
 
     kind = "protected"
+
+
+class ReadOnlyError(SparklakeError):
+    """Says that the repository takes no changes at all."""
+
+    kind = "read_only"
 
 
 # --- the state of the branch ----------------------------------------------------------------------
@@ -175,6 +181,22 @@ class StrategyError(SparklakeError):
 
     kind = "strategy"
     exit_code = 7
+
+
+class TransactionError(SparklakeError):
+    """Says that a transaction's work could not be merged, and on which `branch` it is kept.
+
+    Its cause says why.
+    """
+
+    kind = "transaction"
+
+    def __init__(self, message: str, branch: str) -> None:
+        super().__init__(message)
+        self.branch = branch
+
+    def __reduce__(self) -> tuple[type[TransactionError], tuple[str, str]]:
+        return type(self), (str(self), self.branch)
 
 
 # --- the world below ------------------------------------------------------------------------------

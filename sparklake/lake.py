@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from sparklake.errors import (
     RepositoryNotFoundError,
 )
 from sparklake.graveler.commits import first_commit
+from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
 from sparklake.graveler.refs import validate_branch_name, validate_repository_name
 from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
@@ -30,6 +31,7 @@ from sparklake.verbs.context import CommitGraph, Context, Trees, now
 from sparklake.verbs.namespaces import leave_namespace, take_namespace
 from sparklake.verbs.open_ranges import OpenRanges
 from sparklake.verbs.restore import Wish, restore_refs
+from sparklake.verbs.settings import checked_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,6 +100,8 @@ class Lake:
         storage_namespace: str,
         default_branch: str = "main",
         range_records: int = DEFAULT_RANGE_RECORDS,
+        read_only: bool = False,
+        metadata: Mapping[str, str] | None = None,
     ) -> Repository:
         """Creates a repository in an unused storage namespace, with one commit without parents.
 
@@ -105,6 +109,7 @@ class Lake:
         InvalidNameError, AlreadyExistsError, NamespaceInUseError, StoreError.
         """
         validate_branch_name(default_branch)
+        labels = dict(sorted(checked_metadata(metadata or {}).items()))
         store = self._place(name, storage_namespace, range_records)
         info = RepositoryInfo(
             name=name,
@@ -113,6 +118,7 @@ class Lake:
             default_branch=default_branch,
             range_records=range_records,
             creation_date=now(),
+            settings=RepositorySettings(read_only, metadata=labels),
         )
         info = take_namespace(store, self._ref_store, info)
         try:
@@ -153,26 +159,32 @@ class Lake:
             raise AlreadyExistsError(f"there is a repository {name!r} already: choose another name")
         return store
 
-    def repository(self, name: str) -> Repository:
-        """Opens a repository; raises RepositoryNotFoundError."""
+    def repository(self, name: str, force: bool = False) -> Repository:
+        """Opens a repository, by force to change it even while it is read-only.
+
+        Raises RepositoryNotFoundError.
+        """
         info = self._ref_store.find_repository(validate_repository_name(name))
         if info is None:
             raise RepositoryNotFoundError(
                 f"there is no repository {name!r}; `sparklake repo list` shows what there is"
             )
-        return self._open(info)
+        return self._open(info, force=force)
 
     def repositories(self) -> list[Repository]:
         """Returns all repositories in the byte order of their names."""
         return [self._open(info) for info in self._ref_store.list_repositories()]
 
-    def delete_repository(self, name: str) -> None:
-        """Forgets a repository and its history; everything in its storage namespace stays."""
-        self._ref_store.delete_repository(validate_repository_name(name))
+    def delete_repository(self, name: str, force: bool = False) -> None:
+        """Forgets a repository and its history; everything in its storage namespace stays.
 
-    def _open(self, info: RepositoryInfo) -> Repository:
+        Raises ReadOnlyError for a read-only one, unless forced.
+        """
+        self._ref_store.delete_repository(validate_repository_name(name), force=force)
+
+    def _open(self, info: RepositoryInfo, *, force: bool = False) -> Repository:
         workspace = Workspace(info.storage_namespace, info.range_records, self._cache)
-        store, refs = workspace.open_store(), self._ref_store.refs(info.uid)
+        store, refs = workspace.open_store(), self._ref_store.refs(info.uid, force=force)
         context = Context(
             info=info,
             workspace=workspace,

@@ -12,6 +12,7 @@ from sparklake.errors import MergeConflictError, SparklakeError
 if TYPE_CHECKING:
     from sparklake.engine.explanation import Explanation
     from sparklake.graveler.commits import Commit
+    from sparklake.graveler.guards import ProtectionRule
     from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
     from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.objects import ObjectInfo
@@ -36,7 +37,14 @@ def repository_document(info: RepositoryInfo) -> Document:
         "default_branch": info.default_branch,
         "creation_date": info.creation_date,
         "range_records": info.range_records,
+        "read_only": info.settings.read_only,
+        "metadata": dict(info.settings.metadata),
     }
+
+
+def rule_document(rule: ProtectionRule) -> Document:
+    """Returns what is said of a rule: what is blocked on the branches that it protects."""
+    return {"pattern": rule.pattern, "blocked": sorted(each.value for each in rule.actions)}
 
 
 def cache_document(cache: DiskCache, usage: CacheUsage) -> Document:
@@ -50,8 +58,19 @@ def cache_document(cache: DiskCache, usage: CacheUsage) -> Document:
 
 
 def branch_document(state: BranchState) -> Document:
-    """Returns what is said of a branch; `dirty` tells whether anything is staged."""
-    return {"name": state.name, "commit_id": state.commit_id, "dirty": bool(state.layers)}
+    """Returns what is said of a branch; `dirty` tells whether anything is staged.
+
+    `expires` is in unix seconds, None for never; `protected` is the actions that are blocked.
+    """
+    return {
+        "name": state.name,
+        "commit_id": state.commit_id,
+        "dirty": bool(state.layers),
+        "hidden": state.hidden,
+        "expires": state.expires,
+        "expired": state.is_expired,
+        "protected": sorted(each.value for each in state.guard.protected),
+    }
 
 
 def tag_document(tag: TagInfo) -> Document:

@@ -20,17 +20,19 @@ from sparklake.verbs import folders, history, preview, read, tables
 from sparklake.verbs import merge as merges
 from sparklake.verbs.context import Context
 from sparklake.verbs.dump import RefsDump, dump_refs
+from sparklake.verbs.expiry import checked_lifetime, prune_branches
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.history import CommitSummary, LogOptions
 from sparklake.verbs.merge import MergeTerms
 from sparklake.verbs.operations import list_operations
 from sparklake.verbs.preview import MergePreview
 from sparklake.verbs.resolve import get_branch, get_commit
+from sparklake.verbs.settings import LiveSettings
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from pyspark.sql import DataFrame
 
@@ -54,27 +56,47 @@ class Repository:
         """Returns what the lake knows of the repository."""
         return self._context.info
 
+    @property
+    def settings(self) -> LiveSettings:
+        """Returns what is set of it and can be: read-only or not, protected branches, labels."""
+        return LiveSettings(self._context)
+
     # --- branches and tags ------------------------------------------------------------------------
 
-    def create_branch(self, name: str, source: str) -> Branch:
-        """Creates a branch at any ref, in constant time; raises AlreadyExistsError."""
+    def create_branch(
+        self, name: str, source: str, hidden: bool = False, expires: timedelta | None = None
+    ) -> Branch:
+        """Creates a branch at any ref, in constant time; raises AlreadyExistsError.
+
+        Listings leave a hidden one out. When the time until it expires is over, it may be pruned.
+        """
         validate_branch_name(name)
         self._check_free(name, self._context.refs.tags.find(name), "tag")
         start = get_commit(self._context, source)
-        self._context.refs.branches.create(name, start.id, self._context.committer)
+        lifetime = checked_lifetime(expires)
+        self._context.refs.branches.create(
+            name, start.id, self._context.committer, hidden=hidden, lifetime=lifetime
+        )
         return Branch(self._context, name)
 
     def branch(self, name: str) -> Branch:
         """Returns a branch; raises RefNotFoundError."""
         return Branch(self._context, get_branch(self._context, name).name)
 
-    def branches(self) -> list[Branch]:
-        """Returns all branches in the byte order of their names."""
-        return [Branch(self._context, each.name) for each in self._context.refs.branches.list()]
+    def branches(self, hidden: bool = False) -> list[Branch]:
+        """Returns the branches in the byte order of their names; the hidden ones only if asked."""
+        return [Branch(self._context, each.name) for each in self.branch_states(hidden)]
 
-    def branch_states(self) -> Sequence[BranchState]:
-        """Returns all branches as of one moment: their heads, and what is staged on them."""
-        return self._context.refs.branches.list()
+    def branch_states(self, hidden: bool = False) -> Sequence[BranchState]:
+        """Returns the branches as of one moment; the hidden ones only if asked."""
+        return [each for each in self._context.refs.branches.list() if hidden or not each.hidden]
+
+    def prune_branches(self, dry_run: bool = False) -> list[BranchState]:
+        """Deletes the branches that have expired, and what is staged on them; returns them.
+
+        The default branch and protected ones stay. A dry run only tells.
+        """
+        return prune_branches(self._context, dry_run=dry_run)
 
     def delete_branch(self, name: str) -> None:
         """Deletes a branch and what is staged on it; its commits stay.

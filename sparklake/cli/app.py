@@ -15,6 +15,7 @@ from sparklake.cli import (
     merging,
     objects,
     operations,
+    protect,
     refs,
     replaying,
     repo,
@@ -70,7 +71,7 @@ def sparklake(
     global_options(context, output, engine, home, dsn)
 
 
-for noun in (repo, branch, tag, refs, operations, cache):
+for noun in (repo, branch, protect, tag, refs, operations, cache):
     app.add_typer(noun.app)
 app.command("import")(importing.import_objects)
 app.command()(objects.put)

@@ -1,21 +1,38 @@
-"""`sparklake branch`: create, list, delete."""
+"""`sparklake branch`: create, list, set, delete, prune."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparklake.arguments import duration
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import short
-from sparklake.report import branch_document
+from sparklake.cli.text import date, number, short
+from sparklake.errors import InvalidInputError
+from sparklake.report import Document, branch_document
 from sparklake.uri import ref_uri, repository_uri, same_repository
 
-app = typer.Typer(name="branch", help="Branches: create, list, delete.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from sparklake.graveler.ports import BranchState
+
+app = typer.Typer(
+    name="branch", help="Branches: create, list, set, delete, prune.", no_args_is_help=True
+)
 app.callback()(global_options)
 
 BranchArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/NAME", show_default=False)]
+RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
+ExpiresOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="7d",
+        help="How long it lives from now: 30m, 12h, 7d or 2w. Then it may be pruned.",
+        show_default=False,
+    ),
+]
 
 
 @app.command()
@@ -27,11 +44,13 @@ def create(
         str,
         typer.Option(metavar="lakefs://REPO/REF", help="Where it begins.", show_default=False),
     ],
+    hidden: Annotated[bool, typer.Option("--hidden", help="Leave it out of listings.")] = False,
+    expires: ExpiresOption = None,
 ) -> None:
     """Create a branch at any ref, in constant time."""
     branch, start = ref_uri(uri), ref_uri(source)
     repository = session.repository(same_repository(branch, start))
-    made = repository.create_branch(branch.ref, start.ref)
+    made = repository.create_branch(branch.ref, start.ref, hidden, duration(expires))
     state = made.state
     session.out.one(branch_document(state), f"{branch} is at {short(state.commit_id)}")
 
@@ -40,18 +59,43 @@ def create(
 @command
 def list_branches(
     session: Session,
-    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)],
+    uri: RepositoryArgument,
+    every: Annotated[bool, typer.Option("--all", help="The hidden ones, too.")] = False,
 ) -> None:
     """List the branches of a repository."""
-    states = session.repository(repository_uri(uri)).branch_states()
-    session.out.table(
-        [branch_document(state) for state in states],
-        {
-            "branch": lambda each: each["name"],
-            "commit": lambda each: short(each["commit_id"]),
-            "": lambda each: "uncommitted changes" if each["dirty"] else "",
-        },
-    )
+    _table(session, session.repository(repository_uri(uri)).branch_states(hidden=every))
+
+
+@app.command("set")
+@command
+def set_branch(
+    session: Session,
+    uri: BranchArgument,
+    expires: ExpiresOption = None,
+    never: Annotated[bool, typer.Option("--never", help="Let it never expire.")] = False,
+) -> None:
+    """Set when a branch expires, from which moment on `branch prune` deletes it."""
+    branch, lifetime = ref_uri(uri), duration(expires)
+    if never is (lifetime is not None):
+        raise InvalidInputError("say either --expires, such as 7d, or --never")
+    found = session.repository(branch.repository).branch(branch.ref)
+    state = found.set_expiry(lifetime)
+    text = "never expires" if state.expires is None else f"expires at {date(state.expires)}"
+    session.out.one(branch_document(state), f"{branch} {text}")
+
+
+@app.command()
+@command
+def prune(
+    session: Session,
+    uri: RepositoryArgument,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell which ones.")] = False,
+) -> None:
+    """Delete the branches that have expired, but for the default one and protected ones."""
+    pruned = session.repository(repository_uri(uri)).prune_branches(dry_run)
+    _table(session, pruned)
+    done = "would be deleted" if dry_run else "deleted"
+    session.out.note(f"{number(len(pruned), 'branch', 'branches')} {done}")
 
 
 @app.command()
@@ -61,3 +105,27 @@ def delete(session: Session, uri: BranchArgument) -> None:
     branch = ref_uri(uri)
     session.repository(branch.repository).delete_branch(branch.ref)
     session.out.one({"name": branch.ref, "deleted": True}, f"{branch} is deleted")
+
+
+def _table(session: Session, states: Sequence[BranchState]) -> None:
+    session.out.table(
+        [branch_document(state) for state in states],
+        {
+            "branch": lambda each: each["name"],
+            "commit": lambda each: short(each["commit_id"]),
+            "": _remarks,
+        },
+    )
+
+
+def _remarks(branch: Document) -> str:
+    """Returns what is not as it is with most branches."""
+    remarks = ["uncommitted changes"] if branch["dirty"] else []
+    if branch["hidden"]:
+        remarks.append("hidden")
+    if branch["protected"]:
+        remarks.append("protected")
+    if branch["expires"] is not None:
+        verb = "expired" if branch["expired"] else "expires"
+        remarks.append(f"{verb} {date(branch['expires'])}")
+    return ", ".join(remarks)

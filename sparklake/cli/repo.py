@@ -1,21 +1,30 @@
-"""`sparklake repo`: create, list, delete."""
+"""`sparklake repo`: create, list, show, set, delete."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sparklake.arguments import labels, settings_change
 from sparklake.cli.options import global_options
+from sparklake.cli.parameters import MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, shown
+from sparklake.errors import InvalidInputError
 from sparklake.report import repository_document
 from sparklake.uri import SCHEME, repository_uri
 
-app = typer.Typer(name="repo", help="Repositories: create, list, delete.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from sparklake.graveler.ports import RepositoryInfo
+
+app = typer.Typer(
+    name="repo", help="Repositories: create, list, show, set, delete.", no_args_is_help=True
+)
 app.callback()(global_options)
 
 RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
+ReadOnlyOption = Annotated[bool, typer.Option("--read-only", help="Let it refuse all changes.")]
 
 
 @app.command()
@@ -32,11 +41,18 @@ def create(
         int | None,
         typer.Option(help="How many objects a range holds, about.", show_default=False),
     ] = None,
+    read_only: ReadOnlyOption = False,
+    meta: MetaOption = None,
 ) -> None:
     """Create a repository in an unused storage namespace."""
-    chosen = {} if range_records is None else {"range_records": range_records}
-    name = repository_uri(uri)
-    repository = session.lake.create_repository(name, storage_namespace, default_branch, **chosen)
+    name, metadata = repository_uri(uri), labels(meta)
+    # Not at the top: it loads what --help does not need.
+    from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
+
+    records = DEFAULT_RANGE_RECORDS if range_records is None else range_records
+    repository = session.lake.create_repository(
+        name, storage_namespace, default_branch, records, read_only, metadata
+    )
     info = repository.info
     session.out.one(
         repository_document(info),
@@ -59,8 +75,38 @@ def list_repositories(session: Session) -> None:
             "storage namespace": lambda each: shown(each["storage_namespace"]),
             "default branch": lambda each: each["default_branch"],
             "created": lambda each: date(each["creation_date"]),
+            "": lambda each: "read-only" if each["read_only"] else "",
         },
     )
+
+
+@app.command()
+@command
+def show(session: Session, uri: RepositoryArgument) -> None:
+    """Show a repository: where it is, what is set of it, and its labels."""
+    _print(session, session.repository(repository_uri(uri)).info)
+
+
+@app.command("set")
+@command
+def set_repository(
+    session: Session,
+    uri: RepositoryArgument,
+    read_only: ReadOnlyOption = False,
+    writable: Annotated[bool, typer.Option("--writable", help="Let it change again.")] = False,
+    meta: MetaOption = None,
+    unset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="K", help="A label to remove; may be given several times."),
+    ] = None,
+) -> None:
+    """Make a repository read-only or writable, and set or remove its labels."""
+    name, metadata = repository_uri(uri), labels(meta)
+    change = settings_change(read_only=read_only, writable=writable)
+    if change is None and not metadata and not unset:
+        raise InvalidInputError("say what to set: --read-only, --writable, --meta or --unset")
+    session.repository(name).settings.edit_metadata(metadata, unset or (), change)
+    _print(session, session.repository(name).info)
 
 
 @app.command()
@@ -69,6 +115,7 @@ def delete(
     session: Session,
     uri: RepositoryArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if it is read-only.")] = False,
 ) -> None:
     """Forget a repository and its history; its storage namespace stays as it is."""
     name = repository_uri(uri)
@@ -78,8 +125,20 @@ def delete(
             f"This forgets {SCHEME}{name} for good: its branches, tags and commits, and what is "
             f"staged. What is in {shown(namespace)} stays. Delete it?"
         )
-    session.lake.delete_repository(name)
+    session.lake.delete_repository(name, force)
     session.out.one(
         {"name": name, "deleted": True, "storage_namespace": namespace},
         f"{SCHEME}{name} is forgotten; what is in {shown(namespace)} stays",
     )
+
+
+def _print(session: Session, info: RepositoryInfo) -> None:
+    lines = [
+        f"{SCHEME}{info.name}" + (" (read-only)" if info.settings.read_only else ""),
+        f"    storage namespace  {shown(info.storage_namespace)}",
+        f"    default branch     {info.default_branch}",
+        f"    created            {date(info.creation_date)}",
+        f"    range records      {info.range_records}",
+        *(f"    {shown(name)} = {shown(text)}" for name, text in info.settings.metadata.items()),
+    ]
+    session.out.one(repository_document(info), "\n".join(lines))

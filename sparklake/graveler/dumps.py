@@ -80,6 +80,8 @@ def _in_order(named: Sequence[Any]) -> list[Any]:
 
 def _name_record(entity: Entity, named: BranchState | TagInfo) -> Record:
     message = MESSAGES[entity](id=named.name, commit_id=named.commit_id)
+    if isinstance(named, BranchState):
+        message.hidden = named.hidden
     return _record(named.name, named.commit_id, message)
 
 
@@ -139,7 +141,8 @@ def _read(
 
 
 def _branch(record: ValueRecord, message: Any) -> BranchState:
-    return BranchState(*_checked_name(record, message, Entity.BRANCH, validate_branch_name))
+    name, commit_id = _checked_name(record, message, Entity.BRANCH, validate_branch_name)
+    return BranchState(name, commit_id, hidden=message.hidden)
 
 
 def _tag(record: ValueRecord, message: Any) -> TagInfo:

@@ -5,14 +5,16 @@ Each port's contract is a test class that every implementation inherits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import OPEN, Action, Guard, RepositorySettings
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.records import Record
@@ -142,11 +144,29 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class BranchState:
-    """Is a branch at one moment: its head, and what is staged over it, newest layer first."""
+    """Is a branch at one moment: its head, and what is staged over it, newest layer first.
+
+    A hidden one is left out where nobody asks for it. From `expires` on, in unix seconds, it may be
+    pruned; `is_expired` is by the store's own clock.
+    """
 
     name: str
     commit_id: CommitId
     layers: tuple[Layer, ...] = ()
+    hidden: bool = False
+    expires: int | None = None
+    is_expired: bool = False
+    guard: Guard = OPEN
+
+    @property
+    def may_be_pruned(self) -> bool:
+        """Tells whether its time is over, and nothing protects it."""
+        return self.is_expired and not self.guard.protected
+
+    @property
+    def content(self) -> tuple[CommitId, tuple[Layer, ...]]:
+        """Returns what a reader sees of it: two states of equal content read the same."""
+        return self.commit_id, self.layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +174,8 @@ class RepositoryInfo:
     """Is what the lake knows of a repository.
 
     `uid` is new each time a repository is created, so that a re-created one never sees the state
-    of its forerunner. `range_records` sets where its ranges end.
+    of its forerunner. `range_records` sets where its ranges end. `settings` are as of when it was
+    looked up.
     """
 
     name: str
@@ -163,6 +184,7 @@ class RepositoryInfo:
     default_branch: str
     range_records: int
     creation_date: int
+    settings: RepositorySettings = field(default_factory=RepositorySettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +233,7 @@ class RefVerb(str, Enum):
     RESTORE_REPOSITORY = "restore-repository"
     CREATE_BRANCH = "create-branch"
     DELETE_BRANCH = "delete-branch"
+    PRUNE_BRANCH = "prune-branch"
     CREATE_TAG = "create-tag"
     DELETE_TAG = "delete-tag"
 
@@ -249,9 +272,21 @@ class RefsSnapshot:
 
 
 class Branches(Protocol):
-    """Holds the branches of one repository."""
+    """Holds the branches of one repository.
 
-    def create(self, name: str, commit_id: CommitId, who: str) -> BranchState:
+    What changes one raises ReadOnlyError or ProtectedError where its guard refuses that as of the
+    moment of the change.
+    """
+
+    def create(
+        self,
+        name: str,
+        commit_id: CommitId,
+        who: str,
+        *,
+        hidden: bool = False,
+        lifetime: timedelta | None = None,
+    ) -> BranchState:
         """Creates a branch in constant time; raises AlreadyExistsError."""
 
     def find(self, name: str) -> BranchState | None:
@@ -260,8 +295,14 @@ class Branches(Protocol):
     def list(self) -> Sequence[BranchState]:
         """Returns all branches in the byte order of their names."""
 
-    def delete(self, name: str, who: str) -> None:
-        """Deletes a branch and what is staged on it; raises RefNotFoundError."""
+    def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
+        """Deletes a branch and what is staged on it; raises RefNotFoundError.
+
+        With `if_expired`, raises RaceLostError for a branch that may not be pruned.
+        """
+
+    def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
+        """Lets a branch expire that long from now, or never; raises RefNotFoundError."""
 
     def move(self, move: BranchMove) -> None:
         """Applies a compare-and-swap, all of it or nothing.
@@ -283,7 +324,7 @@ class Branches(Protocol):
 
 
 class Tags(Protocol):
-    """Holds the tags of one repository."""
+    """Holds the tags of one repository; what changes them raises ReadOnlyError where it must."""
 
     def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
         """Creates a tag; raises AlreadyExistsError."""
@@ -330,7 +371,8 @@ class Staging(Protocol):
 
     Values are stored records, as in a table. All methods raise RefNotFoundError for a branch that
     is not there, and RaceLostError for a layer that is gone: a commit or a reset took it since the
-    branch was read, so read the branch again.
+    branch was read, so read the branch again. What changes something raises ReadOnlyError or
+    ProtectedError where the branch's guard refuses it as of the moment of the change.
     """
 
     def put(self, branch: str, records: Sequence[Record]) -> None:
@@ -348,10 +390,10 @@ class Staging(Protocol):
         others by now.
         """
 
-    def seal(self, branch: str) -> BranchState:
+    def seal(self, branch: str, action: Action | None = None) -> BranchState:
         """Seals all layers, so that later writes go into a fresh one; returns the branch.
 
-        When it returns, no write into a sealed layer is under way.
+        When it returns, no write into a sealed layer is under way. `action` is what it is done for.
         """
 
     def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
@@ -383,6 +425,22 @@ class Operations(Protocol):
         """Returns the latest operations, newest first; of one ref, or of all."""
 
 
+class Settings(Protocol):
+    """Holds what can be set of one repository."""
+
+    def get(self) -> RepositorySettings:
+        """Returns the settings as they are now; raises RepositoryNotFoundError."""
+
+    def change(
+        self, edit: Callable[[RepositorySettings], RepositorySettings]
+    ) -> RepositorySettings:
+        """Puts what an edit makes of the settings in their place; returns it.
+
+        Edits come one after the other. When it returns, nothing that the new settings refuse is
+        under way. Raises RepositoryNotFoundError.
+        """
+
+
 class RepositoryRefs(Protocol):
     """Holds all that is mutable in one repository."""
 
@@ -399,6 +457,8 @@ class RepositoryRefs(Protocol):
     def staging(self) -> Staging: ...
     @property
     def operations(self) -> Operations: ...
+    @property
+    def settings(self) -> Settings: ...
 
 
 class RefStore(Protocol):
@@ -426,11 +486,17 @@ class RefStore(Protocol):
     def list_repositories(self) -> Sequence[RepositoryInfo]:
         """Returns all repositories in the byte order of their names."""
 
-    def delete_repository(self, name: str) -> None:
-        """Forgets a repository and its refs; its objects stay. Raises RepositoryNotFoundError."""
+    def delete_repository(self, name: str, *, force: bool = False) -> None:
+        """Forgets a repository and its refs; its objects stay. Raises RepositoryNotFoundError.
 
-    def refs(self, uid: str) -> RepositoryRefs:
-        """Returns the refs of the repository with an instance uid."""
+        Raises ReadOnlyError for a read-only one, unless forced.
+        """
+
+    def refs(self, uid: str, *, force: bool = False) -> RepositoryRefs:
+        """Returns the refs of the repository with an instance uid.
+
+        By force they can be changed in a read-only repository, too.
+        """
 
     def close(self) -> None:
         """Gives back connections; the store must not be used any more."""

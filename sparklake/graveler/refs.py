@@ -16,6 +16,7 @@ MAX_NAME_CHARACTERS = 255
 
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+=-]*")
+_PART_OF_NAME = re.compile(r"[A-Za-z0-9_.:+=-]*")
 _COMMIT_ID = re.compile(r"[0-9a-f]{64}")
 _ID_PREFIX = re.compile(r"[0-9a-f]{1,64}")
 _REF = re.compile(r"(?P<base>[^~^@$]+)(?P<modifiers>(?:[~^][0-9]*|[@$])*)")
@@ -84,6 +85,11 @@ def is_commit_id(text: str) -> bool:
 def is_commit_id_prefix(text: str) -> bool:
     """Tells whether a text can begin a commit id."""
     return _ID_PREFIX.fullmatch(text) is not None
+
+
+def is_part_of_name(text: str) -> bool:
+    """Tells whether the name of a branch can have all of these characters."""
+    return _PART_OF_NAME.fullmatch(text) is not None
 
 
 def validate_repository_name(name: str) -> str:

@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
+from sparklake.arguments import duration
 from sparklake.jobs.job import job_parser, refs_at, run
 from sparklake.lake import Lake
 from sparklake.report import Document, branch_document
@@ -14,7 +15,9 @@ from sparklake.report import Document, branch_document
 def create_branch(lake: Lake, arguments: Namespace) -> Document:
     """Creates a branch."""
     repository, branch, source = refs_at(lake, arguments.branch, arguments.source)
-    return branch_document(repository.create_branch(branch, source).state)
+    lifetime = duration(arguments.expires)
+    made = repository.create_branch(branch, source, arguments.hidden, lifetime)
+    return branch_document(made.state)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,6 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = job_parser(__doc__)
     parser.add_argument("branch", metavar="lakefs://REPO/NAME")
     parser.add_argument("--source", metavar="lakefs://REPO/REF", required=True)
+    parser.add_argument("--hidden", action="store_true", help="leave it out of listings")
+    parser.add_argument("--expires", metavar="7d", help="how long it lives: 30m, 12h, 7d or 2w")
     return run(parser, create_branch, argv)
 
 

@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
+from sparklake.arguments import labels
 from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
 from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
@@ -17,7 +18,12 @@ def create_repository(lake: Lake, arguments: Namespace) -> Document:
     """Creates a repository."""
     name = repository_uri(arguments.repository)
     made = lake.create_repository(
-        name, arguments.storage_namespace, arguments.default_branch, arguments.range_records
+        name,
+        arguments.storage_namespace,
+        arguments.default_branch,
+        arguments.range_records,
+        arguments.read_only,
+        labels(arguments.meta),
     )
     return repository_document(made.info)
 
@@ -29,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("storage_namespace", metavar="STORAGE_NAMESPACE")
     parser.add_argument("--default-branch", default="main")
     parser.add_argument("--range-records", type=int, default=DEFAULT_RANGE_RECORDS)
+    parser.add_argument("--read-only", action="store_true", help="let it refuse all changes")
+    parser.add_argument("--meta", action="append", metavar="K=V", help="a label; repeatable")
     return run(parser, create_repository, argv)
 
 

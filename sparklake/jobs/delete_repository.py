@@ -16,7 +16,7 @@ def delete_repository(lake: Lake, arguments: Namespace) -> Document:
     """Deletes a repository."""
     name = repository_uri(arguments.repository)
     namespace = lake.repository(name).info.storage_namespace
-    lake.delete_repository(name)
+    lake.delete_repository(name, arguments.force)
     return {"name": name, "deleted": True, "storage_namespace": namespace}
 
 
@@ -25,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("-y", "--yes", action="store_true", help="never asked by a job")
+    parser.add_argument("--force", action="store_true", help="even if it is read-only")
     return run(parser, delete_repository, argv)
 
 

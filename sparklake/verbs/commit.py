@@ -10,6 +10,7 @@ from sparklake.engine.explanation import LAYERED, Explanation, explained
 from sparklake.errors import ChangesTakenError, NoChangesError
 from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import Action
 from sparklake.graveler.planning import Plan
 from sparklake.graveler.ports import BranchMove, BranchState, Layer
 from sparklake.graveler.range_lists import MetaRange
@@ -44,7 +45,7 @@ def commit(
 
     def attempt() -> Commit:
         nonlocal had_changes
-        state = context.refs.staging.seal(branch)
+        state = context.refs.staging.seal(branch, Action.COMMIT)
         if had_changes and not state.layers:
             raise ChangesTakenError(
                 f"what was staged on {branch!r} has just been committed by another writer, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import msgspec
@@ -15,7 +15,8 @@ from sparklake.graveler.dumps import (
     manifest_bytes,
     read_refs,
 )
-from sparklake.graveler.ports import ObjectStore, RefsSnapshot
+from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
+from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, RepositoryInfo
 from sparklake.graveler.splitting import MAX_RANGE_RECORDS
 from sparklake.stores.objects import open_store
 from sparklake.verbs.context import Context
@@ -46,6 +47,18 @@ class KeptSettings:
 
     default_branch: str
     range_records: Annotated[int, msgspec.Meta(ge=1, le=MAX_RANGE_RECORDS)]
+    read_only: bool = False
+    protection: dict[str, list[Action]] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> RepositorySettings:
+        """Returns the settings that are kept here; raises InvalidInputError for what are none."""
+        rules = [
+            ProtectionRule(pattern, frozenset(actions))
+            for pattern, actions in sorted(self.protection.items())
+        ]
+        return RepositorySettings(self.read_only, tuple(rules), dict(sorted(self.metadata.items())))
 
 
 def dump_refs(context: Context) -> RefsDump:
@@ -71,13 +84,25 @@ def dump_refs(context: Context) -> RefsDump:
 def _write(store: ObjectStore, context: Context, refs: RefsSnapshot) -> Manifest:
     manifest, files = encode_refs(refs)
     store.put_many_if_absent(files)
-    committed = replace(refs, branches=tuple(replace(each, layers=()) for each in refs.branches))
-    if read_refs(store, manifest) != committed:
+    committed = tuple(
+        BranchState(each.name, each.commit_id, hidden=each.hidden) for each in refs.branches
+    )
+    if read_refs(store, manifest) != replace(refs, branches=committed):
         raise CorruptFileError(
             f"the dump in {store.uri} reads as other refs than were written: the former dump "
             "stays; check the store"
         )
-    settings = KeptSettings(context.info.default_branch, context.info.range_records)
+    settings = _kept_settings(context.info, context.refs.settings.get())
     store.replace(SETTINGS_KEY, msgspec.json.encode(settings))
     store.replace(MANIFEST_KEY, manifest_bytes(manifest))
     return manifest
+
+
+def _kept_settings(info: RepositoryInfo, settings: RepositorySettings) -> KeptSettings:
+    return KeptSettings(
+        default_branch=info.default_branch,
+        range_records=info.range_records,
+        read_only=settings.read_only,
+        protection={each.pattern: sorted(each.actions) for each in settings.protection},
+        metadata=dict(settings.metadata),
+    )

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sparklake.engine.execution import stitched, write_run
 from sparklake.errors import InvalidInputError, NoChangesError
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
 from sparklake.graveler.planning import plan_replace
 from sparklake.graveler.range_lists import Ranges
@@ -20,7 +21,7 @@ from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
-from sparklake.verbs.resolve import check_clean, get_branch
+from sparklake.verbs.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.signing import Signature
 
 
@@ -36,7 +37,7 @@ def import_objects(
     folder = f"{prefix.rstrip('/')}/" if prefix else ""
     if folder:
         object_key(folder)
-    check_clean(get_branch(context, branch), "import into it")
+    check_clean(open_branch(context, branch, Action.COMMIT), "import into it")
     check_namespace(context.store)
     imported = _write_listing(context, root, folder, branch)
     if not imported:

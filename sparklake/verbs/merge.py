@@ -18,7 +18,7 @@ from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
-from sparklake.verbs.resolve import check_clean, get_branch, get_commit
+from sparklake.verbs.resolve import check_clean, get_branch, get_commit, open_branch
 from sparklake.verbs.signing import Signature, sign
 from sparklake.verbs.three_way import Sides, merged_tree, plan_sides
 
@@ -87,7 +87,7 @@ def merge(
     attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
 
     def attempt() -> Commit:
-        state = get_branch(context, dest)
+        state = open_branch(context, dest)
         return _merge_once(attempts, theirs, state, resolution, labelled, terms)
 
     return until_it_moves(context, dest, attempt)

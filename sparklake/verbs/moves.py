@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sparklake.errors import NothingToDoError, UnexpectedHeadError
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import BranchMove, BranchState
 from sparklake.verbs.context import Context
 from sparklake.verbs.publish import until_it_moves
@@ -59,6 +60,7 @@ def undo(context: Context, branch: str) -> Commit:
 
 def _move(context: Context, state: BranchState, verb: str, target: Commit) -> None:
     """Moves a branch from where it was seen, and drops what was staged on it."""
+    state.guard.check(state.name, Action.RESET)
     sealed = context.refs.staging.seal(state.name).layers if state.layers else ()
     move = BranchMove(
         branch=state.name,

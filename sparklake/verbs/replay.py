@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 
 from sparklake.errors import InvalidInputError, MergeConflictError, NoChangesError
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import action_of
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish_all, signed_commit, until_it_moves
-from sparklake.verbs.resolve import check_clean, get_branch, get_commit
+from sparklake.verbs.resolve import check_clean, get_commit, open_branch
 from sparklake.verbs.signing import Signature, sign
 from sparklake.verbs.three_way import Sides, merged_tree
 
@@ -108,7 +109,7 @@ def _replay(
     works = [(Attempts(context, context.title(verb, branch)), step) for step in steps]
 
     def attempt() -> list[Commit]:
-        state = get_branch(context, branch)
+        state = open_branch(context, branch, action_of(verb))
         check_clean(state, f"{verb} on it")
         commits = [context.graph.commit(state.commit_id)]
         for attempts, step in works:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sparklake.graveler.chosen import Choice
+from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import Interval, key_prefix, object_key, prefix_interval, successor
 from sparklake.verbs.context import Context
 from sparklake.verbs.leftovers import cut_out
@@ -25,7 +26,7 @@ def _reset(context: Context, branch: str, within: Interval) -> None:
     check_namespace(context.store)
 
     def attempt() -> None:
-        state = context.refs.staging.seal(branch)
+        state = context.refs.staging.seal(branch, Action.RESET)
         if state.layers:
             cut = cut_out(context, state, Choice((within,)), "reset")
             context.refs.staging.drop(branch, state, cut)

@@ -13,6 +13,7 @@ from sparklake.errors import (
     RefNotFoundError,
 )
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
 from sparklake.graveler.ports import BranchState, Layer
 from sparklake.graveler.range_lists import MetaRange
@@ -91,6 +92,16 @@ def get_branch(context: Context, name: str) -> BranchState:
         raise RefNotFoundError(
             f"{context.info.name} has no branch {name!r}; `sparklake branch list` shows what it has"
         )
+    return state
+
+
+def open_branch(context: Context, name: str, action: Action | None = None) -> BranchState:
+    """Returns a branch that is to be changed; raises ReadOnlyError, ProtectedError at once.
+
+    That is before any work is done for it. The ref store asks again when it makes the change.
+    """
+    state = get_branch(context, name)
+    state.guard.check(name, action)
     return state
 
 

@@ -11,6 +11,7 @@ import msgspec
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.dumps import read_manifest, read_refs
+from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.tables import read_meta_range, table_key
@@ -47,6 +48,7 @@ def restore_refs(
         default_branch=_default_branch(wish, settings, refs),
         range_records=_range_records(wish, settings),
         creation_date=now(),
+        settings=settings.settings if settings else RepositorySettings(),
     )
     _check_trees(store, refs)
     ref_store.restore_repository(info, refs, committer)

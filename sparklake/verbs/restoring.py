@@ -11,6 +11,7 @@ from sparklake.errors import NoChangesError, ObjectNotFoundError
 from sparklake.graveler.algebra import ChangeCounts
 from sparklake.graveler.chosen import Choice, chosen_keys, named
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.partial import only_chosen, plan_restore
@@ -22,7 +23,7 @@ from sparklake.verbs.leftovers import cut_out
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
 from sparklake.verbs.read import diff_of_plan
-from sparklake.verbs.resolve import get_branch, get_commit
+from sparklake.verbs.resolve import get_commit, open_branch
 from sparklake.verbs.staged import Staged
 
 
@@ -43,12 +44,12 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
     ObjectNotFoundError where neither has such a path, NoChangesError where they are alike.
     """
     choice = chosen_keys(paths)
-    get_branch(context, branch)
+    open_branch(context, branch, Action.STAGE)
     commit = get_commit(context, ref)
     check_namespace(context.store)
 
     def attempt() -> Restored:
-        state = context.refs.staging.seal(branch)
+        state = context.refs.staging.seal(branch, Action.STAGE)
         run, counts = _staged_run(context, state, commit, choice)
         cut = cut_out(context, state, choice, "restore")
         if run == EMPTY_META_RANGE and not _takes(context, state, choice, cut):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sparklake.errors import InvalidInputError
@@ -31,11 +31,16 @@ def sign(
         raise InvalidInputError("a commit needs a message: say what changed and why")
     who = committer or context.committer
     texts = [message, who, *(metadata or {}).keys(), *(metadata or {}).values()]
-    if any("\0" in text or not _is_utf8(text) for text in texts):
-        raise InvalidInputError("a commit's message, committer and metadata are UTF-8 without NUL")
-    if sum(len(text.encode()) for text in texts) > MAX_TEXT_BYTES:
-        raise InvalidInputError(f"a commit's texts take at most {MAX_TEXT_BYTES} bytes")
+    check_texts(texts, "a commit's message, committer and metadata")
     return Signature(message, who, dict(metadata or {}))
+
+
+def check_texts(texts: Sequence[str], noun: str) -> None:
+    """Raises InvalidInputError for texts that cannot be kept, or not so many of them."""
+    if any("\0" in text or not _is_utf8(text) for text in texts):
+        raise InvalidInputError(f"{noun} are UTF-8 without NUL")
+    if sum(len(text.encode()) for text in texts) > MAX_TEXT_BYTES:
+        raise InvalidInputError(f"{noun} take at most {MAX_TEXT_BYTES} bytes")
 
 
 def _is_utf8(text: str) -> bool:

@@ -19,6 +19,7 @@ from sparklake.config import disk_root
 from sparklake.engine.base import Runner, Source
 from sparklake.errors import InvalidInputError, InvalidRecordError
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
+from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import BranchState
 from sparklake.graveler.records import Record, tombstone
@@ -30,7 +31,7 @@ from sparklake.udfs.strategies.objects import DATA_FOLDER
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.read import list_objects
-from sparklake.verbs.resolve import get_branch
+from sparklake.verbs.resolve import open_branch
 from sparklake.verbs.staged import write_meta_run
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def put_bytes(
     content_type: str,
 ) -> ObjectInfo:
     """Writes an object to a fresh place and stages it."""
-    get_branch(context, branch)
+    open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
     new = _new_object(context, path, len(body), checksum, metadata, content_type)
@@ -70,7 +71,7 @@ def put_file(
     if not file.is_file():
         raise InvalidInputError(f"{file} is not a file: name one to put")
     object_key(path)
-    get_branch(context, branch)
+    open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
     with scratch_folder(disk_root()) as scratch:
         # A copy, since a store may link what it is given, and the user's file may change.
@@ -100,13 +101,14 @@ def delete_prefix(context: Context, branch: str, prefix: str) -> int:
             count += len(chunk)
             yield deletions(chunk)
 
+    open_branch(context, branch, Action.STAGE)
     stage_batches(context, branch, context.runner(0, "rm", branch), rows())
     return count
 
 
 def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> None:
     """Stages rows of STAGE_SCHEMA as one run; all of them or, when one is bad, none."""
-    get_branch(context, branch)
+    open_branch(context, branch, Action.STAGE)
     names = rows.schema.names if isinstance(rows, pa.Table) else getattr(rows, "columns", None)
     if names is None:
         raise InvalidInputError(f"stage takes an Arrow table or a DataFrame, not {type(rows)}")

@@ -15,6 +15,7 @@ import pyarrow as pa
 from sparklake.config import Engine
 from sparklake.engine.base import Runner
 from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
+from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import StoredObject
 from sparklake.udfs.staging import STAGE_SCHEMA
@@ -23,7 +24,7 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_lands
 from sparklake.verbs.read import list_objects
-from sparklake.verbs.resolve import get_branch
+from sparklake.verbs.resolve import open_branch
 from sparklake.verbs.stage import deletions, stage_batches
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def write_table(
     Raises AlreadyExistsError for `errorifexists` where the table has objects.
     """
     folder, chosen = _folder(path), _mode(mode)
-    get_branch(context, branch)
+    open_branch(context, branch, Action.STAGE)
     if chosen is WriteMode.ERROR_IF_EXISTS:
         _check_absent(context, branch, folder)
     check_namespace(context.store)
@@ -136,7 +137,7 @@ def _stage(
     mode: WriteMode,
 ) -> None:
     """Stages the files of a write; what it means for the older ones holds for what it has seen."""
-    seen = None if mode is WriteMode.APPEND else context.refs.staging.seal(branch)
+    seen = None if mode is WriteMode.APPEND else context.refs.staging.seal(branch, Action.STAGE)
     if mode is WriteMode.ERROR_IF_EXISTS:
         _check_absent(context, branch, folder)
     runner = _runner(context, branch, sum(each.size for each in files))

@@ -53,7 +53,15 @@ def test_a_repository_is_created_listed_and_deleted(tmp_path: Path, dsn: str) ->
 def test_branches(scene: Scene) -> None:
     head = scene.commit("main", {"a": "1"})
     made = said("branch", "create", scene.uri("dev:joe-bugfix-1234"), "--source", scene.uri("main"))
-    assert made == {"name": "dev:joe-bugfix-1234", "commit_id": head["id"], "dirty": False}
+    assert made == {
+        "name": "dev:joe-bugfix-1234",
+        "commit_id": head["id"],
+        "dirty": False,
+        "hidden": False,
+        "expires": None,
+        "expired": False,
+        "protected": [],
+    }
     text = ok("branch", "create", scene.uri("old"), "--source", scene.uri("main~1"))
     assert text.startswith(f"{scene.uri('old')} is at ")
     scene.put("dev:joe-bugfix-1234", {"b": "2"})
@@ -494,7 +502,7 @@ def test_a_hard_reset_moves_a_branch(scene: Scene) -> None:
     first = scene.commit("main", {"a": "1"})
     second = scene.commit("main", {"a": "2"})
     main, back = scene.uri("main"), scene.uri("main~1")
-    at = {"name": "main", "dirty": False}
+    (at,) = said("branch", "list", scene.uri())
     assert "is at" in failed(5, "hard-reset", main, back, "--expect", back)
     assert said("hard-reset", main, back, "--expect", main) == {**at, "commit_id": first["id"]}
     scene.put("main", {"b": "1"})
@@ -523,7 +531,7 @@ def test_the_log_of_moves_and_its_undoing(scene: Scene) -> None:
     header, line, *_ = (each.split() for each in ok("op", "log", dev).splitlines())
     assert header == ["date", "who", "verb", "ref", "from", "to"]
     assert line[2:] == ["tester", "create-branch", "dev", "-", second["id"][:12]]
-    back = {"name": "main", "commit_id": first["id"], "dirty": False}
+    back = {**said("branch", "list", scene.uri())[1], "commit_id": first["id"]}
     assert said("op", "undo", main) == back
     assert ok("op", "undo", main) == f"{main} is back at {second['id'][:12]}\n"
     assert [each["verb"] for each in said("op", "log", main)[:2]] == ["undo", "undo"]

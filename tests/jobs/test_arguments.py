@@ -19,6 +19,7 @@ NOUNS = {
     "branch": ("branch", "branches"),
     "op": ("operation", "operations"),
     "refs": ("refs", "refs"),
+    "protect": ("protection", "protections"),
 }
 NAMES = {
     "import": "import_objects",

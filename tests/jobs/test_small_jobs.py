@@ -47,7 +47,15 @@ def test_branches(scene: Scene) -> None:
     head = scene.commit("main", {"a": "1"})
     dev = scene.uri("dev:joe-bugfix-1234")
     made = job(0, "create_branch", dev, "--source", scene.uri("main"))
-    assert made == {"name": "dev:joe-bugfix-1234", "commit_id": head["id"], "dirty": False}
+    assert made == {
+        "name": "dev:joe-bugfix-1234",
+        "commit_id": head["id"],
+        "dirty": False,
+        "hidden": False,
+        "expires": None,
+        "expired": False,
+        "protected": [],
+    }
     scene.put("main", {"b": "2"})
     listing = job(0, "list_branches", scene.uri())
     assert listing == said("branch", "list", scene.uri())
@@ -223,7 +231,7 @@ def test_moves_of_branches(scene: Scene) -> None:
     assert len(job(0, "log_operations", scene.uri(), "--amount", "2")) == 2
     assert job(2, "log_operations", scene.uri("main", "a"))["kind"] == "invalid_uri"
     assert job(5, "hard_reset", main, back, "--expect", back)["kind"] == "unexpected_head"
-    there = {"name": "main", "commit_id": first["id"], "dirty": False}
+    there = {**said("branch", "list", scene.uri())[0], "commit_id": first["id"]}
     assert job(0, "hard_reset", main, back, "--expect", main) == there
     assert job(0, "undo_operation", main)["commit_id"] != first["id"]
     assert job(0, "undo_operation", main) == there

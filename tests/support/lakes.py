@@ -101,7 +101,7 @@ def files_below(folder: Path) -> dict[str, tuple[int, int]]:
 def refs_of(repository: Repository) -> dict[str, Any]:
     """Returns all that the ref store keeps of a repository, staged rows included."""
     refs = repository._context.refs
-    states = repository.branch_states()
+    states = repository.branch_states(hidden=True)
     layers = [layer for state in states for layer in state.layers if layer.kind is LayerKind.ROWS]
     return {
         "branches": [(each.name, each.commit_id, each.layers) for each in states],

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -14,32 +13,26 @@ from sparklake.errors import (
     RefNotFoundError,
     RefStoreUnavailableError,
 )
+from sparklake.graveler.guards import Action, action_of
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.stores.postgres.commits import insert_commit
 from sparklake.stores.postgres.layers import (
+    Scope,
     cut_layers,
     drop_layers,
     drop_sealed_layers,
-    layer_of,
     lock_branch,
 )
 from sparklake.stores.postgres.operations import log_operation
+from sparklake.stores.postgres.settings import hold_settings
+from sparklake.stores.postgres.states import ALL_BRANCHES, ONE_BRANCH, locked_state, states_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import timedelta
 
     from sparklake.graveler.ids import CommitId
     from sparklake.stores.postgres.connections import Connections
-
-# One statement: head and layers are of one moment.
-_SELECT = """
-    SELECT b.name, b.commit_id, l.id, l.kind, l.sealed, l.meta_range_id
-    FROM sparklake.branches b
-    LEFT JOIN sparklake.layers l ON l.repository_uid = b.repository_uid AND l.branch = b.name
-    WHERE b.repository_uid = %(uid)s
-"""
-
-_IN_ORDER = " ORDER BY b.name, l.id DESC"
 
 # The name of a lock, as a number.
 _TURN = "hashtextextended(%(turn)s, 0)"
@@ -48,18 +41,40 @@ _TURN = "hashtextextended(%(turn)s, 0)"
 class PostgresBranches:
     """Holds the branches of one repository."""
 
-    def __init__(self, connections: Connections, uid: str) -> None:
+    def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
-        self._uid = uid
+        self._scope = scope
+        self._uid = scope.uid
 
-    def create(self, name: str, commit_id: CommitId, who: str) -> BranchState:
+    def create(
+        self,
+        name: str,
+        commit_id: CommitId,
+        who: str,
+        *,
+        hidden: bool = False,
+        lifetime: timedelta | None = None,
+    ) -> BranchState:
         """Creates a branch."""
         with self._connections.transaction() as connection:
+            guard = hold_settings(connection, self._scope).guard(name)
             try:
                 made = connection.execute(
-                    "INSERT INTO sparklake.branches (repository_uid, name, commit_id)"
-                    " VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                    (self._uid, name, commit_id),
+                    """
+                    INSERT INTO sparklake.branches
+                        (repository_uid, name, commit_id, hidden, expires, read_only, protected)
+                    VALUES (%s, %s, %s, %s, clock_timestamp() + %s::interval, %s, %s)
+                    ON CONFLICT DO NOTHING
+                    """,
+                    (
+                        self._uid,
+                        name,
+                        commit_id,
+                        hidden,
+                        lifetime,
+                        guard.read_only,
+                        sorted(guard.protected),
+                    ),
                 ).rowcount
             except psycopg.errors.ForeignKeyViolation:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
@@ -67,31 +82,41 @@ class PostgresBranches:
                 raise AlreadyExistsError(f"there is a branch {name!r} already")
             verb = RefVerb.CREATE_BRANCH.value
             log_operation(connection, self._uid, who, verb, name, None, commit_id)
-        return BranchState(name, commit_id)
+            return locked_state(connection, self._scope, name)
 
     def find(self, name: str) -> BranchState | None:
         """Returns a branch and its layers as of one moment."""
-        rows = self._connections.fetch(
-            _SELECT + " AND b.name = %(name)s" + _IN_ORDER,
-            {"uid": self._uid, "name": name},
-        )
-        return next(iter(_branches(rows)), None)
+        rows = self._connections.fetch(ONE_BRANCH, {**self._values, "name": name})
+        return next(iter(states_of(rows)), None)
 
     def list(self) -> Sequence[BranchState]:
         """Returns all branches in the byte order of their names."""
-        return _branches(self._connections.fetch(_SELECT + _IN_ORDER, {"uid": self._uid}))
+        return states_of(self._connections.fetch(ALL_BRANCHES, self._values))
 
-    def delete(self, name: str, who: str) -> None:
+    def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
         """Deletes a branch and what is staged on it."""
         with self._connections.transaction() as connection:
-            head = lock_branch(connection, self._uid, name)
+            head = lock_branch(connection, self._scope, name, Action.DELETE)
+            if if_expired and not locked_state(connection, self._scope, name).may_be_pruned:
+                raise RaceLostError(f"branch {name!r} is protected, or not past its expiry")
             drop_layers(connection, self._uid, name)
             connection.execute(
                 "DELETE FROM sparklake.branches WHERE repository_uid = %s AND name = %s",
                 (self._uid, name),
             )
-            verb = RefVerb.DELETE_BRANCH.value
-            log_operation(connection, self._uid, who, verb, name, head, None)
+            verb = RefVerb.PRUNE_BRANCH if if_expired else RefVerb.DELETE_BRANCH
+            log_operation(connection, self._uid, who, verb.value, name, head, None)
+
+    def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
+        """Lets a branch expire that long from now, or never."""
+        with self._connections.transaction() as connection:
+            lock_branch(connection, self._scope, name)
+            connection.execute(
+                "UPDATE sparklake.branches SET expires = clock_timestamp() + %s::interval"
+                " WHERE repository_uid = %s AND name = %s",
+                (lifetime, self._uid, name),
+            )
+            return locked_state(connection, self._scope, name)
 
     def move(self, move: BranchMove) -> None:
         """Applies a compare-and-swap, all of it or nothing."""
@@ -137,26 +162,36 @@ class PostgresBranches:
         ((is_held,),) = self._connections.fetch(query, {"turn": self._turn(name)})
         return bool(is_held)
 
+    @property
+    def _values(self) -> dict[str, object]:
+        return {"uid": self._uid, "force": self._scope.force}
+
     def _turn(self, name: str) -> str:
         return f"{self._uid}/{name}"
 
     def _swap(self, connection: psycopg.Connection, move: BranchMove) -> None:
+        action = action_of(move.verb)
         try:
             swapped = connection.execute(
-                "UPDATE sparklake.branches SET commit_id = %s"
-                " WHERE repository_uid = %s AND name = %s AND commit_id = %s",
-                (move.to, self._uid, move.branch, move.expected),
+                """
+                UPDATE sparklake.branches SET commit_id = %(to)s
+                WHERE repository_uid = %(uid)s AND name = %(branch)s AND commit_id = %(expected)s
+                    AND (%(force)s::boolean OR NOT read_only)
+                    AND coalesce(%(action)s::text <> ALL (protected), true)
+                """,
+                {
+                    **self._values,
+                    "to": move.to,
+                    "branch": move.branch,
+                    "expected": move.expected,
+                    "action": action and action.value,
+                },
             ).rowcount
         except psycopg.errors.ForeignKeyViolation:
             raise RefNotFoundError(f"there is no commit {move.to!r}") from None
         if not swapped:
-            head = lock_branch(connection, self._uid, move.branch)
+            head = lock_branch(connection, self._scope, move.branch, action)
             raise RaceLostError(f"branch {move.branch!r} has moved to {head}")
-
-
-def all_branches(connection: psycopg.Connection, uid: str) -> Sequence[BranchState]:
-    """Returns all branches in the byte order of their names, as part of a transaction."""
-    return _branches(connection.execute(_SELECT + _IN_ORDER, {"uid": uid}).fetchall())
 
 
 def _wait_for_turn(connection: psycopg.Connection, turn: str, seconds: float) -> None:
@@ -166,13 +201,3 @@ def _wait_for_turn(connection: psycopg.Connection, turn: str, seconds: float) ->
     connection.execute("SELECT set_config('lock_timeout', %s, true)", (bound,))
     with suppress(psycopg.errors.LockNotAvailable):
         connection.execute(f"SELECT pg_advisory_xact_lock({_TURN})", {"turn": turn})
-
-
-def _branches(rows: Sequence[tuple[Any, ...]]) -> Sequence[BranchState]:
-    """Returns the branches of joined rows, which come by branch, its newest layer first."""
-    return [
-        BranchState(
-            name, commit_id, tuple(layer_of(row[2:]) for row in joined if row[2] is not None)
-        )
-        for (name, commit_id), joined in groupby(rows, key=lambda row: row[:2])
-    ]

@@ -7,9 +7,11 @@ sealer waits for.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import RefNotFoundError
+from sparklake.graveler.guards import Action, Guard
 from sparklake.graveler.ports import Layer, LayerKind
 
 if TYPE_CHECKING:
@@ -22,17 +24,37 @@ if TYPE_CHECKING:
     from sparklake.graveler.ports import LayerCut
 
 
-def lock_branch(connection: psycopg.Connection, uid: str, branch: str) -> CommitId:
-    """Locks a branch until the transaction ends; returns its head."""
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Is the repository whose refs are changed; by force, even where it is read-only."""
+
+    uid: str
+    force: bool = False
+
+
+def lock_branch(
+    connection: psycopg.Connection, scope: Scope, branch: str, action: Action | None = None
+) -> CommitId:
+    """Locks a branch until the transaction ends; returns its head.
+
+    Raises where its guard refuses the action, and as long as the lock is held no guard changes.
+    """
     row = connection.execute(
-        "SELECT commit_id FROM sparklake.branches"
+        "SELECT commit_id, read_only, protected FROM sparklake.branches"
         " WHERE repository_uid = %s AND name = %s FOR UPDATE",
-        (uid, branch),
+        (scope.uid, branch),
     ).fetchone()
     if row is None:
         raise RefNotFoundError(f"there is no branch {branch!r}")
-    head: CommitId = row[0]
-    return head
+    head, read_only, protected = row
+    guard_of(read_only and not scope.force, protected).check(branch, action)
+    found: CommitId = head
+    return found
+
+
+def guard_of(read_only: bool, protected: Sequence[str]) -> Guard:
+    """Returns the guard that a branch's row says."""
+    return Guard(read_only, frozenset(map(Action, protected)))
 
 
 def layers_of(connection: psycopg.Connection, uid: str, branch: str) -> tuple[Layer, ...]:
@@ -51,12 +73,26 @@ def layer_of(row: tuple[Any, ...]) -> Layer:
     return Layer(layer_id, LayerKind(kind), sealed, meta_range_id)
 
 
-def hold_open_layer(connection: psycopg.Connection, uid: str, branch: str) -> int | None:
-    """Keeps the layer that takes writes open until the transaction ends; returns its id."""
+def hold_open_layer(connection: psycopg.Connection, scope: Scope, branch: str) -> int | None:
+    """Keeps the layer that takes writes open until the transaction ends; returns its id.
+
+    None where the branch takes no writes: who makes it refuse them seals its layers after that, so
+    that a layer which is open was found so by a guard that still stands.
+    """
     row = connection.execute(
-        "SELECT id FROM sparklake.layers"
-        " WHERE repository_uid = %s AND branch = %s AND NOT sealed FOR SHARE",
-        (uid, branch),
+        """
+        SELECT l.id FROM sparklake.layers l
+        JOIN sparklake.branches b ON b.repository_uid = l.repository_uid AND b.name = l.branch
+        WHERE l.repository_uid = %(uid)s AND l.branch = %(branch)s AND NOT l.sealed
+            AND (%(force)s::boolean OR NOT b.read_only) AND %(action)s <> ALL (b.protected)
+        FOR SHARE OF l
+        """,
+        {
+            "uid": scope.uid,
+            "branch": branch,
+            "force": scope.force,
+            "action": Action.STAGE.value,
+        },
     ).fetchone()
     return None if row is None else int(row[0])
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sparklake.errors import RaceLostError
+from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import prefix_end
 from sparklake.graveler.ports import BranchState, Layer, LayerKind
 from sparklake.stores.postgres.layers import (
+    Scope,
     cut_layers,
     drop_layers,
     hold_open_layer,
@@ -17,13 +19,14 @@ from sparklake.stores.postgres.layers import (
     lock_branch,
     seal_layers,
 )
+from sparklake.stores.postgres.states import locked_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import psycopg
 
-    from sparklake.graveler.ids import MetaRangeId
+    from sparklake.graveler.ids import CommitId, MetaRangeId
     from sparklake.graveler.ports import LayerCut
     from sparklake.graveler.records import Record
     from sparklake.stores.postgres.connections import Connections
@@ -36,23 +39,24 @@ _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 class PostgresStaging:
     """Holds the staged records of a repository's branches."""
 
-    def __init__(self, connections: Connections, uid: str) -> None:
+    def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
-        self._uid = uid
+        self._scope = scope
+        self._uid = scope.uid
 
     def put(self, branch: str, records: Sequence[Record]) -> None:
         """Stages records and tombstones in the top layer, all of them or none."""
         rows = sorted(dict(records).items())  # Key order: two writers cannot deadlock.
         with self._connections.transaction() as connection:
-            layer_id = hold_open_layer(connection, self._uid, branch)
+            layer_id = hold_open_layer(connection, self._scope, branch)
             if layer_id is not None:
                 _upsert(connection, layer_id, rows)
                 return
         # A new transaction: the look may have locked a layer, and the branch must be locked first.
         with self._connections.transaction() as connection:
-            lock_branch(connection, self._uid, branch)
+            lock_branch(connection, self._scope, branch, Action.STAGE)
             if rows:
-                layer_id = hold_open_layer(connection, self._uid, branch)
+                layer_id = hold_open_layer(connection, self._scope, branch)
                 _upsert(connection, layer_id or insert_layer(connection, self._uid, branch), rows)
 
     def add_run(
@@ -60,19 +64,19 @@ class PostgresStaging:
     ) -> Layer:
         """Seals what is below and puts a run on top of it."""
         with self._connections.transaction() as connection:
-            lock_branch(connection, self._uid, branch)
+            head = lock_branch(connection, self._scope, branch, Action.STAGE)
             if seen is not None:
-                _check_seen(connection, self._uid, seen)
+                _check_seen(connection, self._uid, head, seen)
             seal_layers(connection, self._uid, branch)
             layer_id = insert_layer(connection, self._uid, branch, meta_range_id)
         return Layer(layer_id, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)
 
-    def seal(self, branch: str) -> BranchState:
+    def seal(self, branch: str, action: Action | None = None) -> BranchState:
         """Seals all layers, so that later writes go into a fresh one; returns the branch."""
         with self._connections.transaction() as connection:
-            head = lock_branch(connection, self._uid, branch)
+            lock_branch(connection, self._scope, branch, action)
             seal_layers(connection, self._uid, branch)
-            return BranchState(branch, head, layers_of(connection, self._uid, branch))
+            return locked_state(connection, self._scope, branch)
 
     def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
         """Streams the records of a rows layer in key order, as of one moment."""
@@ -125,7 +129,7 @@ class PostgresStaging:
     def reset(self, branch: str) -> None:
         """Drops every layer of a branch."""
         with self._connections.transaction() as connection:
-            lock_branch(connection, self._uid, branch)
+            lock_branch(connection, self._scope, branch, Action.RESET)
             drop_layers(connection, self._uid, branch)
 
     def drop(
@@ -133,16 +137,20 @@ class PostgresStaging:
     ) -> None:
         """Takes records out of the layers of a branch, and puts a run on top."""
         with self._connections.transaction() as connection:
-            _check_seen(connection, self._uid, seen)
+            head = lock_branch(
+                connection, self._scope, branch, Action.STAGE if run else Action.RESET
+            )
+            _check_seen(connection, self._uid, head, seen)
             cut_layers(connection, self._uid, branch, {each.id for each in seen.layers}, cut)
             if run:
                 insert_layer(connection, self._uid, branch, run)
 
 
-def _check_seen(connection: psycopg.Connection, uid: str, seen: BranchState) -> None:
-    """Locks a branch; raises RaceLostError when it has changed since it was seen."""
-    head = lock_branch(connection, uid, seen.name)
-    if BranchState(seen.name, head, layers_of(connection, uid, seen.name)) != seen:
+def _check_seen(
+    connection: psycopg.Connection, uid: str, head: CommitId, seen: BranchState
+) -> None:
+    """Raises RaceLostError when a locked branch has changed since it was seen."""
+    if (head, layers_of(connection, uid, seen.name)) != seen.content:
         raise RaceLostError(f"branch {seen.name!r} has changed: look at it again")
 
 

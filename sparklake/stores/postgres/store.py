@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
 from sparklake.errors import AlreadyExistsError, NamespaceInUseError, RepositoryNotFoundError
+from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
-from sparklake.stores.postgres.branches import PostgresBranches, all_branches
+from sparklake.stores.postgres.branches import PostgresBranches
 from sparklake.stores.postgres.commits import PostgresCommits, all_commits, insert_commits
-from sparklake.stores.postgres.layers import drop_repository_layers
+from sparklake.stores.postgres.layers import Scope, drop_repository_layers
 from sparklake.stores.postgres.operations import PostgresOperations, log_operation
+from sparklake.stores.postgres.settings import PostgresSettings, columns_of, settings_of
 from sparklake.stores.postgres.staging import PostgresStaging
+from sparklake.stores.postgres.states import all_branches
 from sparklake.stores.postgres.tags import PostgresTags, all_tags
 
 if TYPE_CHECKING:
@@ -27,7 +30,8 @@ _RANGE_RECORDS = "range_records"
 _ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _SELECT = """
-    SELECT r.name, r.uid, r.storage_namespace, r.default_branch, s.value, r.creation_date
+    SELECT r.name, r.uid, r.storage_namespace, r.default_branch, s.value, r.creation_date,
+           r.read_only, r.protection, r.metadata
     FROM sparklake.repositories r
     JOIN sparklake.settings s ON s.repository_uid = r.uid AND s.name = 'range_records'
 """
@@ -61,7 +65,7 @@ class PostgresRefStore:
             _refuse_taken(connection, info)
             _insert_repository(connection, info)
             insert_commits(connection, info.uid, refs.commits)
-            _insert_names(connection, info.uid, refs)
+            _insert_names(connection, info, refs)
             for each in refs.named:
                 log_operation(
                     connection, info.uid, who, verb.value, each.name, None, each.commit_id
@@ -70,29 +74,33 @@ class PostgresRefStore:
     def find_repository(self, name: str) -> RepositoryInfo | None:
         """Returns a repository."""
         rows = self._connections.fetch(_SELECT + " WHERE r.name = %(name)s", {"name": name})
-        return RepositoryInfo(*rows[0]) if rows else None
+        return _info(rows[0]) if rows else None
 
     def list_repositories(self) -> Sequence[RepositoryInfo]:
         """Returns all repositories in the byte order of their names."""
         rows = self._connections.fetch(_SELECT + " ORDER BY r.name", {})
-        return [RepositoryInfo(*row) for row in rows]
+        return [_info(row) for row in rows]
 
-    def delete_repository(self, name: str) -> None:
+    def delete_repository(self, name: str, *, force: bool = False) -> None:
         """Forgets a repository and its refs; its log stays."""
         with self._connections.transaction() as connection:
             row = connection.execute(
-                "SELECT uid FROM sparklake.repositories WHERE name = %s FOR UPDATE", (name,)
+                "SELECT uid, read_only FROM sparklake.repositories WHERE name = %s FOR UPDATE",
+                (name,),
             ).fetchone()
             if row is None:
                 raise RepositoryNotFoundError(f"there is no repository {name!r}")
-            drop_repository_layers(connection, row[0])
-            connection.execute("DELETE FROM sparklake.branches WHERE repository_uid = %s", row)
-            connection.execute("DELETE FROM sparklake.tags WHERE repository_uid = %s", row)
-            connection.execute("DELETE FROM sparklake.repositories WHERE uid = %s", row)
+            uid, read_only = row
+            if read_only and not force:
+                raise read_only_error()
+            drop_repository_layers(connection, uid)
+            connection.execute("DELETE FROM sparklake.branches WHERE repository_uid = %s", (uid,))
+            connection.execute("DELETE FROM sparklake.tags WHERE repository_uid = %s", (uid,))
+            connection.execute("DELETE FROM sparklake.repositories WHERE uid = %s", (uid,))
 
-    def refs(self, uid: str) -> PostgresRefs:
+    def refs(self, uid: str, *, force: bool = False) -> PostgresRefs:
         """Returns the refs of the repository with an instance uid."""
-        return PostgresRefs(self._connections, uid)
+        return PostgresRefs(self._connections, Scope(uid, force))
 
     def close(self) -> None:
         """Gives back the connections."""
@@ -102,14 +110,15 @@ class PostgresRefStore:
 class PostgresRefs:
     """Holds all that is mutable in one repository."""
 
-    def __init__(self, connections: Connections, uid: str) -> None:
+    def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
-        self._uid = uid
-        self.branches = PostgresBranches(connections, uid)
-        self.tags = PostgresTags(connections, uid)
-        self.commits = PostgresCommits(connections, uid)
-        self.staging = PostgresStaging(connections, uid)
-        self.operations = PostgresOperations(connections, uid)
+        self._uid = scope.uid
+        self.branches = PostgresBranches(connections, scope)
+        self.tags = PostgresTags(connections, scope)
+        self.commits = PostgresCommits(connections, scope.uid)
+        self.staging = PostgresStaging(connections, scope)
+        self.operations = PostgresOperations(connections, scope.uid)
+        self.settings = PostgresSettings(connections, scope)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits, read in one transaction that sees one moment."""
@@ -119,6 +128,13 @@ class PostgresRefs:
                 tuple(all_tags(connection, self._uid)),
                 tuple(all_commits(connection, self._uid)),
             )
+
+
+def _info(row: tuple[Any, ...]) -> RepositoryInfo:
+    name, uid, namespace, default_branch, range_records, date, *settings = row
+    return RepositoryInfo(
+        name, uid, namespace, default_branch, range_records, date, settings_of(*settings)
+    )
 
 
 def _refuse_taken(connection: psycopg.Connection, info: RepositoryInfo) -> None:
@@ -148,10 +164,18 @@ def _insert_repository(connection: psycopg.Connection, info: RepositoryInfo) -> 
     connection.execute(
         """
         INSERT INTO sparklake.repositories
-            (uid, name, storage_namespace, default_branch, creation_date)
-        VALUES (%s, %s, %s, %s, %s)
+            (uid, name, storage_namespace, default_branch, creation_date, read_only, protection,
+             metadata)
+        VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
         """,
-        (info.uid, info.name, info.storage_namespace, info.default_branch, info.creation_date),
+        (
+            info.uid,
+            info.name,
+            info.storage_namespace,
+            info.default_branch,
+            info.creation_date,
+            *columns_of(info.settings),
+        ),
     )
     connection.execute(
         "INSERT INTO sparklake.settings (repository_uid, name, value) VALUES (%s, %s, %s)",
@@ -159,12 +183,18 @@ def _insert_repository(connection: psycopg.Connection, info: RepositoryInfo) -> 
     )
 
 
-def _insert_names(connection: psycopg.Connection, uid: str, refs: RefsSnapshot) -> None:
+def _insert_names(connection: psycopg.Connection, info: RepositoryInfo, refs: RefsSnapshot) -> None:
     """Inserts branches and tags, whose commits are there."""
-    cursor = connection.cursor()
+    cursor, uid = connection.cursor(), info.uid
+    guards = [info.settings.guard(each.name) for each in refs.branches]
     cursor.executemany(
-        "INSERT INTO sparklake.branches (repository_uid, name, commit_id) VALUES (%s, %s, %s)",
-        [(uid, each.name, each.commit_id) for each in refs.branches],
+        "INSERT INTO sparklake.branches"
+        " (repository_uid, name, commit_id, hidden, read_only, protected)"
+        " VALUES (%s, %s, %s, %s, %s, %s)",
+        [
+            (uid, each.name, each.commit_id, each.hidden, guard.read_only, sorted(guard.protected))
+            for each, guard in zip(refs.branches, guards, strict=True)
+        ],
     )
     cursor.executemany(
         "INSERT INTO sparklake.tags (repository_uid, name, commit_id) VALUES (%s, %s, %s)",

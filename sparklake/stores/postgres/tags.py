@@ -8,7 +8,9 @@ import psycopg
 
 from sparklake.errors import AlreadyExistsError, RefNotFoundError
 from sparklake.graveler.ports import RefVerb, TagInfo
+from sparklake.stores.postgres.layers import Scope
 from sparklake.stores.postgres.operations import log_operation
+from sparklake.stores.postgres.settings import hold_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,13 +27,15 @@ _ALL = """
 class PostgresTags:
     """Holds the tags of one repository."""
 
-    def __init__(self, connections: Connections, uid: str) -> None:
+    def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
-        self._uid = uid
+        self._scope = scope
+        self._uid = scope.uid
 
     def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
         """Creates a tag."""
         with self._connections.transaction() as connection:
+            hold_settings(connection, self._scope)
             try:
                 made = connection.execute(
                     "INSERT INTO sparklake.tags (repository_uid, name, commit_id)"
@@ -63,6 +67,7 @@ class PostgresTags:
     def delete(self, name: str, who: str) -> None:
         """Deletes a tag."""
         with self._connections.transaction() as connection:
+            hold_settings(connection, self._scope)
             gone = connection.execute(
                 "DELETE FROM sparklake.tags WHERE repository_uid = %s AND name = %s"
                 " RETURNING commit_id",

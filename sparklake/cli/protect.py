@@ -1,0 +1,70 @@
+"""`sparklake protect`: add, list, remove."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparklake.cli.options import global_options
+from sparklake.cli.session import Session, command
+from sparklake.graveler.guards import ALL_ACTIONS, Action
+from sparklake.report import rule_document
+from sparklake.uri import repository_uri
+
+if TYPE_CHECKING:
+    from sparklake.repository import Repository
+
+app = typer.Typer(
+    name="protect", help="Protection of branches: add, list, remove.", no_args_is_help=True
+)
+app.callback()(global_options)
+
+RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
+PatternsArgument = Annotated[list[str], typer.Argument(metavar="PATTERN...", show_default=False)]
+
+
+@app.command()
+@command
+def add(
+    session: Session,
+    uri: RepositoryArgument,
+    patterns: PatternsArgument,
+    block: Annotated[
+        list[Action] | None,
+        typer.Option(help="What is blocked, all where nothing is said; repeatable."),
+    ] = None,
+) -> None:
+    """Protect all branches whose names fit, now or later; merges into them go on.
+
+    In a pattern * is any characters and ? is one. A rule of the same pattern is replaced.
+    """
+    repository = session.repository(repository_uri(uri))
+    repository.settings.protect(*patterns, block=block or ALL_ACTIONS)
+    _table(session, repository)
+
+
+@app.command("list")
+@command
+def list_rules(session: Session, uri: RepositoryArgument) -> None:
+    """List the rules of a repository."""
+    _table(session, session.repository(repository_uri(uri)))
+
+
+@app.command()
+@command
+def remove(session: Session, uri: RepositoryArgument, patterns: PatternsArgument) -> None:
+    """Remove the rules of these very patterns, all of them or none."""
+    repository = session.repository(repository_uri(uri))
+    repository.settings.unprotect(*patterns)
+    _table(session, repository)
+
+
+def _table(session: Session, repository: Repository) -> None:
+    session.out.table(
+        [rule_document(each) for each in repository.settings.protection],
+        {
+            "pattern": lambda each: each["pattern"],
+            "blocked": lambda each: ", ".join(each["blocked"]),
+        },
+    )

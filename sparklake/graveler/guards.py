@@ -1,0 +1,143 @@
+"""What a repository and its branches refuse: read-only repositories, protected branches.
+
+A ref store asks these rules in the transaction that changes something, and nobody else decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from sparklake.errors import InvalidInputError, ProtectedError, ReadOnlyError
+from sparklake.graveler.refs import MAX_NAME_CHARACTERS, is_part_of_name
+
+TRANSACTION_PREFIX = "_tx-"
+"""Is how the names of transactions' branches begin, which no rule protects."""
+
+_ANY, _ONE = "*", "?"
+
+
+class Action(str, Enum):
+    """Is what can be blocked on a branch. To merge into it and to revert on it never are."""
+
+    STAGE = "stage"
+    COMMIT = "commit"
+    RESET = "reset"
+    DELETE = "delete"
+
+
+ALL_ACTIONS = frozenset(Action)
+
+_UNBLOCKED_VERBS = frozenset({"merge", "revert"})
+_RESETTING_VERBS = frozenset({"hard-reset", "undo"})
+
+
+def action_of(verb: str) -> Action | None:
+    """Returns what a move of a branch counts as; None is what no rule blocks.
+
+    A verb that is not known here makes commits, and is blocked as they are.
+    """
+    if verb in _UNBLOCKED_VERBS:
+        return None
+    return Action.RESET if verb in _RESETTING_VERBS else Action.COMMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Is what one branch refuses."""
+
+    read_only: bool = False
+    protected: frozenset[Action] = frozenset()
+
+    def check(self, branch: str, action: Action | None = None) -> None:
+        """Raises ReadOnlyError or ProtectedError where the branch refuses an action.
+
+        None is an action that no protection blocks.
+        """
+        if self.read_only:
+            raise read_only_error()
+        if action in self.protected:
+            raise ProtectedError(
+                f"{branch!r} is protected against {action.value!r}: work on another branch and "
+                "merge it; `sparklake protect list` shows the rules"
+            )
+
+
+OPEN = Guard()
+"""Refuses nothing."""
+
+
+def read_only_error() -> ReadOnlyError:
+    """Returns the error of all that would change a read-only repository."""
+    return ReadOnlyError(
+        "the repository is read-only: `sparklake repo set lakefs://REPO --writable` lets it change"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectionRule:
+    """Is a pattern of branch names, and what is blocked on branches of such names.
+
+    In a pattern `*` stands for any characters and `?` for one.
+    """
+
+    pattern: str
+    actions: frozenset[Action] = ALL_ACTIONS
+
+    def __post_init__(self) -> None:
+        literal = self.pattern.replace(_ANY, "").replace(_ONE, "")
+        if not self.pattern or not is_part_of_name(literal):
+            raise InvalidInputError(
+                f"{self.pattern!r} fits no branch: write a name, with * for any characters and ? "
+                "for one"
+            )
+        if len(self.pattern) > MAX_NAME_CHARACTERS:
+            raise InvalidInputError(f"a pattern has at most {MAX_NAME_CHARACTERS} characters")
+        if not self.actions:
+            known = ", ".join(each.value for each in Action)
+            raise InvalidInputError(f"a rule blocks something: one or several of {known}")
+
+    def covers(self, branch: str) -> bool:
+        """Tells whether the pattern fits all of a name."""
+        return _fits(self.pattern, branch)
+
+
+@dataclass(frozen=True, slots=True)
+class RepositorySettings:
+    """Is what can be set of a repository: what it refuses, and its labels.
+
+    Of each pattern there is one rule, in the order of patterns.
+    """
+
+    read_only: bool = False
+    protection: tuple[ProtectionRule, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def guard(self, branch: str) -> Guard:
+        """Returns what a branch of some name refuses."""
+        protected: frozenset[Action] = frozenset()
+        if not branch.startswith(TRANSACTION_PREFIX):
+            protected = protected.union(
+                *(rule.actions for rule in self.protection if rule.covers(branch))
+            )
+        return Guard(self.read_only, protected)
+
+
+def _fits(pattern: str, text: str) -> bool:
+    """Matches a glob in time that is bounded by the product of the lengths."""
+    at = position = 0
+    star, resumed = -1, 0
+    while position < len(text):
+        if at < len(pattern) and pattern[at] == _ANY:
+            star, resumed = at, position
+            at += 1
+        elif at < len(pattern) and pattern[at] in (_ONE, text[position]):
+            at, position = at + 1, position + 1
+        elif star >= 0:
+            # The latest star takes one more character.
+            resumed += 1
+            at, position = star + 1, resumed
+        else:
+            return False
+    return not pattern[at:].strip(_ANY)

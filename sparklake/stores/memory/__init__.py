@@ -1,0 +1,9 @@
+"""A ref store in this process's memory, for tests."""
+
+from __future__ import annotations
+
+from sparklake.stores.memory.branches import MemoryBranches
+from sparklake.stores.memory.staging import MemoryStaging
+from sparklake.stores.memory.store import MemoryRefStore
+
+__all__ = ["MemoryBranches", "MemoryRefStore", "MemoryStaging"]

@@ -1,0 +1,124 @@
+"""The branches of one repository, in memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+
+from sparklake.errors import AlreadyExistsError, RaceLostError
+from sparklake.graveler.guards import Action, action_of
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
+from sparklake.stores.memory.state import State
+
+
+class MemoryBranches:
+    """Holds the branches of one repository."""
+
+    def __init__(self, state: State, *, force: bool = False) -> None:
+        self._state = state
+        self._force = force
+
+    def create(
+        self,
+        name: str,
+        commit_id: CommitId,
+        who: str,
+        *,
+        hidden: bool = False,
+        lifetime: timedelta | None = None,
+    ) -> BranchState:
+        """Creates a branch."""
+        state = self._state
+        with state.lock:
+            state.require_writable(force=self._force)
+            if name in state.branches:
+                raise AlreadyExistsError(f"there is a branch {name!r} already")
+            state.require_commit(commit_id)
+            state.branches[name] = BranchState(
+                name,
+                commit_id,
+                hidden=hidden,
+                expires=_end(lifetime),
+                guard=state.settings.guard(name),
+            )
+            state.log(who, RefVerb.CREATE_BRANCH.value, name, None, commit_id)
+            return state.seen(state.branches[name], force=self._force)
+
+    def find(self, name: str) -> BranchState | None:
+        """Returns a branch and its layers."""
+        found = self._state.branches.get(name)
+        return found and self._state.seen(found, force=self._force)
+
+    def list(self) -> Sequence[BranchState]:
+        """Returns all branches in the byte order of their names."""
+        with self._state.lock:
+            found = sorted(self._state.branches.values(), key=lambda branch: branch.name.encode())
+            return [self._state.seen(each, force=self._force) for each in found]
+
+    def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
+        """Deletes a branch and what is staged on it."""
+        state = self._state
+        with state.lock:
+            branch = state.open_branch(name, Action.DELETE, force=self._force)
+            if if_expired and not state.seen(branch, force=self._force).may_be_pruned:
+                raise RaceLostError(f"branch {name!r} is protected, or not past its expiry")
+            state.drop_layers(branch, {layer.id for layer in branch.layers})
+            del state.branches[name]
+            verb = RefVerb.PRUNE_BRANCH if if_expired else RefVerb.DELETE_BRANCH
+            state.log(who, verb.value, name, branch.commit_id, None)
+
+    def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
+        """Lets a branch expire that long from now, or never."""
+        state = self._state
+        with state.lock:
+            branch = state.open_branch(name, None, force=self._force)
+            state.branches[name] = replace(branch, expires=_end(lifetime))
+            return state.seen(state.branches[name], force=self._force)
+
+    def move(self, move: BranchMove) -> None:
+        """Applies a compare-and-swap."""
+        state = self._state
+        with state.lock:
+            branch = state.open_branch(move.branch, action_of(move.verb), force=self._force)
+            sealed = {layer.id for layer in branch.layers if layer.sealed}
+            if branch.commit_id != move.expected:
+                raise RaceLostError(f"branch {move.branch!r} has moved to {branch.commit_id}")
+            if not sealed.issuperset(move.applied_layers):
+                raise RaceLostError(f"staged changes of {move.branch!r} were taken by another")
+            if all(each.id != move.to for each in move.commits):
+                state.require_commit(move.to)
+            for each in move.commits:
+                state.commits.setdefault(each.id, each)
+            moved = replace(branch, commit_id=move.to)
+            if move.cut is not None:
+                state.cut_layers(moved, move.applied_layers, move.cut)
+            else:
+                state.branches[move.branch] = state.drop_layers(moved, set(move.applied_layers))
+            if move.to != move.expected:
+                state.log(move.who, move.verb, move.branch, move.expected, move.to)
+
+    @contextmanager
+    def turn(self, name: str, seconds: float) -> Iterator[None]:
+        """Holds the turn of a branch, after those who asked for it before."""
+        with self._state.lock:
+            lock = self._state.turns[name]
+        is_held = lock.acquire(timeout=seconds)
+        try:
+            yield
+        finally:
+            if is_held:
+                lock.release()
+
+    def is_turn_held(self, name: str) -> bool:
+        """Tells whether someone holds the turn of a branch."""
+        with self._state.lock:
+            return self._state.turns[name].locked()
+
+
+def _end(lifetime: timedelta | None) -> int | None:
+    """Returns when a lifetime that begins now is over, in unix seconds."""
+    return None if lifetime is None else int(time.time() + lifetime.total_seconds())

@@ -1,0 +1,59 @@
+"""The commit graph of one repository, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import CommitId
+from sparklake.stores.memory.state import State
+
+
+class MemoryCommits:
+    """Holds the commits of one repository."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def find(self, commit_id: CommitId) -> Commit | None:
+        """Returns a commit."""
+        return self._state.commits.get(commit_id)
+
+    def find_by_prefix(self, prefix: str, limit: int = 2) -> Sequence[Commit]:
+        """Returns up to `limit` commits whose id begins with a prefix, in the order of ids."""
+        with self._state.lock:
+            ids = sorted(found for found in self._state.commits if found.startswith(prefix))
+            return [self._state.commits[found] for found in ids[:limit]]
+
+    def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
+        """Returns the given commits and their ancestors, nearest first, at most `limit`."""
+        with self._state.lock:
+            known = self._state.commits
+            found: dict[CommitId, Commit] = {}
+            level = set(commit_ids)
+            while level and len(found) < limit:
+                commits = [known[name] for name in sorted(level) if name in known]
+                found.update((commit.id, commit) for commit in commits)
+                level = {parent for commit in commits for parent in commit.parents} - found.keys()
+            return list(found.values())[:limit]
+
+    def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
+        """Returns commits, their ancestors down to a generation, and the parents of all."""
+        with self._state.lock:
+            found: dict[CommitId, Commit] = {}
+            waiting = [each for each in commit_ids if each in self._state.commits]
+            while waiting:
+                each = self._state.commits[waiting.pop()]
+                found[each.id] = each
+                if each.generation >= least:
+                    waiting += [parent for parent in each.parents if parent not in found]
+            return list(found.values())
+
+    def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
+        """Returns the commit that many first parents back, None past the first."""
+        with self._state.lock:
+            found = self._state.commits.get(commit_id)
+            while found and steps:
+                found = self._state.commits.get(found.parents[0]) if found.parents else None
+                steps -= 1
+            return found

@@ -1,0 +1,103 @@
+"""The staged records of a repository's branches, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from sparklake.errors import RaceLostError
+from sparklake.graveler.guards import Action
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind
+from sparklake.graveler.records import Record
+from sparklake.stores.memory.state import State
+
+
+class MemoryStaging:
+    """Holds the staged records of a repository's branches."""
+
+    def __init__(self, state: State, *, force: bool = False) -> None:
+        self._state = state
+        self._force = force
+
+    def put(self, branch: str, records: Sequence[Record]) -> None:
+        """Stages records and tombstones in the top layer."""
+        state = self._state
+        with state.lock:
+            layers = self._open(branch, Action.STAGE).layers
+            if not records:
+                return
+            if layers and not layers[0].sealed:
+                top = layers[0]
+            else:
+                top = self._push(
+                    branch, Layer(next(state.next_layer), LayerKind.ROWS, sealed=False)
+                )
+                state.rows[top.id] = {}
+            state.rows[top.id].update(records)
+
+    def add_run(
+        self, branch: str, meta_range_id: MetaRangeId, seen: BranchState | None = None
+    ) -> Layer:
+        """Seals what is below and puts a run on top of it."""
+        with self._state.lock:
+            state = self._open(branch, Action.STAGE)
+            if seen is not None and state.content != seen.content:
+                raise RaceLostError(f"branch {branch!r} has changed: look at it again")
+            self.seal(branch)
+            number = next(self._state.next_layer)
+            run = Layer(number, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)
+            return self._push(branch, run)
+
+    def seal(self, branch: str, action: Action | None = None) -> BranchState:
+        """Seals all layers; returns the branch."""
+        with self._state.lock:
+            state = self._open(branch, action)
+            sealed = tuple(replace(layer, sealed=True) for layer in state.layers)
+            self._state.branches[branch] = replace(state, layers=sealed)
+            return self._state.seen(self._state.branches[branch], force=self._force)
+
+    def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
+        """Streams the records of a rows layer in key order."""
+        with self._state.lock:
+            found = sorted(self._state.layer_rows(layer_id).items())
+        yield from (record for record in found if record[0].startswith(prefix))
+
+    def row(self, layer_id: int, key: bytes) -> Record | None:
+        """Returns one record of a rows layer."""
+        with self._state.lock:
+            value = self._state.layer_rows(layer_id).get(key)
+        return None if value is None else (key, value)
+
+    def count(self, layer_id: int) -> int:
+        """Returns the number of records in a rows layer."""
+        with self._state.lock:
+            return len(self._state.layer_rows(layer_id))
+
+    def reset(self, branch: str) -> None:
+        """Drops every layer of a branch."""
+        with self._state.lock:
+            state = self._open(branch, Action.RESET)
+            gone = {layer.id for layer in state.layers}
+            self._state.branches[branch] = self._state.drop_layers(state, gone)
+
+    def drop(
+        self, branch: str, seen: BranchState, cut: LayerCut, run: MetaRangeId | None = None
+    ) -> None:
+        """Takes records out of the layers of a branch, and puts a run on top."""
+        state = self._state
+        with state.lock:
+            now = self._open(branch, Action.STAGE if run else Action.RESET)
+            if now.content != seen.content:
+                raise RaceLostError(f"branch {branch!r} has changed: look at it again")
+            state.cut_layers(now, {layer.id for layer in now.layers}, cut)
+            if run:
+                self.add_run(branch, run)
+
+    def _open(self, branch: str, action: Action | None) -> BranchState:
+        return self._state.open_branch(branch, action, force=self._force)
+
+    def _push(self, branch: str, layer: Layer) -> Layer:
+        state = self._state.branch(branch)
+        self._state.branches[branch] = replace(state, layers=(layer, *state.layers))
+        return layer

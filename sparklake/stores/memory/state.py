@@ -1,0 +1,105 @@
+"""All that is mutable in one repository, in memory."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from threading import Lock, RLock
+
+from sparklake.errors import RaceLostError, RefNotFoundError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import Action, RepositorySettings, read_only_error
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import (
+    BranchState,
+    Layer,
+    LayerCut,
+    LayerKind,
+    Operation,
+    TagInfo,
+)
+
+
+@dataclass(slots=True)
+class State:
+    """Is all that is mutable in one repository; whoever holds `lock` may touch it."""
+
+    lock: RLock
+    next_layer: Iterator[int]
+    next_operation: Iterator[int]
+    branches: dict[str, BranchState] = field(default_factory=dict)
+    tags: dict[str, TagInfo] = field(default_factory=dict)
+    commits: dict[CommitId, Commit] = field(default_factory=dict)
+    rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
+    operations: list[Operation] = field(default_factory=list)
+    settings: RepositorySettings = field(default_factory=RepositorySettings)
+    turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
+
+    def branch(self, name: str) -> BranchState:
+        """Returns a branch; raises RefNotFoundError."""
+        if name not in self.branches:
+            raise RefNotFoundError(f"there is no branch {name!r}")
+        return self.branches[name]
+
+    def seen(self, branch: BranchState, *, force: bool) -> BranchState:
+        """Returns a branch as it is at this moment."""
+        is_expired = branch.expires is not None and branch.expires <= time.time()
+        read_only = branch.guard.read_only and not force
+        guard = replace(branch.guard, read_only=read_only)
+        return replace(branch, is_expired=is_expired, guard=guard)
+
+    def open_branch(self, name: str, action: Action | None, *, force: bool) -> BranchState:
+        """Returns a branch to change; raises where its guard refuses that."""
+        branch = self.branch(name)
+        self.seen(branch, force=force).guard.check(name, action)
+        return branch
+
+    def require_writable(self, *, force: bool) -> None:
+        """Raises ReadOnlyError, unless forced."""
+        if self.settings.read_only and not force:
+            raise read_only_error()
+
+    def require_commit(self, commit_id: CommitId) -> None:
+        """Raises RefNotFoundError for a commit that is not there."""
+        if commit_id not in self.commits:
+            raise RefNotFoundError(f"there is no commit {commit_id!r}")
+
+    def layer_rows(self, layer_id: int) -> dict[bytes, bytes]:
+        """Returns the records of a rows layer; raises RaceLostError when it is gone."""
+        if layer_id not in self.rows:
+            raise RaceLostError(f"staging layer {layer_id} is gone: read the branch again")
+        return self.rows[layer_id]
+
+    def drop_layers(self, branch: BranchState, gone: set[int]) -> BranchState:
+        """Returns a branch without some layers, whose rows are gone from then on."""
+        kept = tuple(layer for layer in branch.layers if layer.id not in gone)
+        for layer_id in gone:
+            self.rows.pop(layer_id, None)
+        return replace(branch, layers=kept)
+
+    def cut_layers(self, branch: BranchState, layer_ids: Collection[int], cut: LayerCut) -> None:
+        """Takes something out of some layers of a branch, all of which get new ids."""
+        left: list[Layer] = []
+        for layer in reversed(branch.layers):
+            rows, run = self.rows.get(layer.id, {}), cut.runs.get(layer.id, layer.meta_range_id)
+            if layer.id in layer_ids:
+                rows = {
+                    key: value
+                    for key, value in rows.items()
+                    if not any(key in interval for interval in cut.within)
+                }
+            if rows or run:
+                left.insert(0, replace(layer, id=next(self.next_layer), meta_range_id=run))
+                if layer.kind is LayerKind.ROWS:
+                    self.rows[left[0].id] = rows
+        gone = self.drop_layers(branch, {layer.id for layer in branch.layers})
+        self.branches[branch.name] = replace(gone, layers=tuple(left))
+
+    def log(
+        self, who: str, verb: str, ref: str, source: CommitId | None, to: CommitId | None
+    ) -> None:
+        """Adds a line to the log."""
+        number = next(self.next_operation)
+        self.operations.append(Operation(number, int(time.time()), who, verb, ref, source, to))

@@ -1,0 +1,144 @@
+"""The repositories of a lake, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+from threading import RLock
+from uuid import uuid4
+
+from sparklake.errors import (
+    AlreadyExistsError,
+    NamespaceInUseError,
+    RepositoryNotFoundError,
+)
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ports import (
+    BranchState,
+    RefsSnapshot,
+    RefVerb,
+    RepositoryInfo,
+)
+from sparklake.stores.memory.branches import MemoryBranches
+from sparklake.stores.memory.commits import MemoryCommits
+from sparklake.stores.memory.operations import MemoryOperations
+from sparklake.stores.memory.settings import MemorySettings
+from sparklake.stores.memory.staging import MemoryStaging
+from sparklake.stores.memory.state import State
+from sparklake.stores.memory.tags import MemoryTags
+
+
+class MemoryRefStore:
+    """Holds repositories in memory; safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._infos: dict[str, RepositoryInfo] = {}
+        self._states: dict[str, State] = {}
+        self._layers = count(1)
+        self._operations = count(1)
+        self._id = uuid4().hex
+
+    def id(self) -> str:
+        """Returns a name of this store's own."""
+        return self._id
+
+    def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
+        """Creates a repository, its first commit and its default branch."""
+        refs = RefsSnapshot((BranchState(info.default_branch, first.id),), (), (first,))
+        self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
+
+    def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
+        """Creates a repository that has refs and commits from the start."""
+        self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
+
+    def _create(self, info: RepositoryInfo, refs: RefsSnapshot, who: str, verb: RefVerb) -> None:
+        with self._lock:
+            if info.name in self._infos:
+                raise AlreadyExistsError(f"there is a repository {info.name!r} already")
+            for other in self._infos.values():
+                if _overlap(info.storage_namespace, other.storage_namespace):
+                    raise NamespaceInUseError(
+                        f"{info.storage_namespace} overlaps the storage namespace of repository "
+                        f"{other.name!r}: choose another"
+                    )
+            state = self._state(info.uid)
+            state.settings = info.settings
+            state.commits.update((each.id, each) for each in refs.commits)
+            state.branches.update(
+                (each.name, replace(each, guard=info.settings.guard(each.name)))
+                for each in refs.branches
+            )
+            state.tags.update((each.name, each) for each in refs.tags)
+            for each in refs.named:
+                state.log(who, verb.value, each.name, None, each.commit_id)
+            self._infos[info.name] = info
+
+    def find_repository(self, name: str) -> RepositoryInfo | None:
+        """Returns a repository."""
+        with self._lock:
+            found = self._infos.get(name)
+            return found and self._seen(found)
+
+    def list_repositories(self) -> Sequence[RepositoryInfo]:
+        """Returns all repositories in the byte order of their names."""
+        with self._lock:
+            found = sorted(self._infos.values(), key=lambda info: info.name.encode())
+            return [self._seen(each) for each in found]
+
+    def delete_repository(self, name: str, *, force: bool = False) -> None:
+        """Forgets a repository and its refs; its log stays."""
+        with self._lock:
+            if name not in self._infos:
+                raise RepositoryNotFoundError(f"there is no repository {name!r}")
+            state = self._state(self._infos[name].uid)
+            state.require_writable(force=force)
+            del self._infos[name]
+            for part in (state.branches, state.tags, state.commits, state.rows):
+                part.clear()
+
+    def refs(self, uid: str, *, force: bool = False) -> MemoryRefs:
+        """Returns the refs of the repository with an instance uid."""
+        with self._lock:
+            return MemoryRefs(self._state(uid), force=force)
+
+    def close(self) -> None:
+        """Does nothing: there is nothing to give back."""
+
+    def _seen(self, info: RepositoryInfo) -> RepositoryInfo:
+        return replace(info, settings=self._state(info.uid).settings)
+
+    def _state(self, uid: str) -> State:
+        if uid not in self._states:
+            self._states[uid] = State(self._lock, self._layers, self._operations)
+        return self._states[uid]
+
+
+class MemoryRefs:
+    """Holds all that is mutable in one repository."""
+
+    def __init__(self, state: State, *, force: bool = False) -> None:
+        self._state = state
+        self.branches = MemoryBranches(state, force=force)
+        self.tags = MemoryTags(state, force=force)
+        self.commits = MemoryCommits(state)
+        self.staging = MemoryStaging(state, force=force)
+        self.operations = MemoryOperations(state)
+        self.settings = MemorySettings(state)
+
+    def snapshot(self) -> RefsSnapshot:
+        """Returns all refs and all commits."""
+        with self._state.lock:
+            commits = self._state.commits.values()
+            return RefsSnapshot(
+                tuple(self.branches.list()),
+                tuple(self.tags.list()),
+                tuple(sorted(commits, key=lambda each: (each.generation, each.id))),
+            )
+
+
+def _overlap(left: str, right: str) -> bool:
+    """Tells whether one namespace is equal to, or a folder inside, the other."""
+    left, right = left.rstrip("/") + "/", right.rstrip("/") + "/"
+    return left.startswith(right) or right.startswith(left)

@@ -1,0 +1,113 @@
+"""What can be set of one repository, in Postgres.
+
+The repository's row is the truth, and every branch's row says what it makes of that branch. They
+change together, in the order of all locks: the repository, its branches, their layers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg.types.json import Jsonb
+
+from sparklake.errors import RepositoryNotFoundError
+from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings, read_only_error
+from sparklake.stores.postgres.layers import guard_of, seal_layers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import psycopg
+
+    from sparklake.stores.postgres.connections import Connections
+    from sparklake.stores.postgres.layers import Scope
+
+_SELECT = """
+    SELECT read_only, protection, metadata FROM sparklake.repositories WHERE uid = %(uid)s
+"""
+
+
+class PostgresSettings:
+    """Holds what can be set of one repository."""
+
+    def __init__(self, connections: Connections, scope: Scope) -> None:
+        self._connections = connections
+        self._uid = scope.uid
+
+    def get(self) -> RepositorySettings:
+        """Returns the settings as they are now."""
+        return _found(self._connections.fetch(_SELECT, {"uid": self._uid}))
+
+    def change(
+        self, edit: Callable[[RepositorySettings], RepositorySettings]
+    ) -> RepositorySettings:
+        """Puts what an edit makes of the settings in their place; returns it."""
+        with self._connections.transaction() as connection:
+            query = _SELECT + " FOR NO KEY UPDATE"
+            rows = connection.execute(query, {"uid": self._uid}).fetchall()
+            settings = edit(_found(rows))
+            connection.execute(
+                "UPDATE sparklake.repositories SET read_only = %s, protection = %s, metadata = %s"
+                " WHERE uid = %s",
+                (*columns_of(settings), self._uid),
+            )
+            _guard_branches(connection, self._uid, settings)
+        return settings
+
+
+def hold_settings(connection: psycopg.Connection, scope: Scope) -> RepositorySettings:
+    """Keeps the settings as they are until the transaction ends; returns them.
+
+    Raises ReadOnlyError, unless forced. Of a repository that is gone it returns those of a new one.
+    """
+    rows = connection.execute(_SELECT + " FOR SHARE", {"uid": scope.uid}).fetchall()
+    settings = settings_of(*rows[0]) if rows else RepositorySettings()
+    if settings.read_only and not scope.force:
+        raise read_only_error()
+    return settings
+
+
+def settings_of(
+    read_only: bool, protection: Mapping[str, Sequence[str]], metadata: Mapping[str, str]
+) -> RepositorySettings:
+    """Returns the settings that a repository's row says."""
+    rules = (
+        ProtectionRule(pattern, frozenset(map(Action, actions)))
+        for pattern, actions in sorted(protection.items())
+    )
+    return RepositorySettings(read_only, tuple(rules), dict(sorted(metadata.items())))
+
+
+def columns_of(settings: RepositorySettings) -> tuple[bool, Jsonb, Jsonb]:
+    """Returns what a repository's row says of settings."""
+    rules = {each.pattern: sorted(each.actions) for each in settings.protection}
+    return settings.read_only, Jsonb(rules), Jsonb(dict(settings.metadata))
+
+
+def _found(rows: Sequence[tuple[Any, ...]]) -> RepositorySettings:
+    if not rows:
+        raise RepositoryNotFoundError("the repository is gone by now")
+    return settings_of(*rows[0])
+
+
+def _guard_branches(connection: psycopg.Connection, uid: str, settings: RepositorySettings) -> None:
+    """Lets every branch refuse what it must from now on.
+
+    Their layers are sealed, which waits for the writers under way, and sends those who come to the
+    branch, where they are refused.
+    """
+    rows = connection.execute(
+        "SELECT name, read_only, protected FROM sparklake.branches"
+        " WHERE repository_uid = %s ORDER BY name FOR UPDATE",
+        (uid,),
+    ).fetchall()
+    for name, read_only, protected in rows:
+        guard = settings.guard(name)
+        if guard == guard_of(read_only, protected):
+            continue
+        connection.execute(
+            "UPDATE sparklake.branches SET read_only = %s, protected = %s"
+            " WHERE repository_uid = %s AND name = %s",
+            (guard.read_only, sorted(guard.protected), uid, name),
+        )
+        seal_layers(connection, uid, name)

@@ -1,0 +1,79 @@
+"""Rules of protection: what a pattern fits, and what can be no rule."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.guards import (
+    TRANSACTION_PREFIX,
+    Action,
+    ProtectionRule,
+    RepositorySettings,
+    action_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fitting", "others"),
+    [
+        ("main", ["main"], ["main2", "amain", "Main", "mai"]),
+        ("release-*", ["release-", "release-1.2"], ["release", "a-release-1"]),
+        ("*", ["a", "main"], []),
+        ("v?.?", ["v1.2"], ["v1.22", "v12", "v1."]),
+        ("*:joe-*-fix", ["dev:joe-1-fix", "x:joe--fix"], ["dev:joe-fix", "dev:joe-1-fixed"]),
+        ("a.b+c", ["a.b+c"], ["axb+c", "a.bbc"]),
+    ],
+)
+def test_patterns(pattern: str, fitting: list[str], others: list[str]) -> None:
+    rule = ProtectionRule(pattern)
+    assert [each for each in (*fitting, *others) if rule.covers(each)] == fitting
+
+
+@given(st.text("ab*?", min_size=1, max_size=10), st.text("ab", max_size=10))
+def test_a_pattern_fits_what_the_regular_expression_fits(pattern: str, name: str) -> None:
+    expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
+    assert ProtectionRule(pattern).covers(name) == bool(re.fullmatch(expression, name))
+
+
+def test_no_pattern_takes_for_ever() -> None:
+    """A regular expression of it would."""
+    assert not ProtectionRule("*a" * 120 + "b").covers("a" * 250)
+
+
+@pytest.mark.parametrize("pattern", ["", "release/*", "a b", "ünit", "a\n", "[ab]", "x" * 256])
+def test_what_is_no_pattern(pattern: str) -> None:
+    with pytest.raises(InvalidInputError):
+        ProtectionRule(pattern)
+
+
+def test_a_rule_blocks_something() -> None:
+    with pytest.raises(InvalidInputError, match="stage, commit, reset, delete"):
+        ProtectionRule("main", frozenset())
+
+
+def test_branches_of_transactions_are_not_protected() -> None:
+    settings = RepositorySettings(protection=(ProtectionRule("*"),))
+    assert settings.guard("main").protected == frozenset(Action)
+    assert settings.guard(f"{TRANSACTION_PREFIX}main-1").protected == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("verb", "action"),
+    [
+        ("merge", None),
+        ("revert", None),
+        ("commit", Action.COMMIT),
+        ("import", Action.COMMIT),
+        ("cherry-pick", Action.COMMIT),
+        ("hard-reset", Action.RESET),
+        ("undo", Action.RESET),
+        ("unheard-of", Action.COMMIT),
+    ],
+)
+def test_what_a_verb_counts_as(verb: str, action: Action | None) -> None:
+    assert action_of(verb) is action
