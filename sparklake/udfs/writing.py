@@ -19,6 +19,8 @@ from sparklake.graveler.algebra import (
 )
 from sparklake.graveler.blocks import Block, Blocks, block_of
 from sparklake.graveler.classification import Strategy
+from sparklake.graveler.disagreement import disagreement
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.packing import Task
 from sparklake.udfs.results import (
     ChangesResult,
@@ -65,6 +67,22 @@ def merge_body(
             sink.put()
         conflicts = map(ConflictResult, judge.reported)
         yield encode_results([*results, ConflictCountResult(judge.conflicts), *conflicts])
+
+
+def virtual_merge_body(
+    workspace: Workspace, name: CommitId, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Writes the virtual merge of a name: where both sides changed a key, that they disagree."""
+
+    def disagree(conflict: Conflict) -> bytes:
+        return disagreement(conflict.key, name)
+
+    for task in decode_tasks(batches):
+        sink = open_sink(workspace)
+        base, source, dest = open_sides(sink.store, task.pieces)
+        results = _written(sink, task, merge(base, source, dest, disagree))
+        sink.put()
+        yield encode_results(results)
 
 
 def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

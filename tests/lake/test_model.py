@@ -295,8 +295,7 @@ class LakeMachine(RuleBasedStateMachine):
 
         def expected(_: object) -> Diff:
             ours, theirs = self.model.resolve(dest), self.model.resolve(source)
-            base = self.model.merge_base(theirs, ours)
-            return within(self.model.three_way_diff(base, theirs, ours), prefix)
+            return within(self.model.three_way_diff(theirs, ours), prefix)
 
         self.both(lambda: shown(self.repo.diff(dest, source, prefix, three_way=True)), expected)
 

@@ -1,9 +1,8 @@
 """What a repository does, in plain dicts. Verbs raise the errors that the real ones raise.
 
 A tree is a dict of path to content. A verb that makes a commit takes the one that was really made
-and checks what it says of itself. The merge base is the best common ancestor, as in sparklake: of
-several that are no ancestors of each other, as criss-cross merges make them, the one of the highest
-generation, then of the least id.
+and checks what it says of itself. The merge base is the best common ancestor, as in sparklake:
+several that are no ancestors of each other, as criss-cross merges make them, are merged.
 """
 
 from __future__ import annotations
@@ -27,6 +26,8 @@ from sparklake.errors import (
     ProtectedError,
     RefNotFoundError,
 )
+from tests.support.recursive import Tree as BaseTree
+from tests.support.recursive import base_tree
 
 MAIN = "main"
 
@@ -171,10 +172,10 @@ class LakeModel:
         theirs, ours = self.resolve(source), self.branch(dest)
         if self.staged[dest]:
             raise DirtyBranchError
-        base = self.merge_base(theirs, ours)
-        if self.trees[base] == self.trees[theirs]:
+        base = self.base_tree(theirs, ours)
+        if base == self.trees[theirs]:
             raise NoChangesError
-        tree = merged(self.trees[base], self.trees[theirs], self.trees[ours], strategy)
+        tree = merged(base, self.trees[theirs], self.trees[ours], strategy)
         self._take(dest, made, (ours, theirs), tree)
 
     def replay(
@@ -226,8 +227,9 @@ class LakeModel:
         self.heads[branch], self.came_from[branch] = before, head
         return before
 
-    def merge_base(self, left: str, right: str) -> str:
-        return self.merge_bases(left, right)[0]
+    def base_tree(self, left: str, right: str) -> BaseTree:
+        history = {each: commit.parents for each, commit in self.commits.items()}
+        return base_tree(history, self.trees, [left], [right])
 
     def merge_bases(self, left: str, right: str) -> list[str]:
         common = self.ancestry(left) & self.ancestry(right)
@@ -276,12 +278,13 @@ class LakeModel:
     def diff_uncommitted(self, branch: str) -> Diff:
         return differences(self.trees[self.branch(branch)], self.tree(branch))
 
-    def three_way_diff(self, base: str, source: str, dest: str) -> Diff:
+    def three_way_diff(self, source: str, dest: str) -> Diff:
         """Returns what a merge of source would change in dest: the table, row by row."""
-        return three_way(self.trees[base], self.trees[source], self.trees[dest])
+        base = self.base_tree(source, dest)
+        return three_way(base, self.trees[source], self.trees[dest])
 
 
-def three_way(base: Tree, source: Tree, dest: Tree) -> Diff:
+def three_way(base: BaseTree, source: Tree, dest: Tree) -> Diff:
     """Returns what a merge would change in dest: the table, row by row."""
     rows = []
     for kind, path, size in differences(dest, source):
@@ -291,7 +294,7 @@ def three_way(base: Tree, source: Tree, dest: Tree) -> Diff:
     return rows
 
 
-def merged(base: Tree, source: Tree, dest: Tree, strategy: str | None) -> Tree:
+def merged(base: BaseTree, source: Tree, dest: Tree, strategy: str | None) -> Tree:
     rows = three_way(base, source, dest)
     conflicts = [row for row in rows if row[0] == "conflict"]
     if conflicts and strategy is None:
