@@ -16,7 +16,7 @@ from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.verbs import commit as commits
-from sparklake.verbs import imports, moves, read, removal, replay, stage, tables
+from sparklake.verbs import imports, moves, read, removal, replay, stage, tables, transfer
 from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
 from sparklake.verbs.replay import Terms
@@ -93,6 +93,32 @@ class Branch:
         """
         take = removal.remove_folder if recursive else removal.remove_object
         return take(self._context, self.name, path)
+
+    def move(self, source: str, dest: str, recursive: bool = False, force: bool = False) -> int:
+        """Stages objects under other paths, and their removal from the old; returns how many.
+
+        Paths and errors are those of `copy`; InvalidInputError where one lies in the other.
+        """
+        terms = transfer.Terms(source, dest, recursive=recursive, force=force)
+        return transfer.move(self._context, self.name, terms)
+
+    def copy(
+        self,
+        source: str,
+        dest: str,
+        ref: str | None = None,
+        recursive: bool = False,
+        force: bool = False,
+    ) -> int:
+        """Stages objects, of another ref if one is given, under other paths; returns how many.
+
+        No byte of them is copied. `a/` is all below it, `a` is an object, and recursively also all
+        below `a/`; below a `dest` that ends with a slash it keeps its last name. A path that is
+        taken raises AlreadyExistsError, with `force` it is overwritten. ObjectNotFoundError where
+        there is nothing, InvalidKeyError for a path that would be too long.
+        """
+        terms = transfer.Terms(source, dest, ref, recursive, force)
+        return transfer.copy(self._context, self.name, terms)
 
     def stage(self, objects: pa.Table | DataFrame) -> None:
         """Stages many objects at once; all of them, or none when a row is bad.

@@ -19,6 +19,7 @@ from sparklake.cli import (
     replaying,
     repo,
     tag,
+    transfers,
 )
 from sparklake.cli.options import (
     DsnOption,
@@ -74,6 +75,8 @@ for noun in (repo, branch, tag, refs, operations, cache):
 app.command("import")(importing.import_objects)
 app.command()(objects.put)
 app.command()(objects.rm)
+app.command()(transfers.mv)
+app.command()(transfers.cp)
 app.command()(objects.ls)
 app.command()(objects.stat)
 app.command()(objects.cat)

@@ -144,6 +144,21 @@ def test_put_stat_cat_and_rm(scene: Scene, tmp_path: Path) -> None:
     assert scene.paths("main") == []
 
 
+def test_mv_and_cp(scene: Scene) -> None:
+    scene.put("main", dict.fromkeys(["a", "a/1", "a/b/2", "ab/3"], "x"))
+    main = scene.uri("main", "")
+    assert said("mv", f"{main}a/", f"{main}c/") == {"source": "a/", "path": "c/", "moved": 2}
+    assert scene.paths("main") == ["a", "ab/3", "c/1", "c/b/2"]
+    assert ok("mv", f"{main}a", f"{main}b") == f"staged the move of 1 object to {main}b\n"
+    assert said("cp", f"{main}c", f"{main}ab/", "-r")["copied"] == 2
+    assert scene.paths("main") == ["ab/3", "ab/c/1", "ab/c/b/2", "b", "c/1", "c/b/2"]
+    assert "'c/1' already" in failed(1, "cp", f"{main}ab/c/", f"{main}c/")
+    assert ok("cp", "--force", f"{main}ab/c/", f"{main}c/") == f"staged 2 objects at {main}c/\n"
+    assert "one lies in the other" in failed(2, "mv", f"{main}c/", f"{main}c/d/")
+    assert "are not of one branch" in failed(2, "mv", scene.uri("v0", "c/"), f"{main}d/")
+    assert "two repositories" in failed(2, "cp", "lakefs://other/main/c/", f"{main}d/")
+
+
 def test_rm_takes_a_folder_and_not_its_namesakes(scene: Scene) -> None:
     paths = ["a", "a/1", "a/b/2", "a-b", "ab/3", "c/4"]
     scene.put("main", dict.fromkeys(paths, "x"))
