@@ -17,6 +17,7 @@ from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.verbs import commit as commits
 from sparklake.verbs import imports, moves, read, removal, replay, stage, tables, transfer
+from sparklake.verbs import rebase as rebases
 from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
 from sparklake.verbs.replay import Terms
@@ -222,6 +223,15 @@ class Branch:
         chosen = parse_strategy(strategy)
         terms = Terms(parent_number, chosen, message, committer, metadata, allow_empty)
         return replay.cherry_pick(self._context, self.name, refs, terms)
+
+    def rebase(self, onto: str, strategy: Strategy | str | None = None) -> list[Commit]:
+        """Moves the branch onto a ref, with its own commits made once more there; returns these.
+
+        Each keeps message, committer and metadata, which say what it was before. One that becomes
+        empty is left out, and so is a merge of what `onto` contains; another merge becomes one
+        commit. Raises what `cherry_pick` does, NoChangesError where it stands there already.
+        """
+        return rebases.rebase(self._context, self.name, onto, parse_strategy(strategy))
 
     def reset(self, prefix: str | None = None, path: str | None = None) -> None:
         """Drops what is staged: all of it, or only under a prefix, or only of one object."""

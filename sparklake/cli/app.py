@@ -15,6 +15,7 @@ from sparklake.cli import (
     merging,
     objects,
     operations,
+    rebasing,
     refs,
     replaying,
     repo,
@@ -87,6 +88,7 @@ app.command()(history.diff)
 app.command()(merging.merge)
 app.command()(replaying.revert)
 app.command("cherry-pick")(replaying.cherry_pick)
+app.command()(rebasing.rebase)
 app.command()(logs.log)
 app.command()(logs.show)
 app.command("merge-base")(merging.merge_base)

@@ -44,6 +44,8 @@ FAILURES: list[tuple[int, str, list[str]]] = [
     (1, "ref_not_found", ["revert", "R/main", "R/nothing"]),
     (1, "ref_not_found", ["revert", "R/v0", "R/main"]),
     (1, "ref_not_found", ["cherry-pick", "R/nothing", "R/main"]),
+    (1, "ref_not_found", ["rebase", "R/main", "--onto", "R/nothing"]),
+    (4, "no_changes", ["rebase", "R/main", "--onto", "R/main"]),
     (1, "ref_not_found", ["hard-reset", "R/main", "R/nothing"]),
     (1, "ref_not_found", ["hard-reset", "R/v0", "R/main"]),
     (1, "ref_not_found", ["hard-reset", "R/main", "R/main", "--expect", "R/nothing"]),

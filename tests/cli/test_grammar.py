@@ -485,6 +485,18 @@ def test_a_merge_is_undone_as_seen_from_a_parent(scene: Scene) -> None:
     assert scene.paths("main") == ["both", "left"]
 
 
+def test_rebase(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    assert "cannot rebase" in failed(3, "rebase", dev, "--onto", main)
+    head = said("log", main)[0]
+    done = said("rebase", dev, "--onto", main, "--strategy", "source-wins")
+    assert (done["name"], done["dirty"], done["made"][-1]) == ("dev", False, done["commit_id"])
+    assert head["id"] in {each["id"] for each in said("log", dev)}
+    assert "nothing to rebase" in failed(4, "rebase", dev, "--onto", main)
+    text = ok("rebase", main, "--onto", dev)
+    assert text == f"{main} is at {done['commit_id'][:12]}, 0 commits made once more\n"
+
+
 def test_a_hard_reset_moves_a_branch(scene: Scene) -> None:
     first = scene.commit("main", {"a": "1"})
     second = scene.commit("main", {"a": "2"})

@@ -168,6 +168,15 @@ def test_a_list_that_is_cut_short_cannot_be_taken_for_whole(
     assert ran == command("--output", "json", "ls", "-r", scene.uri("main"))
 
 
+def test_rebase(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    assert job(3, "rebase", dev, "--onto", main)["kind"] == "merge_conflict"
+    done = job(0, "rebase", dev, "--onto", main, "--strategy", "source-wins")
+    assert (done["name"], done["made"]) == ("dev", [done["commit_id"]])
+    assert job(4, "rebase", dev, "--onto", main)["kind"] == "no_changes"
+    assert job(1, "rebase", dev, "--onto", scene.uri("nothing"))["kind"] == "ref_not_found"
+
+
 def test_merge_base(scene: Scene) -> None:
     dev, main = scene.diverge()
     assert job(0, "merge_base", dev, main) == said("merge-base", dev, main)
