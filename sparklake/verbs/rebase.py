@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparklake.errors import MergeConflictError, NoChangesError
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
+from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.own_commits import own_commits
 from sparklake.graveler.ports import BranchMove, BranchState
 from sparklake.verbs.attempts import Attempts
@@ -28,7 +28,7 @@ class _Replays:
     context: Context
     title: str
     strategy: Strategy | None
-    _attempts: dict[str, Attempts]
+    _attempts: dict[CommitId, Attempts] = field(default_factory=dict)
 
     def made(self, origin: Commit, head: Commit) -> Commit | None:
         """Returns a commit over a head, not yet published; None where it has become empty."""
@@ -60,7 +60,7 @@ def rebase(context: Context, branch: str, onto: str, strategy: Strategy | None) 
     """
     target = get_commit(context, onto)
     check_namespace(context.store)
-    replays = _Replays(context, context.title("rebase", branch), strategy, {})
+    replays = _Replays(context, context.title("rebase", branch), strategy)
 
     def attempt() -> list[Commit]:
         state = get_branch(context, branch)

@@ -33,6 +33,7 @@ from tests.support.oracle import meta_range_id
 # Few keys and fewer contents: most edits meet others, and one content is at several keys at once.
 PATHS = ["a", "a/b", "a/c", "b/x=1/p", "b/x=2/p", "c", "d", "é"]
 PREFIXES = ["", "a", "a/", "b/", "b/x=", "c", "nothing/", "é"]
+FOLDERS = ["a/", "b/", "b/x=1/", "b/x=2/", "c/", "nothing/"]
 CONTENTS = [Content(b""), Content(b"1"), Content(b"22"), Content(b"22", (("k", "v"),))]
 BRANCHES = [MAIN, "dev", "dev:joe-bugfix-1234", "topic"]
 TAGS = ["v2.3", "dev:jane-before-v2.3-merge", "topic"]
@@ -192,7 +193,35 @@ class LakeMachine(RuleBasedStateMachine):
             lambda _: self.model.stage(branch, changes),
         )
 
+    @rule(removing=st.booleans(), force=st.booleans(), data=datas)
+    def transfer(self, removing: bool, force: bool, data: st.DataObject) -> None:
+        branch, some = self.branch(data), data.draw(st.sampled_from([PATHS, FOLDERS]))
+        source, dest = data.draw(st.sampled_from(some)), data.draw(st.sampled_from(some))
+        ref = None if removing or data.draw(st.booleans()) else self.ref(data)
+
+        def real() -> int:
+            found = self.repo.branch(branch)
+            if removing:
+                return found.move(source, dest, force=force)
+            return found.copy(source, dest, ref, force=force)
+
+        self.both(
+            real,
+            lambda _: self.model.transfer(
+                branch, source, dest, ref, removing=removing, force=force
+            ),
+        )
+
     # --- history ----------------------------------------------------------------------------------
+
+    @rule(strategy=st.sampled_from(STRATEGIES), data=datas)
+    def rebase(self, strategy: str | None, data: st.DataObject) -> None:
+        branch, onto = self.branch(data), self.ref(data)
+        self.both(
+            lambda: self.repo.branch(branch).rebase(onto, strategy),
+            lambda made: self.model.rebase(branch, onto, strategy, made),  # type: ignore[arg-type]
+            compare=False,
+        )
 
     @rule(allow_empty=st.sampled_from([False, False, True]), data=datas)
     def commit(self, allow_empty: bool, data: st.DataObject) -> None:
