@@ -19,7 +19,18 @@ from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import commit as commits
-from sparklake.verbs import imports, moves, read, removal, replay, restoring, stage, tables
+from sparklake.verbs import (
+    imports,
+    moves,
+    read,
+    removal,
+    replay,
+    restoring,
+    stage,
+    tables,
+    transfer,
+)
+from sparklake.verbs import rebase as rebases
 from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
 from sparklake.verbs.expiry import set_expiry
@@ -98,6 +109,32 @@ class Branch:
         """
         take = removal.remove_folder if recursive else removal.remove_object
         return take(self._context, self.name, path)
+
+    def move(self, source: str, dest: str, recursive: bool = False, force: bool = False) -> int:
+        """Stages objects under other paths, and their removal from the old; returns how many.
+
+        Paths and errors are those of `copy`; InvalidInputError where one lies in the other.
+        """
+        terms = transfer.Terms(source, dest, recursive=recursive, force=force)
+        return transfer.move(self._context, self.name, terms)
+
+    def copy(
+        self,
+        source: str,
+        dest: str,
+        ref: str | None = None,
+        recursive: bool = False,
+        force: bool = False,
+    ) -> int:
+        """Stages objects, of another ref if one is given, under other paths; returns how many.
+
+        No byte of them is copied. `a/` is all below it, `a` is an object, and recursively also all
+        below `a/`; below a `dest` that ends with a slash it keeps its last name. A path that is
+        taken raises AlreadyExistsError, with `force` it is overwritten. ObjectNotFoundError where
+        there is nothing, InvalidKeyError for a path that would be too long.
+        """
+        terms = transfer.Terms(source, dest, ref, recursive, force)
+        return transfer.copy(self._context, self.name, terms)
 
     def stage(self, objects: pa.Table | DataFrame) -> None:
         """Stages many objects at once; all of them, or none when a row is bad.
@@ -208,6 +245,17 @@ class Branch:
         resolution = parse_resolution(strategy, rules)
         terms = Terms(parent_number, resolution, message, committer, metadata, allow_empty)
         return replay.cherry_pick(self._context, self.name, refs, terms)
+
+    def rebase(
+        self, onto: str, strategy: StrategyLike = None, rules: RulesLike = None
+    ) -> list[Commit]:
+        """Moves the branch onto a ref, with its own commits made once more there; returns these.
+
+        Each keeps message, committer and metadata, which say what it was before. One that becomes
+        empty is left out, and so is a merge of what `onto` contains; another merge becomes one
+        commit. Raises what `cherry_pick` does, NoChangesError where it stands there already.
+        """
+        return rebases.rebase(self._context, self.name, onto, parse_resolution(strategy, rules))
 
     def reset(self, prefix: str | None = None, path: str | None = None) -> None:
         """Drops what is staged: all of it, or only under a prefix, or only of one object."""

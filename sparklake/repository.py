@@ -16,7 +16,7 @@ from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
-from sparklake.verbs import folders, history, preview, read, tables
+from sparklake.verbs import bases, folders, history, preview, read, tables
 from sparklake.verbs import merge as merges
 from sparklake.verbs.context import Context
 from sparklake.verbs.dump import RefsDump, dump_refs
@@ -216,7 +216,7 @@ class Repository:
     def merge_base(self, left: str, right: str) -> Commit:
         """Returns the best common ancestor of two refs; raises RefNotFoundError for none."""
         one, other = (self.resolve(ref) for ref in (left, right))
-        return merges.merge_base(self._context, one, other)
+        return bases.merge_base(self._context, one, other)
 
     def merge_bases(self, left: str, right: str) -> list[Commit]:
         """Returns all common ancestors of two refs that are no ancestors of another one.
@@ -224,7 +224,7 @@ class Repository:
         The first is that of `merge_base`; criss-cross merges make several.
         """
         one, other = (self.resolve(ref) for ref in (left, right))
-        return merges.common_ancestors(self._context, one, other)
+        return bases.common_ancestors(self._context, one, other)
 
     def plan_merge(
         self, source: str, dest: str, allow_empty: bool = False, paths: Sequence[str] | None = None

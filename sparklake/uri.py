@@ -117,7 +117,25 @@ def prefix_uri(text: str) -> KeyUri:
     return KeyUri(uri.repository, uri.ref, uri.key or "")
 
 
-def same_repository(first: RefUri, second: RefUri) -> str:
+def transfer_uris(source: str, dest: str) -> tuple[KeyUri, KeyUri]:
+    """Returns what is moved or copied to where; raises InvalidUriError where a key is missing.
+
+    An empty key, after a slash, is all of a ref.
+    """
+    return folder_uri(source), folder_uri(dest)
+
+
+def same_branch(first: KeyUri, second: KeyUri) -> str:
+    """Returns the branch of two keys; raises InvalidUriError where they have not the same."""
+    if (first.repository, first.ref) != (second.repository, second.ref):
+        raise InvalidUriError(
+            f"{str(first)!r} and {str(second)!r} are not of one branch: copy between branches, and "
+            "remove what you do not want to keep"
+        )
+    return first.ref
+
+
+def same_repository(first: RefUri | KeyUri, second: RefUri | KeyUri) -> str:
     """Returns the repository of two refs; raises InvalidUriError where they have not the same."""
     if first.repository != second.repository:
         raise InvalidUriError(

@@ -16,11 +16,13 @@ from sparklake.cli import (
     objects,
     operations,
     protect,
+    rebasing,
     refs,
     replaying,
     repo,
     restoring,
     tag,
+    transfers,
 )
 from sparklake.cli.options import (
     DsnOption,
@@ -76,6 +78,8 @@ for noun in (repo, branch, protect, tag, refs, operations, cache):
 app.command("import")(importing.import_objects)
 app.command()(objects.put)
 app.command()(objects.rm)
+app.command()(transfers.mv)
+app.command()(transfers.cp)
 app.command()(objects.ls)
 app.command()(objects.stat)
 app.command()(objects.cat)
@@ -87,6 +91,7 @@ app.command()(history.diff)
 app.command()(merging.merge)
 app.command()(replaying.revert)
 app.command("cherry-pick")(replaying.cherry_pick)
+app.command()(rebasing.rebase)
 app.command()(logs.log)
 app.command()(logs.show)
 app.command("merge-base")(merging.merge_base)

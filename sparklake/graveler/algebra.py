@@ -20,6 +20,7 @@ from sparklake.graveler.blocks import EMPTY, Block, Blocks, block_of_records
 from sparklake.graveler.classification import Outcome, Strategy, outcome_of
 from sparklake.graveler.columns import Keys, Mask, Positions
 from sparklake.graveler.comparing import found_ids, unequal
+from sparklake.graveler.disagreement import disagreements
 from sparklake.graveler.editing import edited
 
 ABSENT = -1
@@ -350,8 +351,17 @@ def _disagreements(base: Block, source: Block, dest: Block) -> tuple[Changes, di
     sides = theirs.same_as(ancestors) * 2 + ours.same_as(ancestors) * 1
     outcomes = {outcome: rows[sides] for outcome, rows in _OUTCOMES.items()}
     conflicts = outcomes[Outcome.CONFLICT]
-    contested = Rows(base, np.where(conflicts, ancestors.at, ABSENT))
+    contested = _agreed(Rows(base, np.where(conflicts, ancestors.at, ABSENT)))
     return Changes(ours, theirs, contested, conflicts), outcomes
+
+
+def _agreed(rows: Rows) -> Rows:
+    """Returns rows of a base without those that say that ancestors disagree."""
+    if not rows.present.any():
+        return rows
+    records, at = rows.records(), rows.at.copy()
+    at[np.flatnonzero(rows.present)[disagreements(records.stored_array())]] = ABSENT
+    return Rows(rows.block, at)
 
 
 def _ancestors(base: Block, ours: Rows, theirs: Rows) -> Rows:

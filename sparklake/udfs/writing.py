@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRecordError
-from sparklake.graveler.algebra import ChangeCounts, apply, merge
+from sparklake.graveler.algebra import ChangeCounts, Conflict, apply, merge
 from sparklake.graveler.blocks import Block, Blocks, block_of
 from sparklake.graveler.chosen import ALL, Choice
+from sparklake.graveler.disagreement import disagreement
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.packing import Task
 from sparklake.udfs.results import (
     ChangesResult,
@@ -71,6 +73,22 @@ def merge_body(
         counts = ConflictCountResult(judge.conflicts, judge.left)
         conflicts, kept = map(ConflictResult, judge.reported), map(KeptResult, judge.kept)
         yield encode_results([*results, counts, *conflicts, *kept])
+
+
+def virtual_merge_body(
+    workspace: Workspace, name: CommitId, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Writes the virtual merge of a name: where both sides changed a key, that they disagree."""
+
+    def disagree(conflicts: Sequence[Conflict]) -> list[bytes | None]:
+        return [disagreement(each.key, name) for each in conflicts]
+
+    for task in decode_tasks(batches):
+        sink = open_sink(workspace)
+        base, source, dest = open_sides(sink.store, task.pieces)
+        results = written_pieces(sink, task, merge(base, source, dest, disagree))
+        sink.put()
+        yield encode_results(results)
 
 
 def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

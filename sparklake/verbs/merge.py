@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
-from sparklake.errors import NoChangesError, RefNotFoundError
+from sparklake.errors import NoChangesError
 from sparklake.graveler.chosen import Choice, chosen_keys, named
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
-from sparklake.graveler.merge_base import merge_bases
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
-from sparklake.verbs.context import Context, Walk
+from sparklake.verbs.bases import BaseTrees
+from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, get_commit, open_branch
@@ -68,6 +69,14 @@ class MergeTerms:
         return {**origin, PATHS_METADATA_KEY: json.dumps(self.paths, ensure_ascii=False)}
 
 
+class MergeSides(NamedTuple):
+    """Is what a merge is of: two commits, and the trees of base, source and dest."""
+
+    source: Commit
+    dest: Commit
+    trees: Sides
+
+
 def merge(
     context: Context,
     source: str,
@@ -85,57 +94,29 @@ def merge(
     labelled = _labelled(context, signature, terms.labels(theirs), resolution)
     check_namespace(context.store)
     attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
+    bases = BaseTrees(context)
 
     def attempt() -> Commit:
         state = open_branch(context, dest)
-        return _merge_once(attempts, theirs, state, resolution, labelled, terms)
+        return _merge_once(attempts, bases, theirs, state, resolution, labelled, terms)
 
     return until_it_moves(context, dest, attempt)
 
 
-def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
-    """Returns the best common ancestor; of several, the one of the highest generation.
-
-    Raises RefNotFoundError where there is none.
-    """
-    bases = common_ancestors(context, left, right)
-    if not bases:
-        raise RefNotFoundError(
-            f"commits {left.id[:12]} and {right.id[:12]} have no common ancestor: "
-            "each stands on a first commit of its own"
-        )
-    return bases[0]
-
-
-def common_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
-    """Returns the common ancestors that are no ancestors of another one, best first."""
-    walk = Walk(context.graph)
-    bases = merge_bases(left.id, right.id, walk.parents, walk.generation)
-    return [walk.commit(each) for each in bases]
-
-
 def explain_merge(context: Context, source: str, dest: str, terms: MergeTerms) -> Explanation:
-    """Returns what a merge would do; it writes and moves nothing.
+    """Returns what a merge would do; it moves nothing.
 
-    Raises DirtyBranchError and NoChangesError as the merge would.
+    After a criss-cross it writes the base, which no ref leads to. Raises DirtyBranchError and
+    NoChangesError as the merge would.
     """
-    commits = merge_sides(context, source, dest, terms)
-    plan = plan_sides(context, trees_of(commits, terms))
+    plan = plan_sides(context, merge_sides(context, source, dest, terms).trees)
     return explained("merge", plan, cut_for_tasks, context.runners, THREE_WAY)
 
 
-def merge_sides(
-    context: Context, source: str, dest: str, terms: MergeTerms
-) -> tuple[Commit, Commit, Commit]:
-    """Returns base, source and dest of a merge as it would be made now."""
+def merge_sides(context: Context, source: str, dest: str, terms: MergeTerms) -> MergeSides:
+    """Returns the sides of a merge as it would be made now."""
     theirs = _source(context, source, dest)
-    return _sides(context, theirs, get_branch(context, dest), terms)
-
-
-def trees_of(sides: Sequence[Commit], terms: MergeTerms) -> Sides:
-    """Returns the trees of base, source and dest."""
-    base, source, dest = (each.meta_range_id for each in sides)
-    return Sides(base, source, dest, terms.choice)
+    return _sides(BaseTrees(context), theirs, get_branch(context, dest), terms)
 
 
 def _source(context: Context, source: str, dest: str) -> Commit:
@@ -144,18 +125,17 @@ def _source(context: Context, source: str, dest: str) -> Commit:
     return get_commit(context, source)
 
 
-def _sides(
-    context: Context, source: Commit, state: BranchState, terms: MergeTerms
-) -> tuple[Commit, Commit, Commit]:
-    """Returns base, source and dest of a merge that there is something to do for."""
+def _sides(bases: BaseTrees, source: Commit, state: BranchState, terms: MergeTerms) -> MergeSides:
+    """Returns the sides of a merge that there is something to do for."""
     check_clean(state, "merge into it")
-    dest = context.graph.commit(state.commit_id)
-    base = merge_base(context, source, dest)
-    if source.meta_range_id == base.meta_range_id and not terms.allow_empty:
+    dest = bases.context.graph.commit(state.commit_id)
+    base = bases.get(source, dest)
+    if source.meta_range_id == base and not terms.allow_empty:
         raise NoChangesError(
             f"nothing to merge: {state.name!r} has all that commit {source.id[:12]} changed"
         )
-    return base, source, dest
+    trees = Sides(base, source.meta_range_id, dest.meta_range_id, terms.choice)
+    return MergeSides(source, dest, trees)
 
 
 def _labelled(
@@ -168,14 +148,15 @@ def _labelled(
 
 def _merge_once(
     attempts: Attempts,
+    bases: BaseTrees,
     source: Commit,
     state: BranchState,
     resolution: Resolution,
     signature: Signature,
     terms: MergeTerms,
 ) -> Commit:
-    sides = _, _, dest = _sides(attempts.context, source, state, terms)
-    tree_id = merged_tree(attempts, trees_of(sides, terms), resolution)
+    _, dest, trees = _sides(bases, source, state, terms)
+    tree_id = merged_tree(attempts, trees, resolution)
     if terms.has_one_parent and tree_id == dest.meta_range_id and not terms.allow_empty:
         what = "all" if terms.paths is None else f"of {named(terms.paths)} all"
         raise NoChangesError(

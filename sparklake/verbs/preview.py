@@ -26,8 +26,9 @@ from sparklake.udfs.results import (
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import encode_tasks
+from sparklake.verbs.bases import merge_base
 from sparklake.verbs.context import Context
-from sparklake.verbs.merge import MergeTerms, merge_sides, trees_of
+from sparklake.verbs.merge import MergeTerms, merge_sides
 from sparklake.verbs.three_way import Sides, plan_sides
 
 
@@ -35,6 +36,7 @@ from sparklake.verbs.three_way import Sides, plan_sides
 class MergePreview:
     """Is what a merge would do; what a given strategy decides is among the changes.
 
+    `base` is the best common ancestor; of several, the tree that they are merged to was compared.
     `conflict_count` objects were changed on both sides, `unresolved` of them are left by the
     strategy, and would stop the merge. `conflicts` has the first ones, in key order. Bytes are
     those of the objects that come; of removed ones, of those that go. `cost` is the merge's own.
@@ -59,8 +61,7 @@ def preview_merge(
     context: Context, source: str, dest: str, resolution: Resolution, terms: MergeTerms
 ) -> MergePreview:
     """Returns what a merge would do; raises DirtyBranchError and NoChangesError as it would."""
-    sides = base, theirs, ours = merge_sides(context, source, dest, terms)
-    trees = trees_of(sides, terms)
+    theirs, ours, trees = merge_sides(context, source, dest, terms)
     results = list(
         _results(context, _plan(context, trees), trees, resolution, f"{source} -> {dest}")
     )
@@ -68,7 +69,7 @@ def preview_merge(
     conflicts = [each.conflict for each in results if isinstance(each, ConflictResult)]
     merging = plan_sides(context, trees)
     return MergePreview(
-        base=base,
+        base=merge_base(context, theirs, ours),
         source=theirs,
         dest=ours,
         added=sum(each.added for each in counts),

@@ -29,8 +29,8 @@ from sparklake.udfs.reading import (
     three_way_diff_body,
 )
 from sparklake.udfs.tasks import Workspace
+from sparklake.verbs.bases import BaseTrees
 from sparklake.verbs.context import Context
-from sparklake.verbs.merge import merge_base
 from sparklake.verbs.resolve import Resolved, get_branch, get_commit, steadily
 from sparklake.verbs.snapshot import stat_object
 from sparklake.verbs.staged import Staged
@@ -89,9 +89,9 @@ def diff_refs(
     if not three_way:
         plan = plan_diff(context.tree(dest).ranges, context.tree(source).ranges, within)
         return diff_of_plan(context, plan, what, "diff")
-    base = merge_base(context, source, dest)
-    trees = [context.tree(each).ranges for each in (base, source, dest)]
-    plan = plan_three_way_diff(trees[0], trees[1], trees[2], within)
+    base = context.trees.get(BaseTrees(context).get(source, dest)).ranges
+    trees = context.tree(source).ranges, context.tree(dest).ranges
+    plan = plan_three_way_diff(base, *trees, within)
     return _rows(context, plan, DIFFS, three_way_diff_body, "diff", what, THREE_WAY)
 
 

@@ -152,6 +152,21 @@ def test_put_stat_cat_and_rm(scene: Scene, tmp_path: Path) -> None:
     assert scene.paths("main") == []
 
 
+def test_mv_and_cp(scene: Scene) -> None:
+    scene.put("main", dict.fromkeys(["a", "a/1", "a/b/2", "ab/3"], "x"))
+    main = scene.uri("main", "")
+    assert said("mv", f"{main}a/", f"{main}c/") == {"source": "a/", "path": "c/", "moved": 2}
+    assert scene.paths("main") == ["a", "ab/3", "c/1", "c/b/2"]
+    assert ok("mv", f"{main}a", f"{main}b") == f"staged the move of 1 object to {main}b\n"
+    assert said("cp", f"{main}c", f"{main}ab/", "-r")["copied"] == 2
+    assert scene.paths("main") == ["ab/3", "ab/c/1", "ab/c/b/2", "b", "c/1", "c/b/2"]
+    assert "'c/1' already" in failed(1, "cp", f"{main}ab/c/", f"{main}c/")
+    assert ok("cp", "--force", f"{main}ab/c/", f"{main}c/") == f"staged 2 objects at {main}c/\n"
+    assert "one lies in the other" in failed(2, "mv", f"{main}c/", f"{main}c/d/")
+    assert "are not of one branch" in failed(2, "mv", scene.uri("v0", "c/"), f"{main}d/")
+    assert "two repositories" in failed(2, "cp", "lakefs://other/main/c/", f"{main}d/")
+
+
 def test_rm_takes_a_folder_and_not_its_namesakes(scene: Scene) -> None:
     paths = ["a", "a/1", "a/b/2", "a-b", "ab/3", "c/4"]
     scene.put("main", dict.fromkeys(paths, "x"))
@@ -496,6 +511,18 @@ def test_a_merge_is_undone_as_seen_from_a_parent(scene: Scene) -> None:
     assert made["meta_range_id"] == said("log", scene.uri("main~2"))[0]["meta_range_id"]
     (made,) = said("cherry-pick", main, scene.uri("main~1"), "--parent-number", "1")
     assert scene.paths("main") == ["both", "left"]
+
+
+def test_rebase(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    assert "cannot rebase" in failed(3, "rebase", dev, "--onto", main)
+    head = said("log", main)[0]
+    done = said("rebase", dev, "--onto", main, "--strategy", "source-wins")
+    assert (done["name"], done["dirty"], done["made"][-1]) == ("dev", False, done["commit_id"])
+    assert head["id"] in {each["id"] for each in said("log", dev)}
+    assert "nothing to rebase" in failed(4, "rebase", dev, "--onto", main)
+    text = ok("rebase", main, "--onto", dev)
+    assert text == f"{main} is at {done['commit_id'][:12]}, 0 commits made once more\n"
 
 
 def test_a_hard_reset_moves_a_branch(scene: Scene) -> None:

@@ -123,6 +123,19 @@ def test_an_object_is_put_looked_at_and_removed(scene: Scene, tmp_path: Path) ->
         assert job(2, name, scene.uri("main", ""))["kind"] == "invalid_uri"
 
 
+def test_mv_and_cp(scene: Scene) -> None:
+    scene.put("main", dict.fromkeys(["a", "a/1", "ab/3"], "x"))
+    main = scene.uri("main", "")
+    assert job(0, "mv", f"{main}a", f"{main}c", "-r") == {"source": "a", "path": "c", "moved": 2}
+    assert scene.paths("main") == ["ab/3", "c", "c/1"]
+    copied = {"source": "c/", "path": "ab/", "copied": 1}
+    assert job(0, "cp", f"{main}c/", f"{main}ab/") == copied
+    assert job(1, "cp", f"{main}c/", f"{main}ab/")["kind"] == "already_exists"
+    assert job(0, "cp", f"{main}c/", f"{main}ab/", "--force") == copied
+    assert job(2, "mv", f"{main}c/", f"{main}c/d/")["kind"] == "invalid_input"
+    assert job(2, "mv", scene.uri("v0", "c/"), f"{main}d/")["kind"] == "invalid_uri"
+
+
 def test_rm_takes_a_folder_and_not_its_namesakes(scene: Scene) -> None:
     scene.put("main", dict.fromkeys(["a", "a/1", "a/b/2", "a-b", "ab/3"], "x"))
     assert job(0, "rm", "-r", scene.uri("main", "a")) == {"path": "a", "removed": 3}
@@ -161,6 +174,15 @@ def test_a_list_that_is_cut_short_cannot_be_taken_for_whole(
         json.loads(ran.text)
     assert json.loads(ran.err) == {"error": "gone", "kind": "store_unreachable"}
     assert ran == command("--output", "json", "ls", "-r", scene.uri("main"))
+
+
+def test_rebase(scene: Scene) -> None:
+    dev, main = scene.diverge()
+    assert job(3, "rebase", dev, "--onto", main)["kind"] == "merge_conflict"
+    done = job(0, "rebase", dev, "--onto", main, "--strategy", "source-wins")
+    assert (done["name"], done["made"]) == ("dev", [done["commit_id"]])
+    assert job(4, "rebase", dev, "--onto", main)["kind"] == "no_changes"
+    assert job(1, "rebase", dev, "--onto", scene.uri("nothing"))["kind"] == "ref_not_found"
 
 
 def test_merge_base(scene: Scene) -> None:

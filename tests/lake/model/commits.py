@@ -73,6 +73,15 @@ class CommitRules(Machine):
         self.merge_into(one, other, strategy)
         self.touched |= {one, other}
 
+    @rule(strategy=strategies, data=datas)
+    def rebase(self, strategy: str | None, data: st.DataObject) -> None:
+        branch, onto = self.branch(data), self.ref(data)
+        self.both(
+            lambda: self.repo.branch(branch).rebase(onto, strategy),
+            lambda made: self.model.rebase(branch, onto, strategy, made or []),
+            compare=False,
+        )
+
     @rule(
         undo=st.booleans(),
         count=st.sampled_from([0, 1, 1, 1, 1, 2, 2, 3]),

@@ -9,6 +9,7 @@ from datetime import datetime
 from sparklake import Commit
 from sparklake.errors import RefNotFoundError
 from tests.lake.model.trees import Tree
+from tests.support import recursive
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,11 @@ class History:
     def base_tree(self, source: str, dest: str) -> Tree:
         """Returns the base of every merge and three-way diff; nothing else chooses one.
 
-        It is the tree of the best common ancestor: of several that are no ancestors of each other,
-        as criss-cross merges make them, of the one of the highest generation, then of the least id.
+        It is the tree of the best common ancestor: several that are no ancestors of each other, as
+        criss-cross merges make them, are merged.
         """
-        return self.trees[self.best_ancestors(source, dest)[0]]
+        parents = {each: commit.parents for each, commit in self.commits.items()}
+        return dict(recursive.base_tree(parents, self.trees, [source], [dest]))
 
     def best_ancestors(self, left: str, right: str) -> list[str]:
         common = self.ancestry(left) & self.ancestry(right)

@@ -179,6 +179,25 @@ class LakeModel:
         self.stage(branch, dict.fromkeys(gone))
         return len(gone)
 
+    def transfer(
+        self, branch: str, source: str, dest: str, ref: str | None, *, removing: bool, force: bool
+    ) -> int:
+        """Moves or copies; a folder ends with a slash, and so does where it goes."""
+        is_folder = source.endswith("/")
+        overlaps = is_folder and (source.startswith(dest) or dest.startswith(source))
+        if removing and (overlaps or source == dest):
+            raise InvalidInputError
+        self.branch(branch)
+        there = self.tree(ref or branch)
+        old = [path for path in there if path == source or (is_folder and path.startswith(source))]
+        moved = {dest + path.removeprefix(source): there[path] for path in old}
+        if not force and moved.keys() & self.tree(branch).keys():
+            raise AlreadyExistsError
+        if not old:
+            raise ObjectNotFoundError
+        self.stage(branch, {**(dict.fromkeys(old) if removing else {}), **moved})
+        return len(old)
+
     def reset(self, branch: str) -> None:
         self.branch(branch)
         self.staged[branch] = {}
@@ -272,6 +291,46 @@ class LakeModel:
         assert made.message == origin.message
         source = {"cherry-pick-origin": origin.id, "cherry-pick-committer": origin.committer}
         assert made.metadata == {**origin.metadata, **source}
+
+    def rebase(self, branch: str, onto: str, strategy: str | None, made: Sequence[Commit]) -> None:
+        target, head = self.resolve(onto), self.branch(branch)
+        if self.staged[branch]:
+            raise DirtyBranchError
+        own = self._own(head, target)
+        line = [target, *own]
+        if line[-1] == head and all(
+            self.commits[each].parents[:1] == (below,)
+            for each, below in zip(own, line, strict=False)
+        ):
+            raise NoChangesError
+        trees: list[Tree] = []
+        tree, kept = self.trees[target], target
+        for each in own:
+            parents = self.commits[each].parents
+            if not trees and parents[:1] == (kept,):
+                tree, kept = self.trees[each], each
+                continue
+            before: Tree = self.trees[parents[0]] if parents else {}
+            after = merged(before, self.trees[each], tree, strategy)
+            if after != tree or before == self.trees[each]:
+                trees.append(after)
+            tree = after
+        for commit, found in zip(made, trees, strict=True):
+            assert commit.parents == (kept,)
+            self.commits[commit.id], self.trees[commit.id] = commit, found
+            kept = commit.id
+        self._move("rebase", branch, kept)
+
+    def _own(self, head: str, other: str) -> list[str]:
+        """Returns the commits of a first-parent line that another commit does not stand on."""
+        contained, own = self.history.ancestry(other), []
+        line: str | None = head
+        while line is not None and line not in contained:
+            parents = self.commits[line].parents
+            if not parents[1:] or not contained.issuperset(parents[1:]):
+                own.append(line)
+            line = parents[0] if parents else None
+        return own[::-1]
 
     def hard_reset(self, branch: str, ref: str, expected: str | None, *, force: bool) -> str:
         head = self.branch(branch)

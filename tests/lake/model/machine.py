@@ -31,6 +31,7 @@ from tests.support.oracle import meta_range_id
 # Few keys and fewer contents: most edits meet others, and one content is at several keys at once.
 PATHS = ["a", "a/b", "a/c", "b/x=1/p", "b/x=2/p", "c", "d", "é"]
 PREFIXES = ["", "a", "a/", "b/", "b/x=", "c", "nothing/", "é"]
+FOLDERS = ["a/", "b/", "b/x=1/", "b/x=2/", "c/", "nothing/"]
 CONTENTS = [Content(b""), Content(b"1"), Content(b"22"), Content(b"22", (("k", "v"),))]
 SOURCES: list[Tree] = [
     {"b": CONTENTS[1], "x=1/p": CONTENTS[2]},

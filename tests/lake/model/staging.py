@@ -5,7 +5,16 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from tests.lake.model.machine import Machine, changes, contents, datas, paths, prefixes
+from tests.lake.model.machine import (
+    FOLDERS,
+    PATHS,
+    Machine,
+    changes,
+    contents,
+    datas,
+    paths,
+    prefixes,
+)
 from tests.lake.model.trees import Changes, Content
 
 
@@ -45,6 +54,25 @@ class StagingRules(Machine):
     @rule(changes=changes, data=datas)
     def stage(self, changes: Changes, data: st.DataObject) -> None:
         self.stage_on(self.branch(data), changes)
+
+    @rule(removing=st.booleans(), force=st.booleans(), data=datas)
+    def transfer(self, removing: bool, force: bool, data: st.DataObject) -> None:
+        branch, some = self.branch(data), data.draw(st.sampled_from([PATHS, FOLDERS]))
+        source, dest = data.draw(st.sampled_from(some)), data.draw(st.sampled_from(some))
+        ref = None if removing or data.draw(st.booleans()) else self.ref(data)
+
+        def real() -> int:
+            found = self.repo.branch(branch)
+            if removing:
+                return found.move(source, dest, force=force)
+            return found.copy(source, dest, ref, force=force)
+
+        self.both(
+            real,
+            lambda _: self.model.transfer(
+                branch, source, dest, ref, removing=removing, force=force
+            ),
+        )
 
     @rule(path=paths, prefix=st.none() | prefixes, data=datas)
     def reset_a_part(self, path: str, prefix: str | None, data: st.DataObject) -> None:
