@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.hook_runs import HookRuns
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.records import Record
@@ -387,6 +388,8 @@ class RepositoryRefs(Protocol):
     def staging(self) -> Staging: ...
     @property
     def operations(self) -> Operations: ...
+    @property
+    def hook_runs(self) -> HookRuns: ...
 
 
 class RefStore(Protocol):

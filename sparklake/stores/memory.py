@@ -19,6 +19,7 @@ from sparklake.errors import (
     RepositoryNotFoundError,
 )
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.hook_runs import HookRun
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import (
@@ -47,6 +48,8 @@ class _State:
     commits: dict[CommitId, Commit] = field(default_factory=dict)
     rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
+    hook_runs: list[HookRun] = field(default_factory=list)
+    is_gone: bool = False
     turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
 
     def branch(self, name: str) -> BranchState:
@@ -133,8 +136,9 @@ class MemoryRefStore:
             if name not in self._infos:
                 raise RepositoryNotFoundError(f"there is no repository {name!r}")
             state = self._state(self._infos.pop(name).uid)
-            for part in (state.branches, state.tags, state.commits, state.rows):
+            for part in (state.branches, state.tags, state.commits, state.rows, state.hook_runs):
                 part.clear()
+            state.is_gone = True
 
     def refs(self, uid: str) -> MemoryRefs:
         """Returns the refs of the repository with an instance uid."""
@@ -160,6 +164,7 @@ class MemoryRefs:
         self.commits = MemoryCommits(state)
         self.staging = MemoryStaging(state)
         self.operations = MemoryOperations(state)
+        self.hook_runs = MemoryHookRuns(state)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits."""
@@ -431,6 +436,30 @@ class MemoryOperations:
         """Returns the latest operations, newest first; of one ref, or of all."""
         with self._state.lock:
             found = [each for each in self._state.operations if ref in (None, each.ref)]
+            return found[::-1][:limit]
+
+
+class MemoryHookRuns:
+    """Holds the runs of hooks of one repository."""
+
+    def __init__(self, state: _State) -> None:
+        self._state = state
+
+    def add(self, run: HookRun) -> None:
+        """Keeps a run."""
+        with self._state.lock:
+            if not self._state.is_gone:
+                self._state.hook_runs.append(run)
+
+    def find(self, run_id: str) -> HookRun | None:
+        """Returns a run."""
+        with self._state.lock:
+            return next((each for each in self._state.hook_runs if each.id == run_id), None)
+
+    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
+        """Returns the latest runs, newest first; of one branch or tag, or of all."""
+        with self._state.lock:
+            found = [each for each in self._state.hook_runs if ref in (None, each.ref)]
             return found[::-1][:limit]
 
 

@@ -10,6 +10,7 @@ from sparklake.errors import AlreadyExistsError, NamespaceInUseError, Repository
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
 from sparklake.stores.postgres.branches import PostgresBranches, all_branches
 from sparklake.stores.postgres.commits import PostgresCommits, all_commits, insert_commits
+from sparklake.stores.postgres.hook_runs import PostgresHookRuns
 from sparklake.stores.postgres.layers import drop_repository_layers
 from sparklake.stores.postgres.operations import PostgresOperations, log_operation
 from sparklake.stores.postgres.staging import PostgresStaging
@@ -110,6 +111,7 @@ class PostgresRefs:
         self.commits = PostgresCommits(connections, uid)
         self.staging = PostgresStaging(connections, uid)
         self.operations = PostgresOperations(connections, uid)
+        self.hook_runs = PostgresHookRuns(connections, uid)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits, read in one transaction that sees one moment."""
