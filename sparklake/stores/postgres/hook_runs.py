@@ -64,6 +64,6 @@ class PostgresHookRuns:
 
 
 def _run(*row: Any) -> HookRun:
-    *plain, status, hooks = row
+    run_id, event, ref, commit_id, who, date, status, hooks = row
     results = (HookResult(**{**each, "status": HookStatus(each["status"])}) for each in hooks)
-    return HookRun(*plain, HookStatus(status), tuple(results))
+    return HookRun(run_id, event, ref, commit_id, who, date, HookStatus(status), tuple(results))
