@@ -11,7 +11,8 @@ from sparklake.engine.rows import Rows
 from sparklake.errors import AlreadyExistsError, ProtectedError
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
+from sparklake.graveler.hook_runs import HookRun
+from sparklake.graveler.ports import BranchState, Operation, RefVerb, RepositoryInfo, TagInfo
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
@@ -22,6 +23,7 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.dump import RefsDump, dump_refs
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.history import CommitSummary, LogOptions
+from sparklake.verbs.hooks import get_hook_run, guarded_name
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
@@ -59,7 +61,8 @@ class Repository:
         validate_branch_name(name)
         self._check_free(name, self._context.refs.tags.find(name), "tag")
         start = get_commit(self._context, source)
-        self._context.refs.branches.create(name, start.id, self._context.committer)
+        with guarded_name(self._context, RefVerb.CREATE_BRANCH, name, start):
+            self._context.refs.branches.create(name, start.id, self._context.committer)
         return Branch(self._context, name)
 
     def branch(self, name: str) -> Branch:
@@ -81,14 +84,16 @@ class Repository:
         """
         if name == self.info.default_branch:
             raise ProtectedError(f"{name!r} is the default branch of {self.name}: it must stay")
-        self._context.refs.branches.delete(name, self._context.committer)
+        with guarded_name(self._context, RefVerb.DELETE_BRANCH, name):
+            self._context.refs.branches.delete(name, self._context.committer)
 
     def create_tag(self, name: str, ref: str) -> TagInfo:
         """Names the commit of a ref for good; raises AlreadyExistsError."""
         validate_tag_name(name)
         self._check_free(name, self._context.refs.branches.find(name), "branch")
         commit = get_commit(self._context, ref)
-        return self._context.refs.tags.create(name, commit.id, self._context.committer)
+        with guarded_name(self._context, RefVerb.CREATE_TAG, name, commit):
+            return self._context.refs.tags.create(name, commit.id, self._context.committer)
 
     def _check_free(self, name: str, other: object, noun: str) -> None:
         """Raises AlreadyExistsError for a name under which a ref would mean two things."""
@@ -101,7 +106,8 @@ class Repository:
 
     def delete_tag(self, name: str) -> None:
         """Deletes a tag; raises RefNotFoundError."""
-        self._context.refs.tags.delete(name, self._context.committer)
+        with guarded_name(self._context, RefVerb.DELETE_TAG, name):
+            self._context.refs.tags.delete(name, self._context.committer)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -212,6 +218,14 @@ class Repository:
     def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
         """Returns the latest moves of refs, newest first; of one branch or tag, or of all."""
         return self._context.refs.operations.list(limit, ref)
+
+    def hook_runs(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
+        """Returns what came of the latest hooks, newest first; of one branch or tag, or of all."""
+        return self._context.refs.hook_runs.list(limit, ref)
+
+    def hook_run(self, run_id: str) -> HookRun:
+        """Returns a run of hooks by its id; raises NotFoundError."""
+        return get_hook_run(self._context, run_id)
 
     def dump_refs(self) -> RefsDump:
         """Writes all branches, tags and commits, as of one moment, into the storage namespace.
