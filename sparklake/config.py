@@ -52,6 +52,34 @@ class CacheSettings:
 NO_CACHE = CacheSettings(max_bytes=0)
 
 
+class HookType(str, Enum):
+    """Is how a hook is run; the last two are lakeFS's, and are never run here."""
+
+    PYTHON = "python"
+    SHELL = "shell"
+    WEBHOOK = "webhook"
+    LUA = "lua"
+    AIRFLOW = "airflow"
+
+
+@dataclass(frozen=True, slots=True)
+class HookSettings:
+    """Says which hooks this process runs: whoever may write to a branch declares them.
+
+    `allow` has types (`webhook`), and types with a pattern of what is run (`python:checks.*`);
+    `skip` has types that are passed over. `private` is hosts and networks that webhooks may go to
+    though they are not public, `env` is patterns of the names of variables that hooks may see.
+    """
+
+    allow: tuple[str, ...] = ("webhook",)
+    skip: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+
+
+WEBHOOKS_ONLY = HookSettings()
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Is the configuration of one lake.
@@ -66,6 +94,7 @@ class Settings:
     engine: Engine = Engine.AUTO
     cache: CacheSettings = CacheSettings()
     workers: int | None = None
+    hooks: HookSettings = WEBHOOKS_ONLY
 
 
 class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,6 +106,10 @@ class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cache: str | None = None
     cache_bytes: Annotated[int, msgspec.Meta(ge=0)] | None = None
     workers: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    hooks_allow: tuple[str, ...] | None = None
+    hooks_skip: tuple[str, ...] | None = None
+    hooks_private: tuple[str, ...] | None = None
+    hooks_env: tuple[str, ...] | None = None
 
 
 def load_settings(
@@ -87,7 +120,8 @@ def load_settings(
     """Returns settings; raises InvalidInputError for a settings file that cannot be used.
 
     The environment is SPARKLAKE_HOME, SPARKLAKE_CONFIG, SPARKLAKE_DSN, SPARKLAKE_COMMITTER,
-    SPARKLAKE_CACHE, SPARKLAKE_CACHE_BYTES and SPARKLAKE_WORKERS.
+    SPARKLAKE_CACHE, SPARKLAKE_CACHE_BYTES and SPARKLAKE_WORKERS; and with commas between values
+    SPARKLAKE_HOOKS_ALLOW, SPARKLAKE_HOOKS_SKIP, SPARKLAKE_HOOKS_PRIVATE and SPARKLAKE_HOOKS_ENV.
     """
     folder = _home(home)
     from_file = _find_file_settings(folder)
@@ -98,6 +132,7 @@ def load_settings(
         engine=engine or from_file.engine or Engine.AUTO,
         cache=_cache_here(CacheSettings(from_file.cache, from_file.cache_bytes)),
         workers=_workers() or from_file.workers,
+        hooks=_hooks(from_file),
     )
 
 
@@ -187,6 +222,23 @@ def _workers() -> int | None:
     if given and not (given.isascii() and given.isdecimal() and int(given)):
         raise InvalidInputError(f"SPARKLAKE_WORKERS is a number from 1 on, not {given!r}")
     return int(given) if given else None
+
+
+def _hooks(from_file: FileSettings) -> HookSettings:
+    parts: dict[str, tuple[str, ...]] = {}
+    for name in HookSettings.__dataclass_fields__:
+        given = os.environ.get(f"SPARKLAKE_HOOKS_{name.upper()}")
+        in_file: tuple[str, ...] | None = getattr(from_file, f"hooks_{name}")
+        if given is not None:
+            parts[name] = tuple(each.strip() for each in given.split(",") if each.strip())
+        elif in_file is not None:
+            parts[name] = in_file
+    found = HookSettings(**parts)
+    known = {each.value for each in HookType}
+    for each in (*found.allow, *found.skip):
+        if each.partition(":")[0] not in known:
+            raise InvalidInputError(f"{each!r} is no type of hook: {', '.join(sorted(known))}")
+    return found
 
 
 def _user() -> str:

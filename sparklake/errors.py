@@ -59,6 +59,12 @@ class InvalidRecordError(InvalidInputError):
     kind = "invalid_record"
 
 
+class InvalidHooksError(InvalidInputError):
+    """Says what is wrong in a file of hooks, and where."""
+
+    kind = "invalid_hooks"
+
+
 # --- something named is not there, or is there already --------------------------------------------
 
 
@@ -114,6 +120,32 @@ class ReadOnlyError(SparklakeError):
     """Says that the repository takes no changes at all."""
 
     kind = "read_only"
+
+
+# --- hooks ----------------------------------------------------------------------------------------
+
+
+class HookFailedError(SparklakeError):
+    """Says that a hook has refused what was about to happen; nothing has moved.
+
+    `run_id` names the run, which `sparklake hooks show` tells all of.
+    """
+
+    kind = "hook_failed"
+    exit_code = 6
+
+    def __init__(self, message: str, run_id: str) -> None:
+        super().__init__(message)
+        self.run_id = run_id
+
+    def __reduce__(self) -> tuple[type[HookFailedError], tuple[str, str]]:
+        return type(self), (str(self), self.run_id)
+
+
+class HookNotAllowedError(HookFailedError):
+    """Says that a hook guards what was about to happen, and may not be run here."""
+
+    kind = "hook_not_allowed"
 
 
 # --- the state of the branch ----------------------------------------------------------------------

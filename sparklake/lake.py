@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
-from sparklake.config import NO_CACHE, CacheSettings, Engine, Settings, load_settings
+from sparklake.config import (
+    NO_CACHE,
+    WEBHOOKS_ONLY,
+    CacheSettings,
+    Engine,
+    HookSettings,
+    Settings,
+    load_settings,
+)
 from sparklake.engine.base import UNWATCHED, Progress
 from sparklake.engine.choice import Runners
 from sparklake.errors import (
@@ -55,7 +63,7 @@ def connect(
     settings = load_settings(home, dsn, _engine(engine))
     ref_store, release = _open_ref_store(settings)
     runners = Runners(settings.engine, spark, settings.workers, progress)
-    return Lake(ref_store, runners, settings.committer, release, settings.cache)
+    return Lake(ref_store, runners, settings.committer, release, settings.cache, settings.hooks)
 
 
 class Lake:
@@ -68,12 +76,14 @@ class Lake:
         committer: str,
         release: Callable[[], None] = lambda: None,
         cache: CacheSettings = NO_CACHE,
+        hooks: HookSettings = WEBHOOKS_ONLY,
     ) -> None:
         self._ref_store = ref_store
         self._runners = runners
         self._committer = committer
         self._release = release
         self._cache = cache
+        self._hooks = hooks
 
     def __enter__(self) -> Self:
         return self
@@ -195,6 +205,7 @@ class Lake:
             graph=CommitGraph(refs),
             trees=Trees(store),
             open_ranges=OpenRanges(store),
+            hooks=self._hooks,
         )
         return Repository(context)
 

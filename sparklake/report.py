@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sparklake.errors import MergeConflictError, SparklakeError
+from sparklake.errors import HookFailedError, MergeConflictError, SparklakeError
 
 if TYPE_CHECKING:
     from sparklake.engine.explanation import Explanation
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.guards import ProtectionRule
+    from sparklake.graveler.hook_runs import HookRun
     from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
+    from sparklake.hooks.declarations import Action
     from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
@@ -172,6 +174,25 @@ def preview_document(said: MergePreview) -> Document:
     }
 
 
+def hook_run_document(run: HookRun) -> Document:
+    """Returns what is said of a run of hooks; the date is in unix seconds."""
+    return {
+        **asdict(run),
+        "status": run.status.value,
+        "hooks": [{**asdict(each), "status": each.status.value} for each in run.hooks],
+    }
+
+
+def action_document(action: Action) -> Document:
+    """Returns what is said of a file of hooks; no branches or tags are all of them."""
+    return {
+        "file": action.path,
+        "name": action.name,
+        "on": {event.value: list(globs) for event, globs in action.on.items()},
+        "hooks": {each.id: each.type.value for each in action.hooks},
+    }
+
+
 def explanation_document(said: Explanation) -> Document:
     """Returns what is said of a plan; bytes are raw ones, sides in their order."""
     return asdict(said)
@@ -180,6 +201,8 @@ def explanation_document(said: Explanation) -> Document:
 def error_document(error: SparklakeError) -> Document:
     """Returns what is said of a failure; of a merge, with the conflicts."""
     said = {"error": str(error), "kind": error.kind}
+    if isinstance(error, HookFailedError):
+        return {**said, "run": error.run_id}
     if not isinstance(error, MergeConflictError):
         return said
     rows: Iterable[Any] = error.conflicts

@@ -10,7 +10,8 @@ from sparklake.engine.explanation import Explanation
 from sparklake.engine.rows import Rows
 from sparklake.errors import AlreadyExistsError, ProtectedError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
+from sparklake.graveler.hook_runs import HookRun
+from sparklake.graveler.ports import BranchState, Operation, RefVerb, RepositoryInfo, TagInfo
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
@@ -23,6 +24,7 @@ from sparklake.verbs.dump import RefsDump, dump_refs
 from sparklake.verbs.expiry import checked_lifetime, prune_branches
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.history import CommitSummary, LogOptions
+from sparklake.verbs.hooks import get_hook_run, guarded_name
 from sparklake.verbs.merge import MergeTerms
 from sparklake.verbs.operations import list_operations
 from sparklake.verbs.preview import MergePreview
@@ -74,9 +76,10 @@ class Repository:
         self._check_free(name, self._context.refs.tags.find(name), "tag")
         start = get_commit(self._context, source)
         lifetime = checked_lifetime(expires)
-        self._context.refs.branches.create(
-            name, start.id, self._context.committer, hidden=hidden, lifetime=lifetime
-        )
+        with guarded_name(self._context, RefVerb.CREATE_BRANCH, name, start):
+            self._context.refs.branches.create(
+                name, start.id, self._context.committer, hidden=hidden, lifetime=lifetime
+            )
         return Branch(self._context, name)
 
     def branch(self, name: str) -> Branch:
@@ -105,14 +108,16 @@ class Repository:
         """
         if name == self.info.default_branch:
             raise ProtectedError(f"{name!r} is the default branch of {self.name}: it must stay")
-        self._context.refs.branches.delete(name, self._context.committer)
+        with guarded_name(self._context, RefVerb.DELETE_BRANCH, name):
+            self._context.refs.branches.delete(name, self._context.committer)
 
     def create_tag(self, name: str, ref: str) -> TagInfo:
         """Names the commit of a ref for good; raises AlreadyExistsError."""
         validate_tag_name(name)
         self._check_free(name, self._context.refs.branches.find(name), "branch")
         commit = get_commit(self._context, ref)
-        return self._context.refs.tags.create(name, commit.id, self._context.committer)
+        with guarded_name(self._context, RefVerb.CREATE_TAG, name, commit):
+            return self._context.refs.tags.create(name, commit.id, self._context.committer)
 
     def _check_free(self, name: str, other: object, noun: str) -> None:
         """Raises AlreadyExistsError for a name under which a ref would mean two things."""
@@ -125,7 +130,8 @@ class Repository:
 
     def delete_tag(self, name: str) -> None:
         """Deletes a tag; raises RefNotFoundError."""
-        self._context.refs.tags.delete(name, self._context.committer)
+        with guarded_name(self._context, RefVerb.DELETE_TAG, name):
+            self._context.refs.tags.delete(name, self._context.committer)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -259,6 +265,14 @@ class Repository:
         Raises InvalidInputError for a limit below 1.
         """
         return list_operations(self._context, limit, ref)
+
+    def hook_runs(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
+        """Returns what came of the latest hooks, newest first; of one branch or tag, or of all."""
+        return self._context.refs.hook_runs.list(limit, ref)
+
+    def hook_run(self, run_id: str) -> HookRun:
+        """Returns a run of hooks by its id; raises NotFoundError."""
+        return get_hook_run(self._context, run_id)
 
     def dump_refs(self) -> RefsDump:
         """Writes all branches, tags and commits, as of one moment, into the storage namespace.

@@ -10,6 +10,7 @@ from sparklake.cli import (
     branch,
     cache,
     history,
+    hooks,
     importing,
     logs,
     merging,
@@ -39,7 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 1 error, 2 wrong usage, 3 conflict, 4 nothing to do or "
-    "uncommitted changes in the way, 5 lost a race, 130 interrupted.",
+    "uncommitted changes in the way, 5 lost a race, 6 refused by a hook, 130 interrupted.",
 )
 
 
@@ -73,7 +74,7 @@ def sparklake(
     global_options(context, output, engine, home, dsn)
 
 
-for noun in (repo, branch, protect, tag, refs, operations, cache):
+for noun in (repo, branch, protect, tag, refs, operations, hooks, cache):
     app.add_typer(noun.app)
 app.command("import")(importing.import_objects)
 app.command()(objects.put)

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import OPEN, Action, Guard, RepositorySettings
+from sparklake.graveler.hook_runs import HookRuns
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.records import Record
@@ -459,6 +460,8 @@ class RepositoryRefs(Protocol):
     def operations(self) -> Operations: ...
     @property
     def settings(self) -> Settings: ...
+    @property
+    def hook_runs(self) -> HookRuns: ...
 
 
 class RefStore(Protocol):

@@ -44,7 +44,7 @@ class Attempts:
         """Writes the tree of a plan that was run; it is durable on return."""
         tree = finish(self.context.store, self.context.workspace, outcome.pieces)
         self._made = Made(plan, tree.ranges)
-        return tree
+        return self.context.trees.keep(tree)
 
     def forget(self) -> None:
         """Lets a later attempt begin anew: what was made says not all that its tasks said."""

@@ -5,18 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING
 
+from cachetools import LRUCache
+
+from sparklake.config import WEBHOOKS_ONLY, HookSettings
 from sparklake.engine.base import Runner
 from sparklake.engine.choice import Runners
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.ids import CommitId, MetaRangeId, RangeId
 from sparklake.graveler.ports import ObjectStore, RepositoryInfo, RepositoryRefs
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.tables import read_meta_range
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.open_ranges import OpenRanges
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sparklake.errors import InvalidHooksError
+    from sparklake.hooks.declarations import Action
+
+    Declared = Mapping[str, Action | InvalidHooksError]
 
 _TREES_KEPT = 32
 _FIRST_STRETCH = 64
@@ -36,6 +48,9 @@ class Context:
     graph: CommitGraph
     trees: Trees
     open_ranges: OpenRanges
+    hooks: HookSettings = WEBHOOKS_ONLY
+    hooks_known: dict[tuple[RangeId, ...], Declared] = field(default_factory=dict)
+    """What the files of hooks in some ranges declare."""
 
     def title(self, verb: str, what: str) -> str:
         """Returns what the Spark UI shows of a verb's jobs."""
@@ -55,10 +70,20 @@ class Trees:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self.get = lru_cache(maxsize=_TREES_KEPT)(self._read)
+        self._kept: LRUCache[MetaRangeId, MetaRange] = LRUCache(_TREES_KEPT)
+        self._lock = Lock()
 
-    def _read(self, meta_range_id: MetaRangeId) -> MetaRange:
-        return read_meta_range(self._store, meta_range_id)
+    def get(self, meta_range_id: MetaRangeId) -> MetaRange:
+        """Returns a metarange; raises MissingFileError or CorruptFileError."""
+        with self._lock:
+            found = self._kept.get(meta_range_id)
+        return found or self.keep(read_meta_range(self._store, meta_range_id))
+
+    def keep(self, tree: MetaRange) -> MetaRange:
+        """Keeps a metarange that was just read or written; returns it."""
+        with self._lock:
+            self._kept[tree.id] = tree
+        return tree
 
 
 @dataclass(slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from sparklake.errors import InvalidInputError, ProtectedError, RaceLostError, RefNotFoundError
-from sparklake.graveler.ports import BranchState
+from sparklake.graveler.ports import BranchState, RefVerb
 from sparklake.verbs.context import Context
+from sparklake.verbs.hooks import guarded_name
 
 _LONGEST = timedelta(days=36_500)
 
@@ -44,7 +45,8 @@ def _is_due(context: Context, branch: BranchState) -> bool:
 
 def _prune(context: Context, branch: BranchState) -> bool:
     try:
-        context.refs.branches.delete(branch.name, context.committer, if_expired=True)
+        with guarded_name(context, RefVerb.DELETE_BRANCH, branch.name):
+            context.refs.branches.delete(branch.name, context.committer, if_expired=True)
     except (RaceLostError, RefNotFoundError, ProtectedError):
         return False
     return True

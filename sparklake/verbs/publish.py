@@ -12,6 +12,7 @@ from sparklake.graveler.commits import Commit, new_commit
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchMove, BranchState, LayerCut
 from sparklake.verbs.context import Context, now
+from sparklake.verbs.hooks import guarded_move
 from sparklake.verbs.signing import Signature
 
 MAX_ATTEMPTS = 10
@@ -93,7 +94,8 @@ def publish_all(
 ) -> None:
     """Moves a branch from the head that was seen over a row of new commits to the last of them.
 
-    All of them are there then, or none; raises RaceLostError.
+    All of them are there then, or none; raises RaceLostError, and HookFailedError where a hook of
+    the branch refuses them.
     """
     move = BranchMove(
         branch=state.name,
@@ -105,7 +107,8 @@ def publish_all(
         applied_layers=tuple(applied_layers),
         cut=cut,
     )
-    context.refs.branches.move(move)
+    with guarded_move(context, move):
+        context.refs.branches.move(move)
 
 
 def _is_race(error: BaseException) -> bool:

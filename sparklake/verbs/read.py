@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from sparklake.engine.explanation import LAYERED, THREE_WAY, TWO_WAY
 from sparklake.engine.rows import Row, Rows, RowShape
-from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.layering import plan_listing, plan_view
 from sparklake.graveler.planning import (
@@ -16,7 +15,7 @@ from sparklake.graveler.planning import (
     plan_diff,
     plan_three_way_diff,
 )
-from sparklake.stores.objects import open_object
+from sparklake.graveler.range_lists import MetaRange
 from sparklake.udfs.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
 from sparklake.udfs.reading import (
     DIFF_DDL,
@@ -30,6 +29,7 @@ from sparklake.udfs.reading import (
 )
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.bases import BaseTrees
+from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.resolve import Resolved, get_branch, get_commit, steadily
 from sparklake.verbs.snapshot import stat_object
@@ -54,27 +54,27 @@ def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
     return _rows(context, found, OBJECTS, list_body, "ls", ref, LAYERED)
 
 
+def list_tree(context: Context, tree: MetaRange, prefix: str, what: str) -> Rows[ObjectInfo]:
+    """Returns the objects of a tree, of a commit or of none yet."""
+    plan = plan_listing(tree.ranges, (), prefix_interval(key_prefix(prefix)))
+    return _rows(context, plan, OBJECTS, list_body, "ls", what, LAYERED)
+
+
+def diff_trees(
+    context: Context, left: MetaRange, right: MetaRange, prefix: str, what: str
+) -> Rows[DiffRow]:
+    """Returns what differs from one tree to another."""
+    plan = plan_diff(left.ranges, right.ranges, prefix_interval(key_prefix(prefix)))
+    return diff_of_plan(context, plan, what, "diff")
+
+
 def read_object(context: Context, ref: str, path: str) -> bytes:
     """Returns the bytes of one object.
 
     Raises MissingFileError or CorruptFileError when the file at its address is gone or has another
     size than it had when it was added.
     """
-    found = stat_object(context, ref, path)
-    store, key = open_object(found.address)
-    try:
-        body = store.get(key)
-    except MissingFileError as error:
-        raise MissingFileError(
-            f"{path!r} at {ref!r} is gone from {found.address}: it was moved or deleted outside "
-            "of the lake; restore it there"
-        ) from error
-    if len(body) != found.size:
-        raise CorruptFileError(
-            f"{path!r} at {ref!r} has {len(body)} bytes at {found.address}, not {found.size}: "
-            "it was overwritten outside of the lake; restore what was there"
-        )
-    return body
+    return read_body(stat_object(context, ref, path), ref)
 
 
 def diff_refs(

@@ -14,6 +14,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.bases import merge_base
 from sparklake.verbs.context import Context, Walk
+from sparklake.verbs.hooks import guarded_move
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import signed_commit, until_it_moves
 from sparklake.verbs.replay import COMMITTER_METADATA_KEY, ORIGIN_METADATA_KEY
@@ -107,4 +108,5 @@ def _publish(context: Context, state: BranchState, head: Commit, commits: list[C
         who=context.committer,
         commits=tuple(commits),
     )
-    context.refs.branches.move(move)
+    with guarded_move(context, move):
+        context.refs.branches.move(move)

@@ -18,7 +18,7 @@ from sparklake.graveler.blocks import Block, block_of_records, concatenated
 from sparklake.graveler.columns import Positions
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.planning import Side
-from sparklake.graveler.range_lists import Ranges, max_keys
+from sparklake.graveler.range_lists import MetaRange, Ranges, max_keys
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import is_tombstone
 from sparklake.graveler.tables import read_together
@@ -53,6 +53,11 @@ def open_snapshot(context: Context, ref: str, prefix: bytes = b"") -> Snapshot:
         return Snapshot(context, ref, (*(_layer(context, side) for side in sides), base))
 
     return steadily(context, ref, read)
+
+
+def tree_snapshot(context: Context, what: str, tree: MetaRange) -> Snapshot:
+    """Returns a tree, of a commit or of none yet, to ask for objects."""
+    return Snapshot(context, what, (_Ranges(context.open_ranges, tree.ranges),))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
@@ -18,6 +18,7 @@ from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFou
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import StoredObject
+from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.staging import STAGE_SCHEMA
 from sparklake.udfs.strategies.objects import DATA_FOLDER
 from sparklake.verbs.context import Context
@@ -90,11 +91,23 @@ def read_table(
 
     Raises ObjectNotFoundError where the ref has no data file under the path.
     """
+    objects = list_objects(context, ref, _folder(path))
+    return table_of(context, objects, ref, path, table_format, options)
+
+
+def table_of(
+    context: Context,
+    objects: Iterable[ObjectInfo],
+    ref: str,
+    path: str,
+    table_format: str,
+    options: Mapping[str, Any],
+) -> DataFrame:
+    """Returns a table of the objects that lie under its path."""
     # Not at the top: writing and the CLI must not pay for importing Spark.
     from sparklake.frames.tables import TableFile, read_files
 
     folder = _folder(path)
-    objects = list_objects(context, ref, folder)
     files = [
         TableFile(_spark_uri(each.address), each.path.removeprefix(folder)) for each in objects
     ]

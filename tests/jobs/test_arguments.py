@@ -1,4 +1,4 @@
-"""A job takes the arguments of its command, and every command but quickstart and cache is a job."""
+"""A job takes the arguments of its command, and every command but a few is a job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ NAMES = {
     "hard-reset": "hard_reset",
 }
 
-NOT_JOBS = {"quickstart", "cache"}
+INNER_NAMES = {"hooks runs": "list_hook_runs", "hooks show": "show_hook_run"}
+
+NOT_JOBS = {"quickstart", "cache", "hooks validate"}
 NOT_COMMANDS = {"stage"}
 ONLY_OF_JOBS = {"diff": {("--to",)}}
 ONLY_OF_COMMANDS = {("--output",)}
@@ -45,7 +47,10 @@ def commands() -> Iterator[tuple[str, Any]]:
             continue
         one, many = NOUNS.get(name, (name, f"{name}s"))
         for verb, inner in getattr(command, "commands", {}).items():
-            yield f"{verb}_{many if verb in ('list', 'log') else one}", inner
+            whole = f"{name} {verb}"
+            if whole not in NOT_JOBS:
+                called = f"{verb}_{many if verb in ('list', 'log') else one}"
+                yield INNER_NAMES.get(whole, called), inner
         if not hasattr(command, "commands"):
             yield NAMES.get(name, name), command
 

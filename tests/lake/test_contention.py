@@ -111,7 +111,7 @@ def test_an_import_that_lost_reads_nothing_again(repo: Repository, tmp_path: Pat
     with overtaken(repo, lambda: changed(repo, "main", "k/001", b"theirs")) as attempts:
         repo.branch("main").import_objects(str(tmp_path / "source"), "k/1")
     assert len(attempts) == 2
-    assert attempts[1] == [repo.tree("main^").id]
+    assert attempts[1] == []  # What the other one has written is still in memory.
     assert contents(repo, "main")["k/001"] == b"theirs"
     assert contents(repo, "main")["k/1/a"] == b"imported"
 

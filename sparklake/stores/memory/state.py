@@ -11,6 +11,7 @@ from threading import Lock, RLock
 from sparklake.errors import RaceLostError, RefNotFoundError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action, RepositorySettings, read_only_error
+from sparklake.graveler.hook_runs import HookRun
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import (
     BranchState,
@@ -34,6 +35,8 @@ class State:
     commits: dict[CommitId, Commit] = field(default_factory=dict)
     rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
+    hook_runs: list[HookRun] = field(default_factory=list)
+    is_gone: bool = False
     settings: RepositorySettings = field(default_factory=RepositorySettings)
     turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
 

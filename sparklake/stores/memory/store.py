@@ -22,6 +22,7 @@ from sparklake.graveler.ports import (
 )
 from sparklake.stores.memory.branches import MemoryBranches
 from sparklake.stores.memory.commits import MemoryCommits
+from sparklake.stores.memory.hook_runs import MemoryHookRuns
 from sparklake.stores.memory.operations import MemoryOperations
 from sparklake.stores.memory.settings import MemorySettings
 from sparklake.stores.memory.staging import MemoryStaging
@@ -95,8 +96,9 @@ class MemoryRefStore:
             state = self._state(self._infos[name].uid)
             state.require_writable(force=force)
             del self._infos[name]
-            for part in (state.branches, state.tags, state.commits, state.rows):
+            for part in (state.branches, state.tags, state.commits, state.rows, state.hook_runs):
                 part.clear()
+            state.is_gone = True
 
     def refs(self, uid: str, *, force: bool = False) -> MemoryRefs:
         """Returns the refs of the repository with an instance uid."""
@@ -126,6 +128,7 @@ class MemoryRefs:
         self.staging = MemoryStaging(state, force=force)
         self.operations = MemoryOperations(state)
         self.settings = MemorySettings(state)
+        self.hook_runs = MemoryHookRuns(state)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits."""

@@ -11,6 +11,7 @@ from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
 from sparklake.stores.postgres.branches import PostgresBranches
 from sparklake.stores.postgres.commits import PostgresCommits, all_commits, insert_commits
+from sparklake.stores.postgres.hook_runs import PostgresHookRuns
 from sparklake.stores.postgres.layers import Scope, drop_repository_layers
 from sparklake.stores.postgres.operations import PostgresOperations, log_operation
 from sparklake.stores.postgres.settings import PostgresSettings, columns_of, settings_of
@@ -119,6 +120,7 @@ class PostgresRefs:
         self.staging = PostgresStaging(connections, scope)
         self.operations = PostgresOperations(connections, scope.uid)
         self.settings = PostgresSettings(connections, scope)
+        self.hook_runs = PostgresHookRuns(connections, scope.uid)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits, read in one transaction that sees one moment."""

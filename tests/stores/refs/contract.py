@@ -19,6 +19,7 @@ from sparklake.errors import (
     RepositoryNotFoundError,
 )
 from sparklake.graveler.commits import Commit, first_commit
+from sparklake.graveler.hook_runs import HookResult, HookRun, HookStatus
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import (
@@ -50,6 +51,15 @@ SORTED_NAMES = ["A", "B-1", "Z", "_", "a", "a+b", "a.b", "a0", "aB", "ab", "b"]
 
 def a_record(key: bytes, body: bytes = b"body") -> Record:
     return encode_record(key, b"identity", body)
+
+
+def a_run(number: int, ref: str = "main", commit_id: CommitId | None = FIRST.id) -> HookRun:
+    hook = HookResult(
+        "h.yaml", "büro", "one", "shell", HookStatus.FAILED, 7, 'no "%s" \\ \U0001f600'
+    )
+    return HookRun(
+        f"{number:032x}", "pre-merge", ref, commit_id, "ann", 2**40, HookStatus.FAILED, (hook, hook)
+    )
 
 
 def staged(refs: RepositoryRefs, branch: str = "main") -> dict[bytes, bytes]:
@@ -981,3 +991,31 @@ class RefStoreContract:
             assert refs.operations.list(ref=ref) == [each for each in log if each.ref == ref]
         assert refs.operations.list(1, "main") == [each for each in log if each.ref == "main"][:1]
         assert refs.operations.list(ref="nothing") == []
+
+    # --- runs of hooks
+
+    def test_runs_of_hooks_come_back_newest_first(
+        self, store: RefStore, refs: RepositoryRefs
+    ) -> None:
+        runs = [a_run(3), a_run(1, "v1", None), a_run(2)]
+        for each in runs:
+            refs.hook_runs.add(each)
+        assert refs.hook_runs.list() == runs[::-1]
+        assert refs.hook_runs.list(1) == [runs[2]]
+        assert refs.hook_runs.list(ref="v1") == [runs[1]]
+        assert refs.hook_runs.list(1, "main") == [runs[2]]
+        assert refs.hook_runs.find(runs[0].id) == runs[0]
+        assert refs.hook_runs.find("0" * 32) is None
+        other = a_repository("other")
+        store.create_repository(other, FIRST, "ann")
+        assert store.refs(other.uid).hook_runs.list() == []
+        assert store.refs(other.uid).hook_runs.find(runs[0].id) is None
+
+    def test_runs_of_hooks_go_with_their_repository(
+        self, store: RefStore, refs: RepositoryRefs
+    ) -> None:
+        refs.hook_runs.add(a_run(1))
+        (info,) = store.list_repositories()
+        store.delete_repository(info.name)
+        refs.hook_runs.add(a_run(2))
+        assert refs.hook_runs.list() == []

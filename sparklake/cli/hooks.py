@@ -1,0 +1,93 @@
+"""`sparklake hooks`: runs, show, validate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparklake.cli.options import global_options
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import date, shown
+from sparklake.errors import InvalidInputError
+from sparklake.report import Document, action_document, hook_run_document
+from sparklake.uri import refs_uri, repository_uri
+
+app = typer.Typer(name="hooks", help="Hooks: runs, show, validate.", no_args_is_help=True)
+app.callback()(global_options)
+
+
+@app.command()
+@command
+def runs(
+    session: Session,
+    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO[/REF]", show_default=False)],
+    amount: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
+) -> None:
+    """Show which hooks have run on which branch or tag, and what came of them; the latest first."""
+    repository, ref = refs_uri(uri)
+    found = session.repository(repository).hook_runs(amount, ref)
+    session.out.table(
+        [hook_run_document(each) for each in found],
+        {
+            "date": lambda each: date(each["date"]),
+            "event": lambda each: each["event"],
+            "ref": lambda each: each["ref"],
+            "who": lambda each: shown(each["who"]),
+            "status": lambda each: each["status"],
+            "hooks": lambda each: str(len(each["hooks"])),
+            "run": lambda each: each["id"],
+        },
+    )
+
+
+@app.command()
+@command
+def show(
+    session: Session,
+    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)],
+    run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)],
+) -> None:
+    """Show all of one run: each hook, what came of it, and what it said."""
+    document = hook_run_document(session.repository(repository_uri(uri)).hook_run(run))
+    session.out.one(document, _text(document))
+
+
+@app.command()
+@command
+def validate(
+    session: Session,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", show_default=False)],
+) -> None:
+    """Check files of hooks on this machine, before they are put into a repository."""
+    # Not at the top: it reads YAML.
+    from sparklake.hooks.declarations import parse_action
+
+    documents: list[Document] = []
+    for each in files:
+        try:
+            documents.append(action_document(parse_action(str(each), each.read_bytes())))
+        except OSError as error:
+            raise InvalidInputError(f"cannot read {each}: {error.strerror}") from None
+    session.out.many(documents, _line)
+
+
+def _text(run: Document) -> str:
+    lines = [
+        f"{run['event']} of {run['ref']}: {run['status']}",
+        f"run {run['id']}, {date(run['date'])}, by {shown(run['who'])}",
+        *([f"commit {run['commit_id']}"] if run["commit_id"] else []),
+    ]
+    for each in run["hooks"]:
+        lines += [
+            "",
+            f"{each['status']} {shown(each['hook'])} ({each['type']}) of {shown(each['file'])}, "
+            f"{each['milliseconds']} ms",
+            *(f"    {shown(line)}" for line in each["output"].splitlines()),
+        ]
+    return "\n".join(lines)
+
+
+def _line(action: Document) -> str:
+    return f"{shown(action['file'])}: {', '.join(action['on'])}: {', '.join(action['hooks'])}"

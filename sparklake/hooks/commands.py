@@ -1,0 +1,109 @@
+"""Hooks that are commands of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+from sparklake.hooks.outcomes import Outcome, failed, passed
+from sparklake.hooks.properties import Shell, seconds
+from sparklake.hooks.secrets import RAW_BYTES, Secrets
+
+_PLAIN = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR")
+_READ_BYTES = 16 * 1024
+_LOOK_SECONDS = 0.1
+
+
+def run_command(shell: Shell, document: Mapping[str, Any], secrets: Secrets) -> Outcome:
+    """Runs a command in an empty folder, with the event as JSON on stdin.
+
+    It sees the event's texts as SPARKLAKE_HOOK_..., a few plain variables, and those that may be
+    seen. When its time is over, it is killed with all that it has started.
+    """
+    said = {f"SPARKLAKE_HOOK_{name.upper()}": each for name, each in document.items()}
+    environment = {
+        **{name: os.environ[name] for name in _PLAIN if name in os.environ},
+        **secrets.variables(),
+        **{name: each for name, each in said.items() if isinstance(each, str)},
+    }
+    limit = seconds(shell.timeout)
+    with (
+        tempfile.TemporaryDirectory(prefix="sparklake-hook-") as folder,
+        tempfile.TemporaryFile() as given,
+    ):
+        given.write(json.dumps(document).encode())
+        given.seek(0)
+        try:
+            code, raw, is_cut = _run(shell.words, environment, folder, given, limit)
+        except OSError as error:
+            return failed(f"{shell.words[0]!r} cannot be run: {error.strerror or error}")
+    output = secrets.kept(raw.decode(errors="replace"), is_cut=is_cut)
+    if code is None:
+        return failed(f"{output}\nnot done after {limit:g} seconds".lstrip())
+    return passed(output) if code == 0 else failed(f"{output}\nexit code {code}".lstrip())
+
+
+def _run(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    folder: str,
+    given: IO[bytes],
+    limit: float,
+) -> tuple[int | None, bytes, bool]:
+    """Returns the exit code, None where time was over; the end of the output, and if it is cut."""
+    deadline = time.monotonic() + limit
+    process = subprocess.Popen(  # noqa: S603  (settings have allowed it)
+        words,
+        stdin=given,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=dict(environment),
+        cwd=folder,
+        start_new_session=True,
+    )
+    is_done = False
+    try:
+        raw, is_cut = _read(process, deadline)
+        code = process.wait(max(0.0, deadline - time.monotonic()))
+        is_done = True
+        return code, raw, is_cut
+    except subprocess.TimeoutExpired as over:
+        return None, over.output or b"", False
+    finally:
+        if not is_done:
+            # It has not been waited for, so its number is still its own.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _read(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bool]:
+    """Reads the end of the output until there is no more; raises TimeoutExpired with it.
+
+    What a command has left running may hold its output open: that is not waited for.
+    """
+    assert process.stdout is not None
+    raw, is_cut, had_ended = b"", False, False
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired(process.args, 0, raw)
+            if selector.select(min(left, _LOOK_SECONDS)):
+                part = os.read(process.stdout.fileno(), _READ_BYTES)
+                if not part:
+                    return raw, is_cut
+                is_cut = is_cut or len(raw) + len(part) > RAW_BYTES
+                raw = (raw + part)[-RAW_BYTES:]
+            elif had_ended:
+                return raw, is_cut
+            had_ended = process.poll() is not None

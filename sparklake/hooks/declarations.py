@@ -1,0 +1,132 @@
+"""Files of hooks, in the form of lakeFS's action files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sparklake.config import HookType
+from sparklake.errors import InvalidHooksError
+from sparklake.hooks.events import EventName
+from sparklake.hooks.properties import SHAPES, Properties
+from sparklake.hooks.yaml_text import line_of, parsed
+
+if TYPE_CHECKING:
+    import yaml
+
+MAX_FILE_BYTES = 64 * 1024
+
+_CONDITIONS = {"success()": "success", "failure()": "failure", "true": "always", "false": "never"}
+
+
+class _Trigger(msgspec.Struct, forbid_unknown_fields=True):
+    branches: list[str] = []
+    tags: list[str] = []
+
+
+class _Hook(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+    type: HookType
+    condition: str | bool = msgspec.field(name="if", default="success()")
+    description: str = ""
+    properties: dict[str, Any] = {}
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    on: dict[EventName, Any]
+    hooks: list[_Hook]
+    name: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """Is one hook of a file; `condition` is success, failure, always or never."""
+
+    id: str
+    type: HookType
+    condition: str
+    properties: Properties
+
+    def runs_after(self, *, has_failed: bool) -> bool:
+        """Tells whether it is its turn after what came of those before it in its file."""
+        return self.condition in ("always", "failure" if has_failed else "success")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Is a file of hooks: on which events of which refs it runs which hooks, in order."""
+
+    path: str
+    name: str
+    on: dict[EventName, tuple[str, ...]]
+    hooks: tuple[Hook, ...]
+
+    def is_on(self, event: EventName, ref: str) -> bool:
+        """Tells whether it runs on an event of a branch or tag."""
+        globs = self.on.get(event)
+        return globs is not None and (not globs or any(fnmatchcase(ref, each) for each in globs))
+
+
+def parse_action(path: str, body: bytes) -> Action:
+    """Returns what a file declares; raises InvalidHooksError with its path, the line and why."""
+    try:
+        if len(body) > MAX_FILE_BYTES:
+            raise InvalidHooksError(f"it has more than {MAX_FILE_BYTES} bytes")
+        try:
+            text = body.decode()
+        except UnicodeDecodeError:
+            raise InvalidHooksError("it is not UTF-8") from None
+        data, node = parsed(text)
+        return _action(path, _converted(data, _File, node), node)
+    except InvalidHooksError as error:
+        raise InvalidHooksError(f"{path}: {error}") from None
+
+
+def _action(path: str, file: _File, node: yaml.Node) -> Action:
+    if not file.on or not file.hooks:
+        raise InvalidHooksError("line 1: it declares no event or no hook")
+    hooks = tuple(_hooks(file, node))
+    on = {event: _globs(event, trigger, node) for event, trigger in file.on.items()}
+    return Action(path, file.name or PurePosixPath(path).stem, on, hooks)
+
+
+def _hooks(file: _File, node: yaml.Node) -> Iterator[Hook]:
+    seen: set[str] = set()
+    for at, each in enumerate(file.hooks):
+        place = f"$.hooks[{at}]"
+        if not each.id or each.id in seen:
+            raise _wrong(node, f"{place}.id", "each hook has an id of its own")
+        seen.add(each.id)
+        said = each.condition if isinstance(each.condition, str) else str(each.condition).lower()
+        condition = _CONDITIONS.get(said.replace(" ", ""))
+        if condition is None:
+            raise _wrong(node, f"{place}.if", f"it is one of {', '.join(_CONDITIONS)}")
+        shape, inside = SHAPES[each.type], f"{place}.properties"
+        yield Hook(each.id, each.type, condition, _converted(each.properties, shape, node, inside))
+
+
+def _globs(event: EventName, said: Any, node: yaml.Node) -> tuple[str, ...]:
+    trigger = _converted({} if said is None else said, _Trigger, node, f"$.on.{event.value}")
+    wrong, right = ("branches", "tags") if event.is_of_tags else ("tags", "branches")
+    if getattr(trigger, wrong):
+        raise _wrong(node, f"$.on.{event.value}", f"{event.value} goes by {right}, not by {wrong}")
+    return tuple(getattr(trigger, right))
+
+
+def _converted(data: Any, shape: Any, node: yaml.Node, inside: str = "$") -> Any:
+    try:
+        return msgspec.convert(data, shape)
+    except msgspec.ValidationError as error:
+        said, _, at = str(error).partition(" - at `")
+        path = inside + at[at.rfind("$") + 1 :].removesuffix("`")
+        raise _wrong(node, path, said) from None
+
+
+def _wrong(node: yaml.Node, path: str, said: str) -> InvalidHooksError:
+    return InvalidHooksError(f"line {line_of(node, path)}: {path.removeprefix('$.')}: {said}")

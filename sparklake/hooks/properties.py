@@ -1,0 +1,137 @@
+"""What the files of hooks say of each type of hook, checked."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from sparklake.config import HookSettings, HookType
+
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
+_FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_OURS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
+_URL = re.compile(r"[!-~]+")
+MAX_SECONDS = 3600.0
+
+
+def seconds(text: str | float) -> float:
+    """Returns a timeout: a number of seconds, or a text such as 500ms, 30s or 1m30s."""
+    if isinstance(text, str):
+        match = _DURATION.fullmatch(text)
+        if match is None or not text:
+            raise ValueError(f"{text!r} is no duration: write 30s, 1m30s or 500ms")
+        hours, minutes, whole, thousandths = (float(each or 0) for each in match.groups())
+        text = 3600 * hours + 60 * minutes + whole + thousandths / 1000
+    if not 0 < text <= MAX_SECONDS:
+        raise ValueError(f"a timeout is above 0 and at most {MAX_SECONDS:.0f} seconds")
+    return float(text)
+
+
+class Python(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Is a function of an installed module; `args` are handed to it as they are."""
+
+    function: str
+    args: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if not _FUNCTION.fullmatch(self.function):
+            raise ValueError(f"{self.function!r} is no function: write module:function")
+
+    @property
+    def target(self) -> str:
+        """Returns what is allowed or not."""
+        return self.function
+
+
+class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Is a command: its words, or with `shell` one text for /bin/sh."""
+
+    command: list[str] | str
+    shell: bool = False
+    timeout: str | float = "1m"
+
+    def __post_init__(self) -> None:
+        seconds(self.timeout)
+        if isinstance(self.command, str) != self.shell:
+            raise ValueError("a command is a list of words, or with `shell: true` one text")
+        if not self.words[-1] or not self.words[0] or any("\0" in each for each in self.words):
+            raise ValueError("a command may not be empty, nor hold a NUL character")
+
+    @property
+    def words(self) -> list[str]:
+        """Returns the argument vector."""
+        if isinstance(self.command, str):
+            return ["/bin/sh", "-c", self.command]
+        return self.command or [""]
+
+    @property
+    def target(self) -> str:
+        """Returns what is allowed or not."""
+        return self.command if isinstance(self.command, str) else self.words[0]
+
+
+class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Is a URL that events are posted to; headers and parameters may name variables."""
+
+    url: str
+    timeout: str | float = "1m"
+    headers: dict[str, str] = {}
+    query_params: dict[str, str | list[str]] = {}
+    follow_redirects: bool = False
+
+    def __post_init__(self) -> None:
+        seconds(self.timeout)
+        check_url(self.url)
+        for name in self.headers:
+            if not _HEADER.fullmatch(name) or name.lower() in _OURS:
+                raise ValueError(f"{name!r} is no header that may be set")
+
+    @property
+    def target(self) -> str:
+        """Returns what is allowed or not."""
+        return self.url
+
+
+class Foreign(msgspec.Struct, frozen=True):
+    """Is a hook that only lakeFS runs, whatever it says."""
+
+    @property
+    def target(self) -> str:
+        """Returns what is allowed or not."""
+        return ""
+
+
+Properties = Python | Shell | Webhook | Foreign
+
+SHAPES: dict[HookType, type[Python] | type[Shell] | type[Webhook] | type[Foreign]] = {
+    HookType.PYTHON: Python,
+    HookType.SHELL: Shell,
+    HookType.WEBHOOK: Webhook,
+    HookType.LUA: Foreign,
+    HookType.AIRFLOW: Foreign,
+}
+
+
+def check_url(url: str) -> None:
+    """Raises ValueError for what is no URL of a web server, or names a user in it."""
+    if not _URL.fullmatch(url):
+        raise ValueError("a URL is printable ASCII without spaces: escape what is not")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError("a URL begins with https:// or http:// and a host")
+    if "@" in parts.netloc or "\\" in url:
+        raise ValueError("a URL names no user: put secrets into headers, as {{ ENV.NAME }}")
+
+
+def is_allowed(settings: HookSettings, kind: HookType, target: str) -> bool:
+    """Tells whether settings let a hook run."""
+    for each in settings.allow:
+        name, has_pattern, pattern = each.partition(":")
+        if name == kind.value and (not has_pattern or fnmatchcase(target, pattern)):
+            return True
+    return False

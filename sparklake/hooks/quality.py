@@ -1,0 +1,128 @@
+"""A hook that checks the data of changed tables with Spark, before they are published.
+
+properties:
+  function: sparklake.hooks.quality:check_tables
+  args:
+    tables:
+      - path: tables/*
+        checks: {not_null: [id], unique: [id], expressions: ["amount >= 0"]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sparklake.errors import ObjectNotFoundError
+from sparklake.hooks.events import EventTree, HookCall
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_ROWS = "rows"
+
+
+class Checks(msgspec.Struct, forbid_unknown_fields=True):
+    """Is what must hold of a table.
+
+    `not_null` columns have a value in each row, and no two rows have equal values of all `unique`
+    columns. `expressions` are SQL; as in a CHECK of SQL, one that is null holds.
+    """
+
+    not_null: list[str] = []
+    unique: list[str] = []
+    expressions: list[str] = []
+    min_rows: int = 0
+
+
+class CheckedTables(msgspec.Struct, forbid_unknown_fields=True):
+    """Is tables of one form: a path, in which `*` is any name, and what must hold of each."""
+
+    path: str
+    checks: Checks
+    format: str = "parquet"
+    options: dict[str, Any] = {}
+
+
+class Arguments(msgspec.Struct, forbid_unknown_fields=True):
+    """Is what a file of hooks says in `args`."""
+
+    tables: list[CheckedTables]
+
+
+class CheckFailedError(ValueError):
+    """Says which checks do not hold of which tables, and for how many rows."""
+
+
+def check_tables(call: HookCall) -> str:
+    """Checks the tables that an event changes, as they would be; returns what was checked.
+
+    Raises CheckFailedError. A table that is gone is not checked.
+    """
+    arguments = msgspec.convert(dict(call.args), Arguments)
+    checked: list[str] = []
+    problems: list[str] = []
+    for each in arguments.tables:
+        for path in changed_tables(call.tree, each.path):
+            try:
+                rows = call.tree.read(path, each.format, **each.options)
+            except ObjectNotFoundError:
+                continue
+            checked.append(path)
+            problems += [f"{path}: {said}" for said in violations(rows, each.checks)]
+    if problems:
+        raise CheckFailedError("; ".join(problems))
+    return f"checked {', '.join(checked) or 'no table: none has changed'}"
+
+
+def changed_tables(tree: EventTree, path: str) -> list[str]:
+    """Returns the paths of tables that an event changes, of those that a pattern names."""
+    parts = path.strip("/").split("/")
+    fixed = "".join(f"{each}/" for each in takewhile(lambda each: "*" not in each, parts))
+    found: dict[str, None] = {}
+    for row in tree.changes(fixed):
+        *folders, _ = row.path.split("/")
+        table = folders[: len(parts)]
+        if len(table) == len(parts) and all(map(fnmatchcase, table, parts)):
+            found["/".join(table)] = None
+            if len(parts) == fixed.count("/"):
+                break  # It is one table, and it has changed.
+    return list(found)
+
+
+def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
+    """Yields what does not hold of a table; its rows are read once, and once more for `unique`."""
+    counts = _counts(rows, checks)
+    total = counts.pop(_ROWS)
+    if total < checks.min_rows:
+        yield f"{total} rows, of at least {checks.min_rows}"
+    for said, count in counts.items():
+        if count:
+            yield f"{said} does not hold for {count} of {total} rows"
+    if checks.unique:
+        from pyspark.sql import functions as f
+
+        keys = rows.groupBy(*checks.unique).agg(f.count(f.lit(1)).alias(_ROWS))
+        doubled = keys.where(f.col(_ROWS) > 1).agg(f.sum(_ROWS).alias(_ROWS)).first()
+        if doubled is not None and doubled[0]:
+            names = ", ".join(checks.unique)
+            yield f"unique {names} does not hold for {doubled[0]} of {total} rows"
+
+
+def _counts(rows: DataFrame, checks: Checks) -> dict[str, int]:
+    """Returns the number of rows, and of those that each check does not hold for."""
+    # Not at the top: files of hooks are read where Spark is not installed.
+    from pyspark.sql import functions as f
+
+    broken: Mapping[str, Column] = {
+        **{f"not_null {each}": f.col(each).isNull() for each in checks.not_null},
+        **{f"expression {each}": ~f.expr(each) for each in checks.expressions},
+    }
+    counted = [f.count(f.when(each, 1)) for each in broken.values()]
+    row = rows.agg(f.count(f.lit(1)), *counted).first()
+    values = [0] * (1 + len(broken)) if row is None else list(row)
+    return dict(zip([_ROWS, *broken], values, strict=True))

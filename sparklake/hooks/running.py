@@ -1,0 +1,72 @@
+"""Runs one hook, of whichever type, where settings allow it."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from sparklake.config import HookSettings, HookType
+from sparklake.graveler.hook_runs import HookResult, HookStatus
+from sparklake.hooks.commands import run_command
+from sparklake.hooks.declarations import Action, Hook
+from sparklake.hooks.events import Event, HookCall, event_document
+from sparklake.hooks.outcomes import Outcome, failed, passed
+from sparklake.hooks.properties import Foreign, Python, Shell, is_allowed
+from sparklake.hooks.secrets import Secrets
+from sparklake.hooks.webhooks import post_event
+
+
+def run_hook(
+    settings: HookSettings, event: Event, action: Action, hook: Hook
+) -> tuple[HookResult, bool]:
+    """Runs a hook; returns what came of it, and whether it was allowed. It raises nothing."""
+    begun = time.monotonic()
+    outcome = _outcome(settings, event, action, hook)
+    milliseconds = int(1000 * (time.monotonic() - begun))
+    kind = hook.type.value
+    result = HookResult(
+        action.path, action.name, hook.id, kind, outcome.status, milliseconds, outcome.output
+    )
+    return result, outcome.is_allowed
+
+
+def _outcome(settings: HookSettings, event: Event, action: Action, hook: Hook) -> Outcome:
+    said, secrets = hook.properties, Secrets(settings.env)
+    if hook.type.value in settings.skip:
+        return Outcome(HookStatus.SKIPPED, "passed over: the settings say so in hooks_skip")
+    if isinstance(said, Foreign) or not is_allowed(settings, hook.type, said.target):
+        return Outcome(HookStatus.FAILED, _not_allowed(hook), is_allowed=False)
+    if isinstance(said, Python):
+        return _called(said, HookCall(event, action.name, hook.id, said.args), secrets)
+    document: Mapping[str, Any] = event_document(event, action.name, hook.id)
+    if isinstance(said, Shell):
+        return run_command(said, document, secrets)
+    return post_event(said, document, settings, secrets)
+
+
+def _not_allowed(hook: Hook) -> str:
+    kind = hook.type.value
+    if hook.type in (HookType.LUA, HookType.AIRFLOW):
+        return (
+            f"hooks of type {kind} are run by lakeFS alone: declare another one in its place, or "
+            f"put {kind!r} into hooks_skip in the settings, or SPARKLAKE_HOOKS_SKIP"
+        )
+    entry = f"{kind}:{hook.properties.target}"
+    return (
+        f"hooks of type {kind} may not run {hook.properties.target!r} here: if you trust it, and "
+        f"all who may write to the branch, put {entry!r} into hooks_allow in the settings, or "
+        "SPARKLAKE_HOOKS_ALLOW"
+    )
+
+
+def _called(python: Python, call: HookCall, secrets: Secrets) -> Outcome:
+    """Calls a function. It refuses by False or by raising; a text that it returns is kept."""
+    name, _, attribute = python.function.partition(":")
+    try:
+        answer = getattr(importlib.import_module(name), attribute)(call)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever it raises, it has refused)
+        return failed(secrets.kept(f"{type(error).__name__}: {error}"))
+    said = secrets.kept(answer) if isinstance(answer, str) else ""
+    return failed(f"{python.function} returned False") if answer is False else passed(said)

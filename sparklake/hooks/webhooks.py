@@ -1,0 +1,188 @@
+"""Hooks that are web servers: an event is posted to them.
+
+The standard library's client is used, on sockets that are connected here: to the address that was
+checked, by no proxy, and with one limit for all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from threading import Thread
+from typing import Any
+from urllib.parse import urlencode, urljoin, urlsplit
+
+from sparklake.config import HookSettings, HookType
+from sparklake.hooks.addresses import addresses_of
+from sparklake.hooks.outcomes import Outcome, failed, passed
+from sparklake.hooks.properties import Webhook, check_url, is_allowed, seconds
+from sparklake.hooks.secrets import RAW_BYTES, Secrets
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+_KEEP_METHOD = (307, 308)
+_MAX_REDIRECTS = 3
+_ROUNDS = 2
+_WAIT_SECONDS = 0.5
+_PORTS = {"http": 80, "https": 443}
+
+
+def post_event(
+    webhook: Webhook, document: Mapping[str, Any], settings: HookSettings, secrets: Secrets
+) -> Outcome:
+    """Posts an event as JSON; what is not answered with 2xx in time has failed.
+
+    Connecting is tried twice. What has been sent is never sent again.
+    """
+    try:
+        url, headers = _filled(webhook, secrets)
+    except ValueError as error:
+        return failed(str(error))
+    limit = seconds(webhook.timeout)
+    body, deadline = json.dumps(document).encode(), time.monotonic() + limit
+    outcome = _Call(body, settings, webhook, secrets, deadline).within_limit(url, headers)
+    if outcome is None:
+        return failed(f"not done after {limit:g} seconds")
+    return replace(outcome, output=secrets.kept(outcome.output))
+
+
+def _filled(webhook: Webhook, secrets: Secrets) -> tuple[str, dict[str, str]]:
+    headers = {name: secrets.filled(value) for name, value in webhook.headers.items()}
+    for name, value in headers.items():
+        if not value.isprintable() or not value.isascii():
+            raise ValueError(f"the header {name} is not printable ASCII")
+    given = {
+        name: [secrets.filled(each) for each in ([value] if isinstance(value, str) else value)]
+        for name, value in webhook.query_params.items()
+    }
+    if not given:
+        return webhook.url, headers
+    parts = urlsplit(webhook.url)
+    query = "&".join(filter(None, (parts.query, urlencode(given, doseq=True))))
+    return parts._replace(query=query, fragment="").geturl(), headers
+
+
+@dataclass(slots=True)
+class _Call:
+    """Is one event on its way."""
+
+    body: bytes
+    settings: HookSettings
+    webhook: Webhook
+    secrets: Secrets
+    deadline: float
+    _socket: socket.socket | None = None
+    _outcome: Outcome | None = None
+    _failures: list[BaseException] = field(default_factory=list)
+
+    def within_limit(self, url: str, headers: Mapping[str, str]) -> Outcome | None:
+        """Returns what came of it, None where time was over.
+
+        Names are looked up, and headers read, by calls that know no limit: they get a thread.
+        """
+        thread = Thread(target=self._run, args=(url, headers), daemon=True)
+        thread.start()
+        try:
+            thread.join(max(0.0, self.deadline - time.monotonic()))
+            is_late = thread.is_alive()
+        finally:
+            # From here on it can send nothing: its socket is cut, and it gets no other one.
+            self.deadline = 0.0
+            self._cut()
+        if is_late:
+            return None
+        if self._failures:
+            raise self._failures[0]
+        return self._outcome
+
+    def _run(self, url: str, headers: Mapping[str, str]) -> None:
+        try:
+            self._outcome = self._posted(url, headers)
+        except TimeoutError:
+            self._outcome = None
+        except (OSError, HTTPException, ValueError) as error:
+            self._outcome = failed(f"{urlsplit(url).hostname} cannot be asked: {error}")
+        except BaseException as error:  # noqa: BLE001  (it is raised again, by who waits)
+            self._failures.append(error)
+        finally:
+            self._cut()
+
+    def _posted(self, url: str, headers: Mapping[str, str]) -> Outcome:
+        for _ in range(_MAX_REDIRECTS + 1):
+            response = self._answer(url, headers)
+            if response.status not in _REDIRECTS:
+                return self._said(response)
+            target = response.getheader("Location") or ""
+            self._cut()
+            if not self.webhook.follow_redirects or response.status not in _KEEP_METHOD:
+                return failed(f"status {response.status}: redirects are not followed")
+            url, headers = self._redirected(url, urljoin(url, target), headers)
+        return failed(f"more than {_MAX_REDIRECTS} redirects")
+
+    def _redirected(
+        self, url: str, target: str, headers: Mapping[str, str]
+    ) -> tuple[str, Mapping[str, str]]:
+        check_url(target)
+        old, new = urlsplit(url), urlsplit(target)
+        if old.scheme == "https" and new.scheme != "https":
+            raise ValueError("it redirects to what is not encrypted")
+        if not is_allowed(self.settings, HookType.WEBHOOK, target):
+            raise ValueError(f"it redirects to {new.hostname}, which hooks_allow does not name")
+        is_same = (old.scheme, old.netloc) == (new.scheme, new.netloc)
+        return target, headers if is_same else {}
+
+    def _answer(self, url: str, headers: Mapping[str, str]) -> HTTPResponse:
+        parts = urlsplit(url)
+        host, port = str(parts.hostname), parts.port or _PORTS[parts.scheme]
+        connected = self._connected(host, port)
+        self._socket = connected
+        connection = HTTPConnection(host, port)
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            self._socket = connected = context.wrap_socket(connected, server_hostname=host)
+            connection = HTTPSConnection(host, port, context=context)
+        connection.sock, connection.auto_open = connected, 0
+        path = parts._replace(scheme="", netloc="", fragment="").geturl()
+        if not path.startswith("/"):
+            path = f"/{path}"
+        self._left()
+        sent = {"User-Agent": "sparklake", **headers, "Content-Type": "application/json"}
+        connection.request("POST", path, self.body, {**sent, "Connection": "close"})
+        return connection.getresponse()
+
+    def _connected(self, host: str, port: int) -> socket.socket:
+        problem: OSError | None = None
+        for at in range(_ROUNDS):
+            if at:
+                time.sleep(min(_WAIT_SECONDS, self._left()))
+            for each in addresses_of(host, port, self.settings.private):
+                try:
+                    return socket.create_connection((each, port), self._left())
+                except OSError as error:
+                    problem = error
+        raise problem or OSError(f"{host} has no address")
+
+    def _said(self, response: HTTPResponse) -> Outcome:
+        raw = response.read(RAW_BYTES)
+        body = self.secrets.kept(raw.decode(errors="replace"), is_cut=len(raw) == RAW_BYTES)
+        said = f"{body}\nstatus {response.status}".lstrip()
+        is_good = 200 <= response.status < 300
+        return passed(said) if is_good else failed(said)
+
+    def _left(self) -> float:
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def _cut(self) -> None:
+        connected = self._socket
+        if connected is not None:
+            with suppress(OSError):
+                connected.shutdown(socket.SHUT_RDWR)
+            connected.close()

@@ -1,0 +1,102 @@
+"""YAML as hooks are declared in it: plain data, and where each part of it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from sparklake.errors import InvalidHooksError
+
+_STEP = re.compile(r"\.([\w-]+)|\[(\d+|\.\.\.)\]")
+_MAX_DEPTH = 32
+_BOOL = "tag:yaml.org,2002:bool"
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Is YAML 1.2 of plain data: `on` is a word, and only `true` and `false` are truths."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  (as the class above has it)
+        first: [each for each in resolvers if each[0] != _BOOL]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_Loader.add_implicit_resolver(_BOOL, re.compile("true|false"), list("tf"))
+
+
+def parsed(text: str) -> tuple[Any, yaml.Node]:
+    """Returns the data of a text and the nodes it was made of; raises InvalidHooksError."""
+    try:
+        _check_shape(text)
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is None:
+            raise InvalidHooksError("line 1: there is nothing in it")
+        for each in _mappings(node):
+            _check_keys(each)
+        return loader.construct_document(node), node
+    except yaml.MarkedYAMLError as error:
+        raise _wrong(error.problem_mark, error.problem or "no YAML") from None
+    except (yaml.YAMLError, ValueError) as error:
+        if isinstance(error, InvalidHooksError):
+            raise
+        raise InvalidHooksError(f"it is no YAML: {error}".splitlines()[0]) from None
+
+
+def _check_shape(text: str) -> None:
+    """Looks at a text piece by piece: deep nesting would take time, and aliases multiply."""
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MAX_DEPTH:
+            raise _wrong(event.start_mark, f"it is nested more than {_MAX_DEPTH} levels deep")
+        if isinstance(event, yaml.AliasEvent):
+            raise _wrong(event.start_mark, "anchors and aliases are not taken: write it out")
+
+
+def line_of(node: yaml.Node, path: str) -> int:
+    """Returns the line of a part of a document, such as `$.hooks[0].id`, or of what it is in."""
+    for name, index in _STEP.findall(path):
+        inner = _inner(node, name, index)
+        if inner is None:
+            break
+        node = inner
+    line: int = node.start_mark.line + 1
+    return line
+
+
+def _inner(node: yaml.Node, name: str, index: str) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode) and name:
+        return next((value for key, value in node.value if key.value == name), None)
+    if isinstance(node, yaml.SequenceNode) and index.isdecimal():
+        found: yaml.Node = node.value[int(index)]
+        return found
+    return None
+
+
+def _mappings(node: yaml.Node) -> Iterator[yaml.MappingNode]:
+    if isinstance(node, yaml.MappingNode):
+        yield node
+        for _, value in node.value:
+            yield from _mappings(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _mappings(value)
+
+
+def _check_keys(node: yaml.MappingNode) -> None:
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise _wrong(key.start_mark, "a key is a word")
+        if key.value in seen:
+            raise _wrong(key.start_mark, f"{key.value!r} is there twice")
+        seen.add(key.value)
+
+
+def _wrong(mark: yaml.Mark | None, problem: str) -> InvalidHooksError:
+    return InvalidHooksError(f"line {mark.line + 1 if mark else 1}: {problem}")

@@ -1,0 +1,113 @@
+"""Shell hooks: commands of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparklake.graveler.hook_runs import HookStatus
+from sparklake.hooks.commands import run_command
+from sparklake.hooks.outcomes import Outcome
+from sparklake.hooks.properties import Shell
+from sparklake.hooks.secrets import MAX_OUTPUT, Secrets
+
+LONG = "Ü" * 30_000
+DOCUMENT = {
+    "event_type": "pre-merge",
+    "commit_metadata": {"a": "b"},
+    "commit_message": LONG,
+}
+
+
+def run(*words: str, env: tuple[str, ...] = (), **said: Any) -> Outcome:
+    return run_command(Shell(list(words), **said), DOCUMENT, Secrets(env))
+
+
+def script(text: str, **said: Any) -> Outcome:
+    return run_command(Shell(text, shell=True, **said), DOCUMENT, Secrets(()))
+
+
+def test_the_event_is_on_stdin_and_in_the_environment(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    code = (
+        "import json, os, sys; open(sys.argv[1], 'w').write(json.dumps([json.load(sys.stdin), "
+        "{k: v for k, v in os.environ.items() if k.startswith('SPARKLAKE')}, os.listdir('.')]))"
+    )
+    assert run(sys.executable, "-c", code, str(told)) == Outcome(HookStatus.PASSED)
+    document, variables, around = json.loads(told.read_text())
+    assert document == DOCUMENT
+    assert variables == {
+        "SPARKLAKE_HOOK_EVENT_TYPE": "pre-merge",
+        "SPARKLAKE_HOOK_COMMIT_MESSAGE": LONG,
+    }
+    assert around == []
+
+
+def test_words_are_no_shell() -> None:
+    assert run("echo", "$HOME; false", "a  b").output == "$HOME; false a  b\n"
+    assert script("echo a  b; exit 0").output == "a b\n"
+
+
+def test_a_command_that_does_not_read_its_stdin_is_no_failure() -> None:
+    assert run("true").status is HookStatus.PASSED
+
+
+def test_a_code_refuses() -> None:
+    assert script("echo too few rows >&2; exit 3") == Outcome(
+        HookStatus.FAILED, "too few rows\n\nexit code 3"
+    )
+
+
+@pytest.mark.parametrize("word", ["no-such-command", "/", "./here"])
+def test_what_cannot_be_run_refuses(word: str) -> None:
+    outcome = run(word)
+    assert outcome.status is HookStatus.FAILED
+    assert f"{word!r} cannot be run: " in outcome.output
+
+
+def test_only_what_may_be_seen_is_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", "never")
+    monkeypatch.setenv("HOOK_KEY", "s3cret")
+    said = "echo $HOOK_KEY. $PGPASSWORD."
+    assert script(said).output == ". .\n"
+    assert run("/bin/sh", "-c", said, env=("HOOK_*",)).output == "***. .\n"
+
+
+def test_a_command_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    number = tmp_path / "pid"
+    outcome = script(f"echo begun; sleep 60 & echo $! > {number}; wait", timeout="500ms")
+    assert outcome == Outcome(HookStatus.FAILED, "begun\n\nnot done after 0.5 seconds")
+    status = Path(f"/proc/{number.read_text().strip()}/stat")
+    # What was killed may still wait for who is to be told of it.
+    assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_what_is_left_running_is_not_waited_for() -> None:
+    outcome = script("sleep 60 & echo $!", timeout="30s")
+    assert outcome.status is HookStatus.PASSED
+    os.kill(int(outcome.output), 9)
+
+
+def test_of_much_output_the_end_is_kept() -> None:
+    outcome = script("yes | head -c 10000000; echo; echo the end; exit 1")
+    assert outcome.output.endswith("\nthe end\n\nexit code 1")
+    assert len(outcome.output) <= MAX_OUTPUT + 20
+
+
+def test_output_that_no_database_takes() -> None:
+    assert (
+        script(r"printf 'a\000b\377'").output
+        == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}"
+    )
+
+
+def test_no_part_of_a_secret_is_left_where_output_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_KEY", "k" * 50)
+    secrets = Secrets(("HOOK_KEY",))
+    secrets.variables()
+    assert "k" not in secrets.kept("k" * 30 + "." * 100 + "k" * 20, is_cut=True)

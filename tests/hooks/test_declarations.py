@@ -1,0 +1,165 @@
+"""Files of hooks: what they may say, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparklake.config import HookType
+from sparklake.errors import InvalidHooksError
+from sparklake.hooks.declarations import MAX_FILE_BYTES, parse_action
+from sparklake.hooks.events import EventName
+from sparklake.hooks.properties import Python, Shell, Webhook, seconds
+
+GOOD = b"""
+name: checks of main
+description: what lakeFS takes, too
+on:
+  pre-merge:
+    branches: [main, 'release-*']
+  pre-commit:
+  post-create-tag:
+    tags: [v*]
+hooks:
+  - id: ask
+    type: webhook
+    description: a server
+    properties:
+      url: "https://hooks.example.com/check?x=1"
+      timeout: 1m30s
+      headers: {Authorization: "Bearer {{ ENV.TOKEN }}"}
+      query_params: {kind: [a, b], one: c}
+  - id: run
+    type: shell
+    if: failure()
+    properties: {command: [echo, 'yes']}
+  - id: call
+    type: python
+    if: true
+    properties: {function: "checks.tables:check", args: {on: no}}
+  - id: theirs
+    type: lua
+    properties: {script: print()}
+"""
+ONE = "on: {pre-commit: }\nhooks:\n  - id: a\n    type: %s\n    properties: {%s}\n"
+
+
+def wrong(body: bytes | str) -> str:
+    with pytest.raises(InvalidHooksError) as raised:
+        parse_action("h.yaml", body if isinstance(body, bytes) else body.encode())
+    path, _, said = str(raised.value).partition(": ")
+    assert path == "h.yaml"
+    return said
+
+
+def test_a_file_says_all_that_lakefs_says() -> None:
+    action = parse_action("_lakefs_actions/a.yaml", GOOD)
+    assert action.name == "checks of main"
+    assert [each.id for each in action.hooks] == ["ask", "run", "call", "theirs"]
+    assert [each.condition for each in action.hooks] == ["success", "failure", "always", "success"]
+    ask, run, call, theirs = action.hooks
+    assert ask.properties == Webhook(
+        "https://hooks.example.com/check?x=1",
+        "1m30s",
+        {"Authorization": "Bearer {{ ENV.TOKEN }}"},
+        {"kind": ["a", "b"], "one": "c"},
+    )
+    assert run.properties == Shell(["echo", "yes"])
+    # `on` and `no` are words: only true and false are truths.
+    assert call.properties == Python("checks.tables:check", {"on": "no"})
+    assert theirs.type is HookType.LUA
+
+
+def test_a_file_without_a_name_is_called_as_it_lies() -> None:
+    action = parse_action("_sparklake/hooks/guard.yml", (ONE % ("lua", "")).encode())
+    assert action.name == "guard"
+
+
+@pytest.mark.parametrize(
+    ("event", "ref", "expected"),
+    [
+        (EventName.PRE_MERGE, "main", True),
+        (EventName.PRE_MERGE, "release-1", True),
+        (EventName.PRE_MERGE, "dev", False),
+        (EventName.PRE_MERGE, "mainly", False),
+        (EventName.POST_MERGE, "main", False),
+        (EventName.PRE_COMMIT, "dev", True),
+        (EventName.POST_CREATE_TAG, "v1", True),
+        (EventName.POST_CREATE_TAG, "w1", False),
+    ],
+)
+def test_branches_and_tags_are_globs(event: EventName, ref: str, expected: bool) -> None:
+    assert parse_action("a.yaml", GOOD).is_on(event, ref) is expected
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "line 1: there is nothing"),
+        (b"# nothing\n", "line 1: there is nothing"),
+        (b"\xff", "it is not UTF-8"),
+        (b"\x00", "it is no YAML"),
+        (b" " * (MAX_FILE_BYTES + 1), "more than"),
+        ("a: [", "line 1: "),
+        ("on: 1\non: 2", "line 2: 'on' is there twice"),
+        ("? [a]\n: b", "line 1: a key is a word"),
+        ("on: &a {}\nhooks: *a", "line 2: anchors and aliases"),
+        ("--- 1\n--- 2", "line 2: "),
+        ("[" * 30_000, "line 1: it is nested more than 32 levels deep"),
+        ("!!python/object/apply:os.getcwd []", "line 1: "),
+        ("- on", "line 1: "),
+        ("on: {}\nhooks: []", "line 1: it declares no event"),
+        ("hooks: []\n", "line 1: "),
+        ("on: {pre-comit: }\nhooks: [{id: a, type: lua}]", "line 1: on: Invalid enum value"),
+        ("on: {prepare-commit: }\nhooks: [{id: a, type: lua}]", "line 1: on: Invalid enum value"),
+        (
+            "on:\n  pre-commit:\n    branch: [main]\nhooks: [{id: a, type: lua}]",
+            "line 3: on.pre-commit: Object contains unknown field `branch`",
+        ),
+        (
+            "on:\n  pre-create-tag: {branches: [a]}\nhooks: [{id: a, type: lua}]",
+            "line 2: on.pre-create-tag: pre-create-tag goes by tags",
+        ),
+        (
+            "on: {pre-merge: {tags: [a]}}\nhooks: [{id: a, type: lua}]",
+            "line 1: on.pre-merge: pre-merge goes by branches",
+        ),
+        ("on: {pre-commit: }\nhooks:\n- id: a\n  type: exe", "line 4: hooks[0].type: Invalid enum"),
+        ("on: {pre-commit: }\nhooks:\n- {id: 3, type: lua}", "line 3: hooks[0].id: Expected `str`"),
+        (
+            "on: {pre-commit: }\nhooks:\n- {id: a, type: lua}\n- {id: a, type: lua}",
+            "line 4: hooks[1].id: each hook has an id of its own",
+        ),
+        (
+            "on: {pre-commit: }\nhooks:\n- id: a\n  type: lua\n  if: sometimes",
+            "line 5: hooks[0].if: it is one of",
+        ),
+        (ONE % ("webhook", ""), "line 5: hooks[0].properties: Object missing required field `url`"),
+        (ONE % ("webhook", "url: 'ftp://x'"), "a URL begins with https://"),
+        (ONE % ("webhook", "url: 'http://'"), "a URL begins with https://"),
+        (ONE % ("webhook", "url: 'http://a:99999/'"), "ort"),
+        (ONE % ("webhook", "url: 'http://me:secret@a/'"), "a URL names no user"),
+        (ONE % ("webhook", "url: 'http://a/ b'"), "a URL is printable ASCII"),
+        (ONE % ("webhook", "url: 'http://a', timeout: 2x"), "'2x' is no duration"),
+        (ONE % ("webhook", "url: 'http://a', timeout: 0"), "a timeout is above 0"),
+        (ONE % ("webhook", "url: 'http://a', timeout: 2h"), "a timeout is above 0 and at most"),
+        (ONE % ("webhook", "url: 'http://a', headers: {Host: b}"), "'Host' is no header that may"),
+        (ONE % ("webhook", "url: 'http://a', headers: {'a b': b}"), "'a b' is no header"),
+        (ONE % ("webhook", "url: 'http://a', retry: 3"), "unknown field `retry`"),
+        (ONE % ("shell", "command: ls"), "a command is a list of words"),
+        (ONE % ("shell", "command: [ls], shell: true"), "a command is a list of words"),
+        (ONE % ("shell", "command: []"), "a command may not be empty"),
+        (ONE % ("shell", "command: '', shell: true"), "a command may not be empty"),
+        (ONE % ("python", "function: os.system"), "'os.system' is no function"),
+        (ONE % ("python", "function: 'a:b', table: x"), "unknown field `table`"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(body: bytes | str, said: str) -> None:
+    assert said in wrong(body)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("500ms", 0.5), ("30s", 30), ("1m", 60), ("1m30s", 90), ("1h", 3600), ("0.5s", 0.5), (7, 7)],
+)
+def test_durations(text: str | float, expected: float) -> None:
+    assert seconds(text) == expected
