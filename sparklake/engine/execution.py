@@ -22,11 +22,13 @@ from sparklake.graveler.tables import (
     read_ranges,
     write_meta_range,
 )
+from sparklake.graveler.touched import ChangedKeys
 from sparklake.stores.cache.counts import TALLY
 from sparklake.udfs.results import (
     CacheResult,
     ChangesResult,
     ConflictCountResult,
+    KeysResult,
     PieceResult,
     Result,
     decode_results,
@@ -43,6 +45,7 @@ class Outcome:
     counts: ChangeCounts = field(default_factory=ChangeCounts)
     conflicts: list[Conflict] = field(default_factory=list)
     conflict_count: int = 0
+    changed: ChangedKeys = field(default_factory=ChangedKeys)
 
 
 def run_plan(
@@ -110,6 +113,8 @@ def _take(result: Result, outcome: Outcome, answers: dict[int, PieceResult]) -> 
         outcome.counts.added += result.counts.added
         outcome.counts.removed += result.counts.removed
         outcome.counts.changed += result.counts.changed
+    elif isinstance(result, KeysResult):
+        outcome.changed.join(result.keys)
     elif isinstance(result, ConflictCountResult):
         outcome.conflict_count += result.conflicts
     elif isinstance(result, CacheResult):

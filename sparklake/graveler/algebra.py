@@ -187,7 +187,17 @@ def three_way_diff(base: Blocks, source: Blocks, dest: Blocks) -> Iterator[Chang
             yield shown
 
 
-def apply(layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts) -> Iterator[Block]:
+Note = Callable[[Block, Mask, Block], None]
+"""Is told of an edit: a block, which of its records give way, and those that come."""
+
+
+def _ignore(block: Block, dropped: Mask, added: Block) -> None:
+    """Takes no note."""
+
+
+def apply(
+    layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts, note: Note = _ignore
+) -> Iterator[Block]:
     """Yields records with staged layers over them, the newest layer first.
 
     A change to an equal identity is none: the committed record stays.
@@ -196,6 +206,7 @@ def apply(layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts) -> It
         changes, places = _staged_changes(block, staged)
         counts.add(changes)
         dropped, added = changes.left.mask(), changes.right.records()
+        note(block, dropped, added)
         changed = edited(block, dropped, added, places[changes.right.present])
         if len(changed):
             yield changed
@@ -209,7 +220,9 @@ def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[Changes]:
             yield changes
 
 
-def merge(base: Blocks, source: Blocks, dest: Blocks, decide: Decide) -> Iterator[Block]:
+def merge(
+    base: Blocks, source: Blocks, dest: Blocks, decide: Decide, note: Note = _ignore
+) -> Iterator[Block]:
     """Yields the records of a three-way merge; base is looked up only where the others differ."""
     for sides in aligned(base, source, dest):
         changes, outcomes = _disagreements(*sides)
@@ -224,6 +237,7 @@ def merge(base: Blocks, source: Blocks, dest: Blocks, decide: Decide) -> Iterato
             overruled, decided = _decided(contested, decide)
             dropped |= contested.left.where(overruled).mask()
             added = edited(added, np.zeros(len(added), bool), decided)
+        note(sides[2], dropped, added)
         merged = edited(sides[2], dropped, added)
         if len(merged):
             yield merged

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
@@ -179,7 +179,7 @@ class BranchMove:
 
     `commits` are written first, parents before their children. `applied_layers` are the staging
     layers that the new head contains: all of them must still be there, and exactly these are
-    removed.
+    removed. `touched` is kept with the commits: what each may have changed, as far as it is known.
     """
 
     branch: str
@@ -189,6 +189,7 @@ class BranchMove:
     who: str
     commits: tuple[Commit, ...] = ()
     applied_layers: tuple[int, ...] = ()
+    touched: Mapping[CommitId, bytes] = field(default_factory=dict)
 
 
 class RefVerb(str, Enum):
@@ -307,6 +308,9 @@ class Commits(Protocol):
         The parents of a commit of a lower generation are left out. One round trip; in any order,
         every commit once.
         """
+
+    def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
+        """Returns what is kept of what commits may have changed, of those of which something is."""
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Returns the commit that many first parents back, None past the first; one round trip."""

@@ -45,6 +45,7 @@ class _State:
     branches: dict[str, BranchState] = field(default_factory=dict)
     tags: dict[str, TagInfo] = field(default_factory=dict)
     commits: dict[CommitId, Commit] = field(default_factory=dict)
+    touched: dict[CommitId, bytes] = field(default_factory=dict)
     rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
     turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
@@ -133,7 +134,7 @@ class MemoryRefStore:
             if name not in self._infos:
                 raise RepositoryNotFoundError(f"there is no repository {name!r}")
             state = self._state(self._infos.pop(name).uid)
-            for part in (state.branches, state.tags, state.commits, state.rows):
+            for part in (state.branches, state.tags, state.commits, state.touched, state.rows):
                 part.clear()
 
     def refs(self, uid: str) -> MemoryRefs:
@@ -221,6 +222,8 @@ class MemoryBranches:
                 state.require_commit(move.to)
             for each in move.commits:
                 state.commits.setdefault(each.id, each)
+            for commit_id, touched in move.touched.items():
+                state.touched.setdefault(commit_id, touched)
             moved = replace(branch, commit_id=move.to)
             state.branches[move.branch] = state.drop_layers(moved, set(move.applied_layers))
             if move.to != move.expected:
@@ -319,6 +322,12 @@ class MemoryCommits:
                 if each.generation >= least:
                     waiting += [parent for parent in each.parents if parent not in found]
             return list(found.values())
+
+    def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
+        """Returns what is kept of what commits may have changed."""
+        with self._state.lock:
+            kept = self._state.touched
+            return {each: kept[each] for each in commit_ids if each in kept}
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Returns the commit that many first parents back, None past the first."""

@@ -27,6 +27,12 @@ class ChangesResult(msgspec.Struct, frozen=True, tag="changes"):
     counts: ChangeCounts
 
 
+class KeysResult(msgspec.Struct, frozen=True, tag="keys"):
+    """Says which keys a task changed; None when they are too many."""
+
+    keys: tuple[bytes, ...] | None
+
+
 class ConflictCountResult(msgspec.Struct, frozen=True, tag="conflict-count"):
     """Says how many conflicts a task met."""
 
@@ -46,7 +52,9 @@ class CacheResult(msgspec.Struct, frozen=True, tag="cache"):
     counts: CacheCounts
 
 
-Result = PieceResult | ChangesResult | ConflictCountResult | ConflictResult | CacheResult
+Result = (
+    PieceResult | ChangesResult | KeysResult | ConflictCountResult | ConflictResult | CacheResult
+)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Result).decode

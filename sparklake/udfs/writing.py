@@ -20,10 +20,12 @@ from sparklake.graveler.algebra import (
 from sparklake.graveler.blocks import Block, Blocks, block_of
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.packing import Task
+from sparklake.graveler.touched import ChangedKeys
 from sparklake.udfs.results import (
     ChangesResult,
     ConflictCountResult,
     ConflictResult,
+    KeysResult,
     PieceResult,
     encode_results,
 )
@@ -43,11 +45,11 @@ RECORD_SCHEMA = pa.schema(
 def apply_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Writes staged layers over a base: sides are base, then layers, the newest first."""
     for task in decode_tasks(batches):
-        sink, counts = open_sink(workspace), ChangeCounts()
+        sink, counts, changed = open_sink(workspace), ChangeCounts(), ChangedKeys()
         base, *layers = open_sides(sink.store, task.pieces)
-        results = _written(sink, task, apply(layers, base, counts))
+        results = _written(sink, task, apply(layers, base, counts, changed.note))
         sink.put()
-        yield encode_results([*results, ChangesResult(counts)])
+        yield encode_results([*results, ChangesResult(counts), *_keys(changed)])
 
 
 def merge_body(
@@ -59,12 +61,14 @@ def merge_body(
     """
     for task in decode_tasks(batches):
         judge, sink = _Judge(strategy), open_sink(workspace, withheld=strategy is None)
+        changed = ChangedKeys()
         base, source, dest = open_sides(sink.store, task.pieces)
-        results = _written(sink, task, merge(base, source, dest, judge.decide))
+        results = _written(sink, task, merge(base, source, dest, judge.decide, changed.note))
         if strategy is not None or not judge.conflicts:
             sink.put()
         conflicts = map(ConflictResult, judge.reported)
-        yield encode_results([*results, ConflictCountResult(judge.conflicts), *conflicts])
+        said = [*results, *_keys(changed), ConflictCountResult(judge.conflicts)]
+        yield encode_results([*said, *conflicts])
 
 
 def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -81,6 +85,13 @@ def _written(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceResult]:
         PieceResult(each.position, sink.write(inside))
         for each, inside in within_each(blocks, task.pieces)
     ]
+
+
+def _keys(changed: ChangedKeys) -> list[KeysResult]:
+    """Returns the message of a task that has changed something."""
+    if changed.keys is None:
+        return [KeysResult(None)]
+    return [KeysResult(tuple(changed.keys))] if changed.keys else []
 
 
 def record_block(batch: pa.RecordBatch) -> Block:

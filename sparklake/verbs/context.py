@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from threading import Lock
+
+from cachetools import LRUCache
 
 from sparklake.engine.base import Runner
 from sparklake.engine.choice import Runners
@@ -15,6 +17,7 @@ from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import ObjectStore, RepositoryInfo, RepositoryRefs
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.tables import read_meta_range
+from sparklake.graveler.touched import KnownKeys, Touched, touched_between
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.open_ranges import OpenRanges
 
@@ -55,10 +58,37 @@ class Trees:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self.get = lru_cache(maxsize=_TREES_KEPT)(self._read)
+        self._lock = Lock()
+        self._kept: LRUCache[MetaRangeId, MetaRange] = LRUCache(_TREES_KEPT)
+        self._known: LRUCache[tuple[MetaRangeId, MetaRangeId], KnownKeys] = LRUCache(_TREES_KEPT)
 
-    def _read(self, meta_range_id: MetaRangeId) -> MetaRange:
-        return read_meta_range(self._store, meta_range_id)
+    def get(self, meta_range_id: MetaRangeId) -> MetaRange:
+        """Returns a metarange; raises MissingFileError or CorruptFileError."""
+        with self._lock:
+            found = self._kept.get(meta_range_id)
+        if found is None:
+            found = read_meta_range(self._store, meta_range_id)
+            self.keep(found)
+        return found
+
+    def keep(self, tree: MetaRange) -> None:
+        """Keeps a metarange that has just been written."""
+        with self._lock:
+            self._kept[tree.id] = tree
+
+    def keep_known(self, before: MetaRangeId, after: MetaRangeId, known: KnownKeys) -> None:
+        """Keeps what is known of the keys that differ between two trees."""
+        with self._lock:
+            self._known[before, after] = known
+
+    def touched(self, before: MetaRangeId, after: MetaRangeId) -> Touched | None:
+        """Returns what may differ between two trees; None unless both are at hand."""
+        with self._lock:
+            one, other = self._kept.get(before), self._kept.get(after)
+            known = self._known.get((before, after))
+        if one is None or other is None:
+            return None
+        return touched_between(one.ranges, other.ranges, known)
 
 
 @dataclass(slots=True)

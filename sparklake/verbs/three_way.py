@@ -44,7 +44,7 @@ def merged_tree(attempts: Attempts, sides: Sides, strategy: Strategy | None) -> 
     outcome = attempts.run(partial(merge_body, attempts.context.workspace, strategy), plan)
     if outcome.conflict_count and strategy is None:
         raise _conflict_error(outcome)
-    return attempts.finish(plan, outcome).id
+    return attempts.finish(plan, outcome, sides.dest).id
 
 
 def _conflict_error(outcome: Outcome) -> MergeConflictError:

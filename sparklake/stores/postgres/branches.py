@@ -96,7 +96,7 @@ class PostgresBranches:
         """Applies a compare-and-swap, all of it or nothing."""
         with self._connections.transaction() as connection:
             for each in move.commits:
-                insert_commit(connection, self._uid, each)
+                insert_commit(connection, self._uid, each, move.touched.get(each.id))
             self._swap(connection, move)
             applied = sorted(set(move.applied_layers))
             if drop_sealed_layers(connection, self._uid, move.branch, applied) != len(applied):
