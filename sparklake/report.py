@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
+    from sparklake.verbs.blame import BlameRow
     from sparklake.verbs.dump import RefsDump
     from sparklake.verbs.folders import Folder
     from sparklake.verbs.history import CommitSummary
@@ -121,6 +122,17 @@ def diff_document(row: DiffRow) -> Document:
         "left_checksum": row.left_checksum,
         "right_checksum": row.right_checksum,
         "base_checksum": row.base_checksum,
+    }
+
+
+def blame_document(row: BlameRow) -> Document:
+    """Returns what is said of an object and the commit in which it became what it is."""
+    return {
+        "path": row.path,
+        "commit_id": row.commit.id,
+        "committer": row.commit.committer,
+        "message": row.commit.message,
+        "creation_date": row.commit.creation_date,
     }
 
 

@@ -18,6 +18,7 @@ from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.verbs import folders, history, read, tables
 from sparklake.verbs import merge as merges
+from sparklake.verbs.blame import Blame, blame
 from sparklake.verbs.context import Context
 from sparklake.verbs.dump import RefsDump, dump_refs
 from sparklake.verbs.folders import Folder
@@ -176,14 +177,26 @@ class Repository:
         stop_at: str | None = None,
         first_parent: bool = False,
         no_merges: bool = False,
+        path: str | None = None,
+        prefix: str | None = None,
     ) -> Iterator[Commit]:
         """Yields the commits that a ref contains, the latest first, each after its descendants.
 
         It begins behind the ref `after` and ends with the ref `stop_at`; `since` and `until` are
-        dates with a time zone. Only as much history is read as is asked for.
+        dates with a time zone. Only as much history is read as is asked for. With a path or a
+        prefix, only commits that changed the object, or one below the prefix.
         """
-        asked = LogOptions(amount, after, since, until, stop_at, first_parent, no_merges)
+        asked = LogOptions(
+            *(amount, after, since, until, stop_at, first_parent, no_merges), path, prefix
+        )
         return history.log(self._context, ref, asked)
+
+    def blame(self, ref: str, prefix: str = "") -> Blame:
+        """Returns for each object under a prefix the commit in which it became what it is.
+
+        Iterate it, or ask for `to_arrow()`. What is staged is no part of history.
+        """
+        return blame(self._context, ref, prefix)
 
     def show(self, ref: str) -> CommitSummary:
         """Returns the commit of a ref, and how many objects differ from its first parent's."""

@@ -106,7 +106,7 @@ class KnownKeys:
 def touched_between(before: Ranges, after: Ranges, known: KnownKeys | None) -> Touched:
     """Returns what differs between two trees, as far as ids tell, by name where that is known."""
     if known is None:
-        return Touched(hashes(()), tuple(changed_intervals(before, after, MOST_INTERVALS)))
+        return Touched(hashed(()), tuple(changed_intervals(before, after, MOST_INTERVALS)))
     covered = _Cover(known.within)
     windows = changed_intervals(before, after, _MOST_WINDOWS)
     rest = [each for each in windows if not covered.holds(each)]
@@ -114,7 +114,7 @@ def touched_between(before: Ranges, after: Ranges, known: KnownKeys | None) -> T
 
 
 def names_hashed(keys: Iterable[bytes]) -> Hashes:
-    """Returns the sorted hashes of keys and of all folders around them."""
+    """Returns the sorted hashes of keys and of all folders around them, the root included."""
     names = {b""} if keys else set()
     for key in keys:
         names.add(key)
@@ -122,18 +122,19 @@ def names_hashed(keys: Iterable[bytes]) -> Hashes:
         while at >= 0:
             names.add(key[: at + 1])
             at = key.find(b"/", at + 1)
-    return hashes(names)
+    return np.unique(hashed(names))
 
 
-def hashes(names: Iterable[bytes]) -> Hashes:
-    """Returns the sorted hashes of names."""
+def hashed(names: Iterable[bytes]) -> Hashes:
+    """Returns the hashes of names, in their order."""
     joined = b"".join(sha256(name).digest()[:_HASH_BYTES] for name in names)
-    return np.unique(np.frombuffer(joined, "<u8"))
+    return np.frombuffer(joined, "<u8")
 
 
 def name_hash(name: bytes) -> np.uint64:
     """Returns the hash of one name."""
-    return np.uint64(int.from_bytes(sha256(name).digest()[:_HASH_BYTES], "little"))
+    found: np.uint64 = hashed([name])[0]
+    return found
 
 
 class _Stored(msgspec.Struct, array_like=True):

@@ -25,6 +25,8 @@ def log(lake: Lake, arguments: Namespace) -> Iterable[Document]:
         stop_at=arguments.stop_at,
         first_parent=arguments.first_parent,
         no_merges=arguments.no_merges,
+        path=arguments.path,
+        prefix=arguments.prefix,
     )
     return map(commit_document, commits)
 
@@ -40,6 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--stop-at", metavar="REF", help="up to this commit")
     parser.add_argument("--first-parent", action="store_true", help="of a merge, its first side")
     parser.add_argument("--no-merges", action="store_true", help="none of several parents")
+    parser.add_argument("--path", help="only what changed this object")
+    parser.add_argument("--prefix", help="only what changed keys that begin so")
     return run(parser, log, argv)
 
 

@@ -67,8 +67,9 @@ def merge_body(
         if strategy is not None or not judge.conflicts:
             sink.put()
         conflicts = map(ConflictResult, judge.reported)
-        said = [*results, *_keys(changed), ConflictCountResult(judge.conflicts)]
-        yield encode_results([*said, *conflicts])
+        yield encode_results(
+            [*results, *_keys(changed), ConflictCountResult(judge.conflicts), *conflicts]
+        )
 
 
 def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from threading import Lock
 
 from cachetools import LRUCache
@@ -129,6 +130,18 @@ class CommitGraph:
                 return None
             commit = self.ancestor(commit.parents[0])
         return commit
+
+    def known_below(self, commit: Commit, most: int, but: Container[CommitId]) -> list[CommitId]:
+        """Returns the nearest commits that have been read of a generation no higher, but for some.
+
+        There are at most so many of them.
+        """
+        below = (
+            each
+            for each in self._known.values()
+            if each.generation <= commit.generation and each.id not in but
+        )
+        return [each.id for each in nlargest(most, below, key=lambda each: each.generation)]
 
     def find_known(self, commit_id: CommitId) -> Commit | None:
         """Returns a commit that has been read before."""
