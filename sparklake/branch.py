@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparklake.engine.explanation import Explanation
-from sparklake.engine.rows import Rows
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects import ObjectInfo
-from sparklake.udfs.reading import DiffRow
 from sparklake.verbs import commit as commits
 from sparklake.verbs import imports, moves, read, removal, replay, stage, tables
 from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
+from sparklake.verbs.differences import Differences
 from sparklake.verbs.replay import Terms
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.signing import sign
@@ -120,7 +119,7 @@ class Branch:
             self._context, self.name, rows, path, format, mode, partition_by, options
         )
 
-    def diff(self, prefix: str = "") -> Rows[DiffRow]:
+    def diff(self, prefix: str = "") -> Differences:
         """Returns what is staged and would change the branch."""
         return read.diff_uncommitted(self._context, self.name, prefix)
 

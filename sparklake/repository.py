@@ -15,11 +15,11 @@ from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, Tag
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
-from sparklake.udfs.reading import DiffRow
 from sparklake.verbs import folders, history, read, tables
 from sparklake.verbs import merge as merges
 from sparklake.verbs.blame import Blame, blame
 from sparklake.verbs.context import Context
+from sparklake.verbs.differences import Differences
 from sparklake.verbs.dump import RefsDump, dump_refs
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.history import CommitSummary, LogOptions
@@ -155,15 +155,24 @@ class Repository:
         return tables.read_table(self._context, ref, path, format, options)
 
     def diff(
-        self, left: str, right: str, prefix: str = "", three_way: bool = False
-    ) -> Rows[DiffRow]:
+        self,
+        left: str,
+        right: str,
+        prefix: str = "",
+        three_way: bool = False,
+        three_dot: bool = False,
+    ) -> Differences:
         """Returns what differs from left to right, as committed.
 
-        Three-way: what merging right into left would change in left, with its conflicts.
+        Three-way: what merging right into left would change in left, with its conflicts. Three-dot:
+        what right has changed since the merge base of both. Iterate it, or ask for `by_folder()`,
+        `summary()`, `tree()`, `to_arrow()` or `to_df()`.
         """
-        return read.diff_refs(self._context, left, right, prefix, three_way=three_way)
+        return read.diff_refs(
+            self._context, left, right, prefix, three_way=three_way, three_dot=three_dot
+        )
 
-    def diff_uncommitted(self, branch: str, prefix: str = "") -> Rows[DiffRow]:
+    def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences:
         """Returns what is staged on a branch and would change it."""
         return read.diff_uncommitted(self._context, branch, prefix)
 

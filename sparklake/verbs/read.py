@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.engine.explanation import LAYERED, THREE_WAY, TWO_WAY
 from sparklake.engine.rows import Row, Rows, RowShape
-from sparklake.errors import CorruptFileError, MissingFileError
+from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.layering import plan_listing, plan_view
 from sparklake.graveler.planning import (
@@ -30,6 +30,7 @@ from sparklake.udfs.reading import (
 )
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.context import Context
+from sparklake.verbs.differences import Differences
 from sparklake.verbs.merge import merge_base
 from sparklake.verbs.resolve import Resolved, get_branch, get_commit, steadily
 from sparklake.verbs.snapshot import stat_object
@@ -78,24 +79,28 @@ def read_object(context: Context, ref: str, path: str) -> bytes:
 
 
 def diff_refs(
-    context: Context, left: str, right: str, prefix: str, *, three_way: bool
-) -> Rows[DiffRow]:
+    context: Context, left: str, right: str, prefix: str, *, three_way: bool, three_dot: bool
+) -> Differences:
     """Returns what differs from left to right, each as committed.
 
-    Three-way: what merging right into left would change in left, conflicts included.
+    Three-way: what merging right into left would change in left, conflicts included. Three-dot:
+    what right has changed since the merge base of both. Raises InvalidInputError for both at once.
     """
+    if three_way and three_dot:
+        raise InvalidInputError("three-way and three-dot are two different diffs: ask for one")
     dest, source = (get_commit(context, ref) for ref in (left, right))
     within, what = prefix_interval(key_prefix(prefix)), f"{left} -> {right}"
     if not three_way:
-        plan = plan_diff(context.tree(dest).ranges, context.tree(source).ranges, within)
-        return diff_of_plan(context, plan, what, "diff")
+        left_side = merge_base(context, source, dest) if three_dot else dest
+        plan = plan_diff(context.tree(left_side).ranges, context.tree(source).ranges, within)
+        return diff_of_plan(context, plan, what, "diff", prefix)
     base = merge_base(context, source, dest)
     trees = [context.tree(each).ranges for each in (base, source, dest)]
     plan = plan_three_way_diff(trees[0], trees[1], trees[2], within)
-    return _rows(context, plan, DIFFS, three_way_diff_body, "diff", what, THREE_WAY)
+    return _differences(context, plan, three_way_diff_body, "diff", what, THREE_WAY, prefix)
 
 
-def diff_uncommitted(context: Context, branch: str, prefix: str) -> Rows[DiffRow]:
+def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
     """Returns what is staged on a branch and would change it."""
     name, start = get_branch(context, branch).name, key_prefix(prefix)
 
@@ -104,12 +109,27 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Rows[DiffRow
         return plan.restricted(prefix_interval(start))
 
     found = steadily(context, name, plan)
-    return _rows(context, found, DIFFS, staged_diff_body, "diff", name, LAYERED)
+    return _differences(context, found, staged_diff_body, "diff", name, LAYERED, prefix)
 
 
-def diff_of_plan(context: Context, plan: Plan, what: str, verb: str) -> Rows[DiffRow]:
+def diff_of_plan(
+    context: Context, plan: Plan, what: str, verb: str, prefix: str = ""
+) -> Differences:
     """Returns the rows of a two-way diff that is planned."""
-    return _rows(context, plan, DIFFS, diff_body, verb, what, TWO_WAY)
+    return _differences(context, plan, diff_body, verb, what, TWO_WAY, prefix)
+
+
+def _differences(
+    context: Context,
+    plan: Plan,
+    body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    verb: str,
+    what: str,
+    sides: Sequence[str],
+    prefix: str,
+) -> Differences:
+    title, task = context.title(verb, what), partial(body, context.workspace)
+    return Differences(plan, DIFFS, title, task, context.runners, verb, sides, prefix)
 
 
 def _rows(
