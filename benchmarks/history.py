@@ -1,8 +1,8 @@
 """Measures the history of paths: python -m benchmarks.history -n 10000.
 
 Makes commits of a few objects each, every tenth of them a merge of a side branch, with refs in an
-embedded Postgres and files on this disk. Each question is asked in a process' state of its own:
-nothing has been read before.
+embedded Postgres and files on this disk. Each question is asked of a repository that was opened
+just now, so that nothing has been read before.
 """
 
 from __future__ import annotations
@@ -12,9 +12,20 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import sparklake
+from sparklake.graveler.blocks import block_of_records
+from sparklake.graveler.commits import Commit, new_commit
 from sparklake.graveler.entries import Entry, entry_record
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.keys import EVERYTHING
+from sparklake.graveler.ports import BranchMove
+from sparklake.graveler.range_lists import range_list
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.records import Record
+from sparklake.graveler.tables import make_range, table_key, write_meta_range
+from sparklake.graveler.touched import MOST_KEYS, KnownKeys, encode_touched, touched_between
 from tests.support.reads import recorded_reads
 from tests.support.round_trips import counted_round_trips
 
@@ -65,32 +76,93 @@ def _questions(
     yield "blame of everything", lambda repo: repo.blame("main")
 
 
+@dataclass
+class _Tree:
+    """Is the records of a tree, so many to a range, and its ranges."""
+
+    parts: list[tuple[Record, ...]]
+    ranges: list[RangeInfo]
+    commit: Commit
+
+
+class _Grower:
+    """Writes commits by the core alone: by the verbs it would take a hundred times as long."""
+
+    def __init__(self, repo: sparklake.Repository, objects: int) -> None:
+        self.chance, self.objects = random.Random(0), objects
+        self.store, self.head = repo._context.store, repo.resolve("main")
+        self.paths = sorted(map(_path, range(objects)))
+        self.commits: list[Commit] = []
+        self.touched: dict[CommitId, bytes] = {}
+        empty = _Tree([()] * -(-objects // RANGE_RECORDS), [], self.head)
+        self.main = self.commit(empty, "base", dict.fromkeys(range(objects), 0))
+
+    def grow(self, count: int) -> None:
+        number = 1
+        while len(self.commits) < count:
+            changes = self._changes(number)
+            side = self.commit(self.main, f"side {number}", changes)
+            for _ in range(MERGES - 2):
+                number += 1
+                self.main = self.commit(self.main, f"commit {number}", self._changes(number))
+            number += 1
+            self.main = self.commit(self.main, "merge", changes, side)
+
+    def _changes(self, version: int) -> dict[int, int]:
+        return dict.fromkeys(self.chance.sample(range(self.objects), CHANGES), version)
+
+    def commit(
+        self, base: _Tree, message: str, versions: dict[int, int], other: _Tree | None = None
+    ) -> _Tree:
+        """Returns a tree in which objects have other versions, in a commit."""
+        parts, ranges = list(base.parts), list(base.ranges)
+        for at in sorted({index // RANGE_RECORDS for index in versions}):
+            start = at * RANGE_RECORDS
+            here = {
+                index: versions[index]
+                for index in versions
+                if start <= index < start + RANGE_RECORDS
+            }
+            held = dict(enumerate(parts[at], start)) | {
+                index: _record(self.paths[index], version) for index, version in here.items()
+            }
+            parts[at] = tuple(held[index] for index in sorted(held))
+            info, file = make_range(block_of_records(parts[at]), compress=False)
+            self.store.put_if_absent(table_key(info.id), file)
+            ranges[at : at + 1] = [info]
+        tree = write_meta_range(self.store, ranges)
+        made = new_commit(
+            parents=[base.commit, *([other.commit] if other else [])],
+            committer="bench",
+            message=message,
+            creation_date=self.head.creation_date + len(self.commits),
+            meta_range_id=tree.id,
+        )
+        keys = frozenset(self.paths[index].encode() for index in versions)
+        # A merge takes over ranges of the other side by id, and knows no names then.
+        is_known = len(keys) <= MOST_KEYS and other is None
+        known = KnownKeys(keys, [EVERYTHING]) if is_known else None
+        before = range_list(tuple(base.ranges))
+        self.touched[made.id] = encode_touched(touched_between(before, tree.ranges, known))
+        self.commits.append(made)
+        return _Tree(parts, ranges, made)
+
+
 def _grow(repo: sparklake.Repository, commits: int, objects: int) -> int:
-    chance, main = random.Random(0), repo.branch("main")
-    _stage(repo, "main", range(objects), 0)
-    main.commit("base")
-    for number in range(1, commits - 1):
-        if number % MERGES:
-            _stage(repo, "main", chance.sample(range(objects), CHANGES), number)
-            main.commit(f"commit {number}")
-            continue
-        side = repo.create_branch(f"side-{number}", "main")
-        _stage(repo, side.name, chance.sample(range(objects), CHANGES), number)
-        side.commit(f"side {number}")
-        _stage(repo, "main", chance.sample(range(objects), CHANGES), number + 1)
-        main.commit(f"commit {number}")
-        repo.merge(side.name, "main", "source-wins")
-        repo.delete_branch(side.name)
-    return commits
+    grower = _Grower(repo, objects)
+    grower.grow(commits)
+    move = BranchMove(
+        *("main", grower.head.id, grower.main.commit.id, "commit", "bench"),
+        commits=tuple(grower.commits),
+        touched=grower.touched,
+    )
+    repo._context.refs.branches.move(move)
+    return len(grower.commits)
 
 
-def _stage(repo: sparklake.Repository, branch: str, indices: object, version: int) -> None:
-    """Stages objects that are nowhere, as `put` does, but in one statement."""
-    records = [
-        entry_record(path, Entry(address=path, size=version, checksum=f"{version}", mtime=0))
-        for path in map(_path, indices)  # type: ignore[call-overload]
-    ]
-    repo._context.refs.staging.put(branch, records)
+def _record(path: str, version: int) -> Record:
+    entry = Entry(address=path, size=version, checksum=f"{version}", mtime=0)
+    return entry_record(path, entry)
 
 
 def _path(index: int) -> str:

@@ -11,7 +11,17 @@ import benchmarks
 
 MODULES = sorted(each.name for each in pkgutil.iter_modules(benchmarks.__path__))
 COMMANDS = {
-    *("billion", "compare", "contention", "s3", "scale", "spark_scale", "sweep", "thresholds"),
+    *(
+        "billion",
+        "compare",
+        "contention",
+        "history",
+        "s3",
+        "scale",
+        "spark_scale",
+        "sweep",
+        "thresholds",
+    ),
 }
 
 
