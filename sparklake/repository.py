@@ -22,7 +22,9 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
 from sparklake.verbs.dump import RefsDump, dump_refs
 from sparklake.verbs.folders import Folder
+from sparklake.verbs.graph import HistoryGraph, history_graph
 from sparklake.verbs.history import CommitSummary, LogOptions
+from sparklake.verbs.lanes import names_of
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
@@ -199,6 +201,15 @@ class Repository:
             *(amount, after, since, until, stop_at, first_parent, no_merges), path, prefix
         )
         return history.log(self._context, ref, asked)
+
+    def graph(self, ref: str, amount: int = 100, first_parent: bool = False) -> HistoryGraph:
+        """Returns the latest commits of a ref as a picture, which a notebook shows.
+
+        `save(path)` writes it as SVG or PNG. Needs the extra `graph`.
+        """
+        names = names_of(self.branch_states(), self.tags())
+        commits = self.log(ref, amount, first_parent=first_parent)
+        return history_graph(commits, names, 1 if first_parent else None)
 
     def blame(self, ref: str, prefix: str = "") -> Blame:
         """Returns for each object under a prefix the commit in which it became what it is.
