@@ -23,6 +23,7 @@ from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.open_ranges import OpenRanges
 
 _TREES_KEPT = 32
+_COMMITS_KEPT = 200_000
 _FIRST_STRETCH = 64
 _LAST_STRETCH = 4096
 
@@ -94,7 +95,7 @@ class Trees:
 
 @dataclass(slots=True)
 class CommitGraph:
-    """Reads commits, and keeps them: they never change.
+    """Reads commits, and keeps the latest ones: they never change.
 
     A walk fetches ever larger stretches of history, so its round trips grow with the logarithm of
     its length.
@@ -109,14 +110,13 @@ class CommitGraph:
         found = self._known.get(commit_id) or self.refs.commits.find(commit_id)
         if found is None:
             raise CorruptFileError(f"the commit {commit_id} is named but not there")
-        self._known[commit_id] = found
+        self._keep([found])
         return found
 
     def ancestor(self, commit_id: CommitId) -> Commit:
         """Returns a commit as a walk does that will ask for its ancestors next."""
         if commit_id not in self._known:
-            for each in self.refs.commits.ancestry([commit_id], self._stretch):
-                self._known[each.id] = each
+            self._keep(self.refs.commits.ancestry([commit_id], self._stretch))
             self._stretch = min(2 * self._stretch, _LAST_STRETCH)
         return self.commit(commit_id)
 
@@ -138,7 +138,7 @@ class CommitGraph:
         """
         below = (
             each
-            for each in self._known.values()
+            for each in list(self._known.values())  # other threads may add some
             if each.generation <= commit.generation and each.id not in but
         )
         return [each.id for each in nlargest(most, below, key=lambda each: each.generation)]
@@ -150,8 +150,15 @@ class CommitGraph:
     def read_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
         """Reads commits and their ancestors down to a generation, in one round trip."""
         found = self.refs.commits.ancestry_down_to(commit_ids, least)
-        self._known.update((each.id, each) for each in found)
+        self._keep(found)
         return found
+
+    def _keep(self, commits: Sequence[Commit]) -> None:
+        """Keeps commits, and lets go of those that were read longest ago when there are many."""
+        self._known.update((each.id, each) for each in commits)
+        if len(self._known) > _COMMITS_KEPT:
+            for each in list(self._known)[: len(self._known) // 2]:
+                self._known.pop(each, None)
 
 
 @dataclass(slots=True)

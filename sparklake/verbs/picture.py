@@ -46,7 +46,8 @@ def draw(graph: HistoryGraph, page: BinaryIO, form: str) -> None:
         axes.set_xlim(0, width)
         axes.set_ylim(height, 0)
         axes.axis("off")
-        for each in reversed(graph.edges):
+        # Straight ways lie above those that join them.
+        for each in sorted(graph.edges, key=_turns, reverse=True):
             _draw_edge(axes, each)
         for node in graph.nodes:
             _draw_node(axes, node)
@@ -61,6 +62,10 @@ def _x(lane: int) -> float:
 
 def _y(row: float) -> float:
     return _MARGIN + _ROW * (row + 0.5)
+
+
+def _turns(edge: GraphEdge) -> int:
+    return sum(one != other for one, other in pairwise(edge.lanes))
 
 
 def _colour(lane: int) -> str:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from sparklake import Lake, Repository
+from sparklake.errors import InvalidInputError, InvalidKeyError
 from sparklake.graveler.touched import Sought, decode_touched, name_hash
+from sparklake.verbs.blame import BLAME_SCHEMA
+from sparklake.verbs.context import Trees
+from tests.support.graphs import insert
+from tests.support.lakes import commit_all
 from tests.support.random_history import BRANCHES, PATHS, PREFIXES, Histories, random_history
+from tests.support.reads import recorded_reads
+from tests.support.round_trips import counted_round_trips
 
 
 @pytest.fixture(params=["memory", "postgres"])
@@ -94,3 +102,85 @@ def test_so_they_are_from_postgres(repo: Repository) -> None:
     check_logs(known, repo)
     check_blame(known, repo)
     assert check_summaries(known, repo) > 10
+
+
+# --- what it costs --------------------------------------------------------------------------------
+
+
+def test_only_commits_that_may_have_touched_it_are_opened(repo: Repository) -> None:
+    main = repo.branch("main")
+    made = {}
+    for number in range(60):
+        made[number] = commit_all(main, {f"k/{number % 20:02}": b"x" * number}, f"{number}")
+    repo = Repository(replace(repo._context, trees=Trees(repo._context.store)))
+    wanted = [made[number].id for number in (47, 27, 7)]
+    with recorded_reads() as reads:
+        assert [each.id for each in repo.log("main", path="k/07")] == wanted
+    # For each of them two metaranges, and a range of each.
+    assert len(reads) <= 4 * 3
+    with recorded_reads() as reads:
+        assert list(repo.log("main", path="none")) == []
+        assert list(repo.log("main", prefix="none/")) == []
+    assert reads == []
+    with recorded_reads() as reads:
+        assert [row.commit.id for row in repo.blame("main", "k/07")] == wanted[:1]
+    assert len(reads) <= 6
+
+
+def test_round_trips_grow_with_the_logarithm_of_a_history(
+    lake: Lake, dsn: str, folder: Path
+) -> None:
+    repo = new_repository(lake, folder)
+    line = {f"c{number}": [f"c{number - 1}"] if number else [] for number in range(10_000)}
+    repo.create_branch("long", insert(dsn, repo, line)["c9999"].id)
+    repo = lake.repository(repo.name)
+    with counted_round_trips() as answers:
+        assert list(repo.log("long", path="none")) == []
+    assert len(answers) <= 16, answers
+    with counted_round_trips() as answers:
+        assert list(repo.log("long", prefix="")) == []
+        assert repo.merge_base("long~5000", "long").message == "c4999"
+    assert len(answers) <= 12, answers
+
+
+def test_a_graph_lets_go_of_what_it_read_first(
+    lake: Lake, dsn: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = new_repository(lake, folder)
+    line = {f"c{number}": [f"c{number - 1}"] if number else [] for number in range(3_000)}
+    repo.create_branch("long", insert(dsn, repo, line)["c2999"].id)
+    monkeypatch.setattr("sparklake.verbs.context._COMMITS_KEPT", 500)
+    repo = lake.repository(repo.name)
+    assert [each.message for each in repo.log("long")] == [*line][::-1]
+    assert len(repo._context.graph._known) <= 500
+    assert [each.message for each in repo.log("long")] == [*line][::-1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"path": "a", "prefix": "a"}, InvalidInputError),
+        ({"path": ""}, InvalidKeyError),
+        ({"path": "/a"}, InvalidKeyError),
+        ({"prefix": "\udc80"}, InvalidKeyError),
+    ],
+)
+def test_what_no_history_can_be_asked(
+    small_lake: Lake, folder: Path, asked: dict[str, str], error: type[Exception]
+) -> None:
+    repo = new_repository(small_lake, folder)
+    with pytest.raises(error):
+        repo.log("main", **asked)  # type: ignore[arg-type]
+    if "path" not in asked:
+        with pytest.raises(error):
+            repo.blame("main", asked["prefix"])
+
+
+def test_a_blame_in_arrow(small_lake: Lake, folder: Path) -> None:
+    repo = new_repository(small_lake, folder)
+    assert repo.blame("main").to_arrow().equals(BLAME_SCHEMA.empty_table())
+    made = commit_all(repo.branch("main"), {"b": b"1", "a": b"1"}, "both")
+    table = repo.blame("main").to_arrow()
+    assert table.schema == BLAME_SCHEMA
+    assert table.column("path").to_pylist() == ["a", "b"]
+    assert {*table.column("commit_id").to_pylist()} == {made.id}
