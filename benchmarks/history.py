@@ -30,7 +30,7 @@ from tests.support.reads import recorded_reads
 from tests.support.round_trips import counted_round_trips
 
 REPOSITORY = "history"
-COLUMNS = ("question", "seconds", "rows", "files read", "round trips")
+COLUMNS = ("question", "seconds", "cpu seconds", "rows", "files read", "round trips")
 FOLDERS = 50
 CHANGES = 3
 MERGES = 10
@@ -57,8 +57,11 @@ def main() -> None:
             # As opened just now: nothing is kept of what was read.
             opened = lake.repository(REPOSITORY)
             with recorded_reads() as reads, counted_round_trips() as answers:
+                cpu = time.process_time()
                 seconds, count = _timed(lambda opened=opened, ask=ask: list(ask(opened)))
-            cells = (question, f"{seconds:.2f}", f"{count:,}", f"{len(reads):,}")
+                cpu = time.process_time() - cpu
+            counts = (f"{count:,}", f"{len({*reads}):,}")
+            cells = (question, f"{seconds:.2f}", f"{cpu:.2f}", *counts)
             print(_line([*cells, str(len(answers))]), flush=True)
 
 

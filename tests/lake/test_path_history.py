@@ -116,15 +116,15 @@ def test_only_commits_that_may_have_touched_it_are_opened(repo: Repository) -> N
     wanted = [made[number].id for number in (47, 27, 7)]
     with recorded_reads() as reads:
         assert [each.id for each in repo.log("main", path="k/07")] == wanted
-    # For each of them two metaranges, and a range of each.
-    assert len(reads) <= 4 * 3
+    # For each of them, and a few of which no names are known, two metaranges and a range of each.
+    assert len({*reads}) <= 4 * (3 + 3)
     with recorded_reads() as reads:
         assert list(repo.log("main", path="none")) == []
         assert list(repo.log("main", prefix="none/")) == []
     assert reads == []
     with recorded_reads() as reads:
         assert [row.commit.id for row in repo.blame("main", "k/07")] == wanted[:1]
-    assert len(reads) <= 6
+    assert len({*reads}) <= 4
 
 
 def test_round_trips_grow_with_the_logarithm_of_a_history(
