@@ -11,8 +11,9 @@ import argparse
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import sparklake
 from sparklake.graveler.blocks import block_of_records
@@ -36,6 +37,8 @@ CHANGES = 3
 MERGES = 10
 RANGE_RECORDS = 256
 
+Question = Callable[[sparklake.Repository], Iterable[object]]
+
 
 def main() -> None:
     """Makes a history and prints a table of what questions about it cost."""
@@ -58,16 +61,14 @@ def main() -> None:
             opened = lake.repository(REPOSITORY)
             with recorded_reads() as reads, counted_round_trips() as answers:
                 cpu = time.process_time()
-                seconds, count = _timed(lambda opened=opened, ask=ask: list(ask(opened)))
+                seconds, count = _timed(partial(_all, ask, opened))
                 cpu = time.process_time() - cpu
             counts = (f"{count:,}", f"{len({*reads}):,}")
             cells = (question, f"{seconds:.2f}", f"{cpu:.2f}", *counts)
             print(_line([*cells, str(len(answers))]), flush=True)
 
 
-def _questions(
-    chance: random.Random, objects: int
-) -> Iterator[tuple[str, Callable[[sparklake.Repository], object]]]:
+def _questions(chance: random.Random, objects: int) -> Iterator[tuple[str, Question]]:
     path = _path(chance.randrange(objects))
     folder = path[: path.rfind("/") + 1]
     yield "log", lambda repo: repo.log("main")
@@ -178,8 +179,12 @@ def _timed(work: Callable[[], list[object]]) -> tuple[float, int]:
     return time.perf_counter() - start, len(found)
 
 
-def _line(cells: object) -> str:
-    return f"| {' | '.join(cells)} |"  # type: ignore[call-overload]
+def _all(ask: Question, repo: sparklake.Repository) -> list[object]:
+    return list(ask(repo))
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
