@@ -9,11 +9,41 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
+from enum import Enum
 from pathlib import Path
 
 from sparklake.errors import InvalidInputError
 
 STDIN = "-"
+TREE_DEPTH = 3
+
+
+class DiffShape(str, Enum):
+    """Is how differences are shown."""
+
+    ROWS = "rows"
+    FOLDERS = "folders"
+    TREE = "tree"
+    SUMMARY = "summary"
+
+
+def diff_shape(*, by_folder: bool, tree: bool, summary: bool, depth: int | None) -> DiffShape:
+    """Returns the one shape that is asked for; raises InvalidInputError for several."""
+    asked = {DiffShape.FOLDERS: by_folder, DiffShape.TREE: tree, DiffShape.SUMMARY: summary}
+    chosen = [shape for shape, is_asked in asked.items() if is_asked]
+    if len(chosen) > 1:
+        raise InvalidInputError("ask for one of --by-folder, --tree and --summary")
+    if depth is not None and not (by_folder or tree):
+        raise InvalidInputError("--depth is for --by-folder and --tree: ask for one of them, too")
+    return chosen[0] if chosen else DiffShape.ROWS
+
+
+def check_two_refs(*, three_way: bool, three_dot: bool) -> None:
+    """Raises InvalidInputError for what compares two refs, where there is only one."""
+    if three_way or three_dot:
+        word = "--three-way" if three_way else "--three-dot"
+        raise InvalidInputError(f"{word} compares two refs: name the second one, too")
+
 
 _DURATION = re.compile(r"([0-9]{1,9})([mhdw])")
 _UNITS = {

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparklake.engine.explanation import Explanation
-from sparklake.engine.rows import Rows
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.chosen import chosen_keys
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects import ObjectInfo
-from sparklake.udfs.reading import DiffRow
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import commit as commits
 from sparklake.verbs import (
@@ -33,6 +31,7 @@ from sparklake.verbs import (
 from sparklake.verbs import rebase as rebases
 from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
+from sparklake.verbs.differences import Differences
 from sparklake.verbs.expiry import set_expiry
 from sparklake.verbs.replay import Terms
 from sparklake.verbs.resolve import get_branch
@@ -162,7 +161,7 @@ class Branch:
             self._context, self.name, rows, path, format, mode, partition_by, options
         )
 
-    def diff(self, prefix: str = "") -> Rows[DiffRow]:
+    def diff(self, prefix: str = "") -> Differences:
         """Returns what is staged and would change the branch."""
         return read.diff_uncommitted(self._context, self.name, prefix)
 

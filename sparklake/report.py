@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
+    from sparklake.udfs.rollup import FolderDiff
+    from sparklake.verbs.blame import BlameRow
+    from sparklake.verbs.differences import DiffTree
     from sparklake.verbs.dump import RefsDump
     from sparklake.verbs.folders import Folder
     from sparklake.verbs.history import CommitSummary
@@ -145,6 +148,27 @@ def diff_document(row: DiffRow) -> Document:
         "right_checksum": row.right_checksum,
         "base_checksum": row.base_checksum,
     }
+
+
+def blame_document(row: BlameRow) -> Document:
+    """Returns what is said of an object and the commit in which it became what it is."""
+    return {
+        "path": row.path,
+        "commit_id": row.commit.id,
+        "committer": row.commit.committer,
+        "message": row.commit.message,
+        "creation_date": row.commit.creation_date,
+    }
+
+
+def folder_diff_document(row: FolderDiff) -> Document:
+    """Returns what is said of what differs in a folder; bytes are those that came, and went."""
+    return asdict(row)
+
+
+def diff_tree_document(tree: DiffTree) -> Document:
+    """Returns what is said of what differs in a folder, and of the folders and objects in it."""
+    return {**asdict(tree.total), "children": list(map(diff_tree_document, tree.children.values()))}
 
 
 def operation_document(each: Operation) -> Document:

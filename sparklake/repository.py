@@ -15,16 +15,19 @@ from sparklake.graveler.ports import BranchState, Operation, RefVerb, Repository
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
-from sparklake.udfs.reading import DiffRow
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import bases, folders, history, preview, read, tables
 from sparklake.verbs import merge as merges
+from sparklake.verbs.blame import Blame, blame
 from sparklake.verbs.context import Context
+from sparklake.verbs.differences import Differences
 from sparklake.verbs.dump import RefsDump, dump_refs
 from sparklake.verbs.expiry import checked_lifetime, prune_branches
 from sparklake.verbs.folders import Folder
+from sparklake.verbs.graph import HistoryGraph, history_graph
 from sparklake.verbs.history import CommitSummary, LogOptions
 from sparklake.verbs.hooks import get_hook_run, guarded_name
+from sparklake.verbs.lanes import names_of
 from sparklake.verbs.merge import MergeTerms
 from sparklake.verbs.operations import list_operations
 from sparklake.verbs.preview import MergePreview
@@ -184,15 +187,24 @@ class Repository:
         return tables.read_table(self._context, ref, path, format, options)
 
     def diff(
-        self, left: str, right: str, prefix: str = "", three_way: bool = False
-    ) -> Rows[DiffRow]:
+        self,
+        left: str,
+        right: str,
+        prefix: str = "",
+        three_way: bool = False,
+        three_dot: bool = False,
+    ) -> Differences:
         """Returns what differs from left to right, as committed.
 
-        Three-way: what merging right into left would change in left, with its conflicts.
+        Three-way: what merging right into left would change in left, with its conflicts. Three-dot:
+        what right has changed since the merge base of both. Iterate it, or ask for `by_folder()`,
+        `summary()`, `tree()`, `to_arrow()` or `to_df()`.
         """
-        return read.diff_refs(self._context, left, right, prefix, three_way=three_way)
+        return read.diff_refs(
+            self._context, left, right, prefix, three_way=three_way, three_dot=three_dot
+        )
 
-    def diff_uncommitted(self, branch: str, prefix: str = "") -> Rows[DiffRow]:
+    def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences:
         """Returns what is staged on a branch and would change it."""
         return read.diff_uncommitted(self._context, branch, prefix)
 
@@ -206,14 +218,35 @@ class Repository:
         stop_at: str | None = None,
         first_parent: bool = False,
         no_merges: bool = False,
+        path: str | None = None,
+        prefix: str | None = None,
     ) -> Iterator[Commit]:
         """Yields the commits that a ref contains, the latest first, each after its descendants.
 
         It begins behind the ref `after` and ends with the ref `stop_at`; `since` and `until` are
-        dates with a time zone. Only as much history is read as is asked for.
+        dates with a time zone. Only as much history is read as is asked for. With a path or a
+        prefix, only commits that changed the object, or one below the prefix.
         """
-        asked = LogOptions(amount, after, since, until, stop_at, first_parent, no_merges)
+        asked = LogOptions(
+            *(amount, after, since, until, stop_at, first_parent, no_merges), path, prefix
+        )
         return history.log(self._context, ref, asked)
+
+    def graph(self, ref: str, amount: int = 100, first_parent: bool = False) -> HistoryGraph:
+        """Returns the latest commits of a ref as a picture, which a notebook shows.
+
+        `save(path)` writes it as SVG or PNG. Needs the extra `graph`.
+        """
+        names = names_of(self.branch_states(), self.tags())
+        commits = self.log(ref, amount, first_parent=first_parent)
+        return history_graph(commits, names, 1 if first_parent else None)
+
+    def blame(self, ref: str, prefix: str = "") -> Blame:
+        """Returns for each object under a prefix the commit in which it became what it is.
+
+        Iterate it, or ask for `to_arrow()`. What is staged is no part of history.
+        """
+        return blame(self._context, ref, prefix)
 
     def show(self, ref: str) -> CommitSummary:
         """Returns the commit of a ref, and how many objects differ from its first parent's."""

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklake.arguments import labels
+from sparklake.arguments import TREE_DEPTH, DiffShape, check_two_refs, diff_shape, labels
 from sparklake.cli.commits import print_commit
+from sparklake.cli.diffs import print_folders, print_summary, print_tree
 from sparklake.cli.explaining import ExplainOption, print_explanation
+from sparklake.cli.output import Output
 from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption, PathsOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown, size
-from sparklake.errors import InvalidInputError
 from sparklake.report import Document, diff_document
 from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:
-    from sparklake.engine.rows import Rows
-    from sparklake.udfs.reading import DiffRow
+    from sparklake.verbs.differences import Differences
 
 BranchArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH", show_default=False)]
 
@@ -91,12 +91,30 @@ def diff(
         ),
     ] = False,
     prefix: Annotated[str, typer.Option(help="Only keys that begin so.", show_default=False)] = "",
+    three_dot: Annotated[
+        bool,
+        typer.Option("--three-dot", help="What RIGHT has changed since the merge base of both."),
+    ] = False,
+    by_folder: Annotated[
+        bool, typer.Option("--by-folder", help="Objects and bytes of each folder.")
+    ] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="The folders as a tree.")] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="Objects and bytes in all.")] = False,
+    depth: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many levels of folders; 1, of a tree 3.", show_default=False),
+    ] = None,
     explain: ExplainOption = False,
 ) -> None:
     """Show what differs from LEFT to RIGHT; of a branch alone, what is staged on it."""
-    found = _diff(session, left, right, prefix, three_way=three_way)
+    shape = diff_shape(by_folder=by_folder, tree=tree, summary=summary, depth=depth)
+    found = _diff(session, left, right, prefix, three_way=three_way, three_dot=three_dot)
     if explain:
         print_explanation(session.out, found.explain())
+        return
+    if shape is not DiffShape.ROWS:
+        with session.out.working("comparing"):
+            _print_shape(session.out, found, shape, depth)
         return
     counts: Counter[str] = Counter()
 
@@ -108,18 +126,32 @@ def diff(
 
     with session.out.working("comparing"):
         session.out.many(map(diff_document, found), line)
-    summary = ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind])
-    session.out.note(summary or "no difference")
+    total = ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind])
+    session.out.note(total or "no difference")
+
+
+def _print_shape(out: Output, found: Differences, shape: DiffShape, depth: int | None) -> None:
+    if shape is DiffShape.SUMMARY:
+        print_summary(out, found)
+    elif shape is DiffShape.TREE:
+        print_tree(out, found, depth or TREE_DEPTH)
+    else:
+        print_folders(out, found, depth or 1)
 
 
 def _diff(
-    session: Session, left: str, right: str | None, prefix: str, *, three_way: bool
-) -> Rows[DiffRow]:
+    session: Session,
+    left: str,
+    right: str | None,
+    prefix: str,
+    *,
+    three_way: bool,
+    three_dot: bool,
+) -> Differences:
     one = ref_uri(left)
     if right is not None:
         other = ref_uri(right)
         repository = session.repository(same_repository(one, other))
-        return repository.diff(one.ref, other.ref, prefix, three_way)
-    if three_way:
-        raise InvalidInputError("--three-way compares two refs: name the second one, too")
+        return repository.diff(one.ref, other.ref, prefix, three_way, three_dot)
+    check_two_refs(three_way=three_way, three_dot=three_dot)
     return session.repository(one.repository).diff_uncommitted(one.ref, prefix)

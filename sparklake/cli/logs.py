@@ -9,12 +9,13 @@ import typer
 
 from sparklake.arguments import moment
 from sparklake.cli.commits import described, subject
-from sparklake.cli.graph import Lanes
 from sparklake.cli.output import Output
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import date, short, shown
-from sparklake.report import commit_document, summary_document
-from sparklake.uri import ref_uri
+from sparklake.cli.text import date, number, short, shown
+from sparklake.report import Document, blame_document, commit_document, summary_document
+from sparklake.uri import prefix_uri, ref_uri
+from sparklake.verbs.graph import history_graph
+from sparklake.verbs.lanes import Lanes, names_of
 
 if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
@@ -52,6 +53,18 @@ def log(
     no_merges: Annotated[
         bool, typer.Option("--no-merges", help="None that has several parents.")
     ] = False,
+    path: Annotated[
+        str | None, typer.Option(help="Only what changed this object.", show_default=False)
+    ] = None,
+    prefix: Annotated[
+        str | None, typer.Option(help="Only what changed keys that begin so.", show_default=False)
+    ] = None,
+    picture: Annotated[
+        str | None,
+        typer.Option(
+            "--picture", metavar="FILE", help="Draw it as .svg or .png.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Show the commits that a ref contains, the latest first.
 
@@ -61,13 +74,21 @@ def log(
     earliest, latest = moment(since), moment(until)
     repository = session.repository(target.repository)
     commits = repository.log(
-        target.ref, amount, after, earliest, latest, stop_at, first_parent, no_merges
+        *(target.ref, amount, after, earliest, latest, stop_at, first_parent, no_merges),
+        *(path, prefix),
     )
+    # Where commits are left out there are no lines to draw from commit to commit.
+    is_part = no_merges or path is not None or prefix is not None
+    sides = 0 if is_part else 1 if first_parent else None
+    if picture is not None:
+        drawing = history_graph(commits, ref_names(repository), sides)
+        drawing.save(picture)
+        said = {"picture": picture, "commits": len(drawing.nodes)}
+        session.out.one(said, f"{number(len(drawing.nodes), 'commit')} drawn in {shown(picture)}")
+        return
     if session.out.is_json:
         session.out.many(map(commit_document, commits), str)
         return
-    # Where merges are left out there are no lines to draw from commit to commit.
-    sides = 0 if no_merges else 1 if first_parent else None
     for line in drawn(session.out, commits, ref_names(repository), sides):
         session.out.write(f"{line}\n")
 
@@ -94,14 +115,26 @@ def show(session: Session, uri: RefArgument) -> None:
     session.out.one(summary_document(found), "\n".join(text))
 
 
+@command
+def blame(
+    session: Session,
+    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/[PREFIX]", show_default=False)],
+) -> None:
+    """Show for each object under a prefix the commit in which it became what it is."""
+    place = prefix_uri(uri)
+    rows = session.repository(place.repository).blame(place.ref, place.key)
+
+    def line(each: Document) -> str:
+        commit_id = session.out.coloured(short(each["commit_id"]), "yellow")
+        return f"{commit_id}  {date(each['creation_date'])}  {shown(each['path'])}"
+
+    with session.out.working("walking"):
+        session.out.many(map(blame_document, rows), line)
+
+
 def ref_names(repository: Repository) -> dict[str, list[str]]:
     """Returns the branches and tags of each commit that has some."""
-    names: dict[str, list[str]] = {}
-    for state in repository.branch_states():
-        names.setdefault(state.commit_id, []).append(state.name)
-    for tag in repository.tags():
-        names.setdefault(tag.commit_id, []).append(f"tag: {tag.name}")
-    return names
+    return names_of(repository.branch_states(), repository.tags())
 
 
 def drawn(

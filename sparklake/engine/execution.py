@@ -22,6 +22,7 @@ from sparklake.graveler.tables import (
     read_ranges,
     write_meta_range,
 )
+from sparklake.graveler.touched import ChangedKeys
 from sparklake.stores.cache.counts import TALLY
 from sparklake.udfs.results import (
     CacheResult,
@@ -30,6 +31,7 @@ from sparklake.udfs.results import (
     ConflictResult,
     Kept,
     KeptResult,
+    KeysResult,
     PieceResult,
     Result,
     decode_results,
@@ -53,6 +55,7 @@ class Outcome:
     conflict_count: int = 0
     left_count: int = 0
     kept: list[Kept] = field(default_factory=list)
+    changed: ChangedKeys = field(default_factory=ChangedKeys)
 
 
 def run_plan(
@@ -121,6 +124,8 @@ def _take(result: Result, outcome: Outcome, answers: dict[int, PieceResult]) -> 
         outcome.counts.added += result.counts.added
         outcome.counts.removed += result.counts.removed
         outcome.counts.changed += result.counts.changed
+    elif isinstance(result, KeysResult):
+        outcome.changed.join(result.keys)
     elif isinstance(result, ConflictCountResult):
         outcome.conflict_count += result.conflicts
         outcome.left_count += result.left

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from sparklake.engine.base import Body, Runner
 from sparklake.engine.choice import Runners
 from sparklake.engine.explanation import Explanation, explained
 from sparklake.engine.progress import counted
+from sparklake.graveler.algebra import Changes
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.packing import divided, pack
 from sparklake.graveler.planning import Plan
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Row = TypeVar("Row")
+Other = TypeVar("Other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,14 @@ class Rows(Generic[Row]):
     def within(self, interval: Interval) -> Rows[Row]:
         """Returns the rows in an interval of keys; only what may hold some is read."""
         return replace(self, plan=self.plan.restricted(interval))
+
+    def encoded_as(
+        self, shape: RowShape[Other], encode: Callable[[Changes], pa.RecordBatch]
+    ) -> Rows[Other]:
+        """Returns the same changes as rows of another shape; of rows that are changes."""
+        changes: Callable[..., Iterator[pa.RecordBatch]] = self._body
+        body = partial(changes, encode=encode)
+        return Rows(*(self.plan, shape, self.title, body, self._runners, self._verb, self._sides))
 
     def to_arrow(self) -> pa.Table:
         """Returns all rows as one Arrow table, in memory."""

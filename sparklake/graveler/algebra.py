@@ -198,7 +198,17 @@ def three_way_diff(base: Blocks, source: Blocks, dest: Blocks) -> Iterator[Chang
             yield shown
 
 
-def apply(layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts) -> Iterator[Block]:
+Note = Callable[[Block, Mask, Block], None]
+"""Is told of an edit: a block, which of its records give way, and those that come."""
+
+
+def _ignore(block: Block, dropped: Mask, added: Block) -> None:
+    """Takes no note."""
+
+
+def apply(
+    layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts, note: Note = _ignore
+) -> Iterator[Block]:
     """Yields records with staged layers over them, the newest layer first.
 
     A change to an equal identity is none: the committed record stays.
@@ -207,6 +217,7 @@ def apply(layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts) -> It
         changes, places = _staged_changes(block, staged)
         counts.add(changes)
         dropped, added = changes.left.mask(), changes.right.records()
+        note(block, dropped, added)
         changed = edited(block, dropped, added, places[changes.right.present])
         if len(changed):
             yield changed
@@ -220,7 +231,9 @@ def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[Changes]:
             yield changes
 
 
-def merge(base: Blocks, source: Blocks, dest: Blocks, decide: Decide) -> Iterator[Block]:
+def merge(
+    base: Blocks, source: Blocks, dest: Blocks, decide: Decide, note: Note = _ignore
+) -> Iterator[Block]:
     """Yields the records of a three-way merge; base is looked up only where the others differ.
 
     Conflicts of a few blocks are decided together.
@@ -229,9 +242,9 @@ def merge(base: Blocks, source: Blocks, dest: Blocks, decide: Decide) -> Iterato
     for sides in aligned(base, source, dest):
         waiting.add(_merged(*sides))
         if waiting.is_due:
-            yield from waiting.settled(decide)
+            yield from waiting.settled(decide, note)
             waiting = _Waiting()
-    yield from waiting.settled(decide)
+    yield from waiting.settled(decide, note)
 
 
 def take_side(strategy: Strategy) -> Decide:
@@ -250,9 +263,10 @@ class _Merged(NamedTuple):
     rows: Positions
     conflicts: Sequence[Conflict]
 
-    def settled(self, decided: Sequence[bytes | None]) -> Block:
+    def settled(self, decided: Sequence[bytes | None], note: Note) -> Block:
         """Returns the block with the stored values that its conflicts end with."""
         if not self.conflicts:
+            note(self.dest, self.dropped, self.added)
             return edited(self.dest, self.dropped, self.added)
         records, dropped = [], self.dropped.copy()
         for row, conflict, stored in zip(self.rows, self.conflicts, decided, strict=True):
@@ -262,6 +276,7 @@ class _Merged(NamedTuple):
                 if stored is not None:
                     records.append((conflict.key, stored))
         added = edited(self.added, np.zeros(len(self.added), bool), block_of_records(records))
+        note(self.dest, dropped, added)
         return edited(self.dest, dropped, added)
 
 
@@ -288,7 +303,7 @@ class _Waiting:
         self.conflicts += len(merged.conflicts)
         self.records += len(merged.dest)
 
-    def settled(self, decide: Decide) -> Iterator[Block]:
+    def settled(self, decide: Decide, note: Note) -> Iterator[Block]:
         """Decides the conflicts; yields the blocks that are not empty then."""
         conflicts = [conflict for each in self.blocks for conflict in each.conflicts]
         decided: list[bytes | None] = []
@@ -296,7 +311,7 @@ class _Waiting:
             decided += decide(conflicts[start : start + CONFLICTS_AT_ONCE])
         at = 0
         for each in self.blocks:
-            block = each.settled(decided[at : at + len(each.conflicts)])
+            block = each.settled(decided[at : at + len(each.conflicts)], note)
             at += len(each.conflicts)
             if len(block):
                 yield block

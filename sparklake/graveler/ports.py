@@ -214,7 +214,8 @@ class BranchMove:
     `commits` are written first, parents before their children. `applied_layers` are the staging
     layers that the new head contains: all of them must still be there, and exactly these are
     removed. With a cut, the new head contains only that of them, and the rest of it stays, under
-    new ids: who has read these layers, or those that were put on them meanwhile, loses.
+    new ids: who has read these layers, or those that were put on them meanwhile, loses. `touched`
+    is kept with the commits: what each may have changed, as far as it is known.
     """
 
     branch: str
@@ -225,6 +226,7 @@ class BranchMove:
     commits: tuple[Commit, ...] = ()
     applied_layers: tuple[int, ...] = ()
     cut: LayerCut | None = None
+    touched: Mapping[CommitId, bytes] = field(default_factory=dict)
 
 
 class RefVerb(str, Enum):
@@ -362,6 +364,9 @@ class Commits(Protocol):
         The parents of a commit of a lower generation are left out. One round trip; in any order,
         every commit once.
         """
+
+    def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
+        """Returns what is kept of what commits may have changed, of those of which something is."""
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Returns the commit that many first parents back, None past the first; one round trip."""

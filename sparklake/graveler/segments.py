@@ -70,6 +70,33 @@ def windows(*sides: Ranges) -> Iterator[Window]:
         yield Window(rest, alike=False)
 
 
+def changed_intervals(left: Ranges, right: Ranges, most: int) -> list[Interval]:
+    """Returns at most so many intervals outside of which two trees have the same records."""
+    common = _common([record_ids(left), record_ids(right)])
+    edges = np.concatenate(([[-1, -1]], common, [[len(left), len(right)]]))
+    gaps = np.flatnonzero((np.diff(edges, axis=0) != 1).any(axis=1))
+    groups = np.array_split(gaps, most) if len(gaps) > most else gaps.reshape(-1, 1)
+    return [
+        _reach(_parts((left, right), edges[group[0]] + 1, edges[group[-1] + 1])) for group in groups
+    ]
+
+
+def joined_evenly(intervals: Sequence[Interval], most: int) -> list[Interval]:
+    """Returns at most so many intervals that hold some others, which are in order."""
+    step = -(-len(intervals) // most) or 1
+    return [
+        Interval(intervals[at].start, intervals[min(at + step, len(intervals)) - 1].stop)
+        for at in range(0, len(intervals), step)
+    ]
+
+
+def _reach(sides: Sequence[Ranges]) -> Interval:
+    """Returns the least interval that holds all ranges of some sides."""
+    held = [side for side in sides if side]
+    last = max(side[-1].max_key for side in held)
+    return Interval(min(side[0].min_key for side in held), successor(last))
+
+
 def _common(sides: Sequence[Ids]) -> Positions:
     """Returns a row for each range that all sides have: its position in each of them."""
     columns = [np.arange(len(sides[0]))]

@@ -11,12 +11,15 @@ from sparklake.jobs.job import job_parser, positive, run
 from sparklake.lake import Lake
 from sparklake.report import Document, commit_document
 from sparklake.uri import ref_uri
+from sparklake.verbs.graph import history_graph
+from sparklake.verbs.lanes import names_of
 
 
-def log(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Lists commits."""
+def log(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:
+    """Lists commits, or draws them."""
     target = ref_uri(arguments.ref)
-    commits = lake.repository(target.repository).log(
+    repository = lake.repository(target.repository)
+    commits = repository.log(
         target.ref,
         amount=arguments.amount,
         after=arguments.after,
@@ -25,8 +28,16 @@ def log(lake: Lake, arguments: Namespace) -> Iterable[Document]:
         stop_at=arguments.stop_at,
         first_parent=arguments.first_parent,
         no_merges=arguments.no_merges,
+        path=arguments.path,
+        prefix=arguments.prefix,
     )
-    return map(commit_document, commits)
+    if arguments.picture is None:
+        return map(commit_document, commits)
+    is_part = arguments.no_merges or arguments.path is not None or arguments.prefix is not None
+    sides = 0 if is_part else 1 if arguments.first_parent else None
+    drawing = history_graph(commits, names_of(repository.branch_states(), repository.tags()), sides)
+    drawing.save(arguments.picture)
+    return {"picture": arguments.picture, "commits": len(drawing.nodes)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--stop-at", metavar="REF", help="up to this commit")
     parser.add_argument("--first-parent", action="store_true", help="of a merge, its first side")
     parser.add_argument("--no-merges", action="store_true", help="none of several parents")
+    parser.add_argument("--path", help="only what changed this object")
+    parser.add_argument("--prefix", help="only what changed keys that begin so")
+    parser.add_argument("--picture", metavar="FILE", help="draw it as .svg or .png")
     return run(parser, log, argv)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +46,8 @@ DIFF_DDL = (
     "left_checksum string, right_checksum string, base_checksum string"
 )
 
+Encode = Callable[[Changes], pa.RecordBatch]
+
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
@@ -69,26 +71,28 @@ def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterat
             yield object_batch(block, workspace.storage_namespace)
 
 
-def diff_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields DIFF_SCHEMA: sides are left, right."""
+def diff_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yields DIFF_SCHEMA, or what changes are encoded as: sides are left, right."""
     for left, right in _tasks(workspace, batches):
-        yield from map(diff_batch, diff(left, right))
+        yield from map(encode or diff_batch, diff(left, right))
 
 
 def staged_diff_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yields DIFF_SCHEMA: sides are base, then staged layers, the newest first."""
+    """Yields what `diff_body` does: sides are base, then staged layers, the newest first."""
     for base, *layers in _tasks(workspace, batches):
-        yield from map(diff_batch, staged_diff(layers, base))
+        yield from map(encode or diff_batch, staged_diff(layers, base))
 
 
 def three_way_diff_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yields DIFF_SCHEMA of what a merge would change in dest: sides are base, source, dest."""
+    """Yields what `diff_body` does of what a merge would change: sides are base, source, dest."""
     for base, source, dest in _tasks(workspace, batches):
-        yield from map(diff_batch, three_way_diff(base, source, dest))
+        yield from map(encode or diff_batch, three_way_diff(base, source, dest))
 
 
 def _tasks(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[Sequence[Blocks]]:

@@ -28,6 +28,12 @@ class ChangesResult(msgspec.Struct, frozen=True, tag="changes"):
     counts: ChangeCounts
 
 
+class KeysResult(msgspec.Struct, frozen=True, tag="keys"):
+    """Says which keys a task changed; None when they are too many."""
+
+    keys: tuple[bytes, ...] | None
+
+
 class ConflictCountResult(msgspec.Struct, frozen=True, tag="conflict-count"):
     """Says how many conflicts a task met, and how many of them nothing has decided."""
 
@@ -81,6 +87,7 @@ class CacheResult(msgspec.Struct, frozen=True, tag="cache"):
 Result = (
     PieceResult
     | ChangesResult
+    | KeysResult
     | ConflictCountResult
     | ConflictResult
     | KeptResult

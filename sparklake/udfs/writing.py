@@ -14,11 +14,13 @@ from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.disagreement import disagreement
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.packing import Task
+from sparklake.graveler.touched import ChangedKeys
 from sparklake.udfs.results import (
     ChangesResult,
     ConflictCountResult,
     ConflictResult,
     KeptResult,
+    KeysResult,
     PieceResult,
     encode_results,
 )
@@ -43,12 +45,12 @@ def apply_body(
     The newest layer is the first.
     """
     for task in decode_tasks(batches):
-        sink, counts = open_sink(workspace), ChangeCounts()
+        sink, counts, changed = open_sink(workspace), ChangeCounts(), ChangedKeys()
         base, *layers = open_sides(sink.store, task.pieces)
         chosen = [records_of(each, choice) for each in layers]
-        results = written_pieces(sink, task, apply(chosen, base, counts))
+        results = written_pieces(sink, task, apply(chosen, base, counts, changed.note))
         sink.put()
-        yield encode_results([*results, ChangesResult(counts)])
+        yield encode_results([*results, ChangesResult(counts), *_keys(changed)])
 
 
 def merge_body(
@@ -64,15 +66,15 @@ def merge_body(
     """
     for task in decode_tasks(batches):
         judge = Judge(resolution, workspace.storage_namespace)
-        sink = open_sink(workspace, withheld=not resolution.settles_all)
+        changed, sink = ChangedKeys(), open_sink(workspace, withheld=not resolution.settles_all)
         base, source, dest = open_sides(sink.store, task.pieces)
         before, after = records_of(base, choice), records_of(source, choice)
-        results = written_pieces(sink, task, merge(before, after, dest, judge.decide))
+        results = written_pieces(sink, task, merge(before, after, dest, judge.decide, changed.note))
         if not judge.left:
             sink.put()
         counts = ConflictCountResult(judge.conflicts, judge.left)
         conflicts, kept = map(ConflictResult, judge.reported), map(KeptResult, judge.kept)
-        yield encode_results([*results, counts, *conflicts, *kept])
+        yield encode_results([*results, *_keys(changed), counts, *conflicts, *kept])
 
 
 def virtual_merge_body(
@@ -105,6 +107,13 @@ def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceRes
         PieceResult(each.position, sink.write(inside))
         for each, inside in within_each(blocks, task.pieces)
     ]
+
+
+def _keys(changed: ChangedKeys) -> list[KeysResult]:
+    """Returns the message of a task that has changed something."""
+    if changed.keys is None:
+        return [KeysResult(None)]
+    return [KeysResult(tuple(changed.keys))] if changed.keys else []
 
 
 def record_block(batch: pa.RecordBatch) -> Block:

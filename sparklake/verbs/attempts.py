@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sparklake.engine.base import Body
 from sparklake.engine.execution import Outcome, finish, run_plan
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning import Plan
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.reuse import Made, reusing
+from sparklake.graveler.touched import KnownKeys
 from sparklake.verbs.context import Context
+
+_MOST_PIECES = 10_000
+"""Up to how many pieces of a plan are looked at for what they changed."""
 
 
 @dataclass(slots=True)
@@ -24,6 +29,7 @@ class Attempts:
     title: str
     layered: bool = False
     _made: Made | None = None
+    _ran: Plan = field(default_factory=lambda: Plan(()))
 
     @property
     def has_lost(self) -> bool:
@@ -36,15 +42,22 @@ class Attempts:
     def run(self, body: Body, plan: Plan) -> Outcome:
         """Runs a plan, but for what was made already."""
         rest = reusing(plan, self._made, layered=self.layered) if self._made else plan
+        self._ran = rest
         runners = self.context.runners
         runner = runners.choose(rest.records, self.title)
         return run_plan(runner, body, rest, progress=runners.progress)
 
-    def finish(self, plan: Plan, outcome: Outcome) -> MetaRange:
-        """Writes the tree of a plan that was run; it is durable on return."""
+    def finish(self, plan: Plan, outcome: Outcome, over: MetaRangeId) -> MetaRange:
+        """Writes the tree of a plan that was run over another tree; it is durable on return."""
         tree = finish(self.context.store, self.context.workspace, outcome.pieces)
         self._made = Made(plan, tree.ranges)
-        return self.context.trees.keep(tree)
+        self.context.trees.keep(tree)
+        if outcome.changed.keys is not None and len(self._ran.pieces) <= _MOST_PIECES:
+            # What was taken over from an earlier attempt is no part of it.
+            within = [piece.interval for piece in self._ran.stretches]
+            known = KnownKeys(frozenset(outcome.changed.keys), within)
+            self.context.trees.keep_known(over, tree.id, known)
+        return tree
 
     def forget(self) -> None:
         """Lets a later attempt begin anew: what was made says not all that its tasks said."""

@@ -112,4 +112,4 @@ def apply_layers(
     outcome = attempts.run(partial(apply_body, attempts.context.workspace, choice=choice), plan)
     if not outcome.counts.total and not attempts.has_lost:
         return base
-    return attempts.finish(plan, outcome)
+    return attempts.finish(plan, outcome, base.id)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from sparklake.graveler.ids import CommitId, MetaRangeId, RangeId
 from sparklake.graveler.ports import ObjectStore, RepositoryInfo, RepositoryRefs
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.tables import read_meta_range
+from sparklake.graveler.touched import KnownKeys, Touched, touched_between
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.open_ranges import OpenRanges
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     Declared = Mapping[str, Action | InvalidHooksError]
 
 _TREES_KEPT = 32
+_COMMITS_KEPT = 200_000
 _FIRST_STRETCH = 64
 _LAST_STRETCH = 4096
 
@@ -70,14 +73,15 @@ class Trees:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._kept: LRUCache[MetaRangeId, MetaRange] = LRUCache(_TREES_KEPT)
         self._lock = Lock()
+        self._kept: LRUCache[MetaRangeId, MetaRange] = LRUCache(_TREES_KEPT)
+        self._known: LRUCache[tuple[MetaRangeId, MetaRangeId], KnownKeys] = LRUCache(_TREES_KEPT)
 
     def get(self, meta_range_id: MetaRangeId) -> MetaRange:
         """Returns a metarange; raises MissingFileError or CorruptFileError."""
         with self._lock:
             found = self._kept.get(meta_range_id)
-        return found or self.keep(read_meta_range(self._store, meta_range_id))
+        return self.keep(read_meta_range(self._store, meta_range_id)) if found is None else found
 
     def keep(self, tree: MetaRange) -> MetaRange:
         """Keeps a metarange that was just read or written; returns it."""
@@ -85,10 +89,24 @@ class Trees:
             self._kept[tree.id] = tree
         return tree
 
+    def keep_known(self, before: MetaRangeId, after: MetaRangeId, known: KnownKeys) -> None:
+        """Keeps what is known of the keys that differ between two trees."""
+        with self._lock:
+            self._known[before, after] = known
+
+    def touched(self, before: MetaRangeId, after: MetaRangeId) -> Touched | None:
+        """Returns what may differ between two trees; None unless both are at hand."""
+        with self._lock:
+            one, other = self._kept.get(before), self._kept.get(after)
+            known = self._known.get((before, after))
+        if one is None or other is None:
+            return None
+        return touched_between(one.ranges, other.ranges, known)
+
 
 @dataclass(slots=True)
 class CommitGraph:
-    """Reads commits, and keeps them: they never change.
+    """Reads commits, and keeps the latest ones: they never change.
 
     A walk fetches ever larger stretches of history, so its round trips grow with the logarithm of
     its length.
@@ -103,14 +121,13 @@ class CommitGraph:
         found = self._known.get(commit_id) or self.refs.commits.find(commit_id)
         if found is None:
             raise CorruptFileError(f"the commit {commit_id} is named but not there")
-        self._known[commit_id] = found
+        self._keep([found])
         return found
 
     def ancestor(self, commit_id: CommitId) -> Commit:
         """Returns a commit as a walk does that will ask for its ancestors next."""
         if commit_id not in self._known:
-            for each in self.refs.commits.ancestry([commit_id], self._stretch):
-                self._known[each.id] = each
+            self._keep(self.refs.commits.ancestry([commit_id], self._stretch))
             self._stretch = min(2 * self._stretch, _LAST_STRETCH)
         return self.commit(commit_id)
 
@@ -125,6 +142,18 @@ class CommitGraph:
             commit = self.ancestor(commit.parents[0])
         return commit
 
+    def known_below(self, commit: Commit, most: int, but: Container[CommitId]) -> list[CommitId]:
+        """Returns the nearest commits that have been read of a generation no higher, but for some.
+
+        There are at most so many of them.
+        """
+        below = (
+            each
+            for each in list(self._known.values())  # other threads may add some
+            if each.generation <= commit.generation and each.id not in but
+        )
+        return [each.id for each in nlargest(most, below, key=lambda each: each.generation)]
+
     def find_known(self, commit_id: CommitId) -> Commit | None:
         """Returns a commit that has been read before."""
         return self._known.get(commit_id)
@@ -132,8 +161,15 @@ class CommitGraph:
     def read_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
         """Reads commits and their ancestors down to a generation, in one round trip."""
         found = self.refs.commits.ancestry_down_to(commit_ids, least)
-        self._known.update((each.id, each) for each in found)
+        self._keep(found)
         return found
+
+    def _keep(self, commits: Sequence[Commit]) -> None:
+        """Keeps commits, and lets go of those that were read longest ago when there are many."""
+        self._known.update((each.id, each) for each in commits)
+        if len(self._known) > _COMMITS_KEPT:
+            for each in list(self._known)[: len(self._known) // 2]:
+                self._known.pop(each, None)
 
 
 @dataclass(slots=True)

@@ -17,6 +17,8 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
 from sparklake.graveler.planning import Opened, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
+from sparklake.graveler.touched import Sought
+from sparklake.verbs.changes import Changes, sought_in
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.read import diff_of_plan
 from sparklake.verbs.resolve import get_commit
@@ -37,6 +39,11 @@ class LogOptions:
     no commit before `since` and none past `until`, and looks for none behind a commit that is more
     than CLOCKS_DIFFER older than `since`. With `first_parent` it goes on to the first parent of
     each commit alone; `no_merges` leaves out commits with several parents.
+
+    With `path` or `prefix` it holds the commits that changed the object, or one below the prefix:
+    those that differ there from each of their parents. From a merge that is equal to a parent there
+    it goes on to the first such parent alone. `after` and `stop_at` only mark a place in the order
+    then, since the log may have been told of another side.
     """
 
     amount: int | None = None
@@ -46,6 +53,8 @@ class LogOptions:
     stop_at: str | None = None
     first_parent: bool = False
     no_merges: bool = False
+    path: str | None = None
+    prefix: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +76,18 @@ def log(context: Context, ref: str, asked: LogOptions) -> Iterator[Commit]:
     """
     _check(asked)
     earliest = None if asked.since is None else ceil(asked.since.timestamp())
-    commits = _walk(context, get_commit(context, ref), earliest, first_parent=asked.first_parent)
+    start, sought = get_commit(context, ref), sought_in(asked.path, asked.prefix)
+    if sought is None:
+        commits = _walk(context, start, earliest, first_parent=asked.first_parent)
+    else:
+        commits = _walk_path(context, start, sought, earliest, first_parent=asked.first_parent)
+    is_whole = asked.since is None and sought is None
     if asked.stop_at is not None:
         last = get_commit(context, asked.stop_at)
-        commits = _up_to(commits, last, None if asked.since else _absent(ref, asked.stop_at))
+        commits = _up_to(commits, last, _absent(ref, asked.stop_at) if is_whole else None)
     if asked.after is not None:
         first = get_commit(context, asked.after)
-        commits = _behind(commits, first, None if asked.since else _absent(ref, asked.after))
+        commits = _behind(commits, first, _absent(ref, asked.after) if is_whole else None)
     if earliest is not None:
         commits = (each for each in commits if each.creation_date >= earliest)
     if asked.until is not None:
@@ -96,7 +110,8 @@ def _check(asked: LogOptions) -> None:
         )
 
 
-def _place(commit: Commit) -> Place:
+def place_of(commit: Commit) -> Place:
+    """Returns where a commit stands in every log."""
     return -commit.generation, -commit.creation_date, commit.id
 
 
@@ -107,7 +122,7 @@ def _walk(
 
     It does not go past a commit that is far older than `earliest`.
     """
-    walk, queue = Walk(context.graph), [_place(start)]
+    walk, queue = Walk(context.graph), [place_of(start)]
     seen: set[CommitId] = {start.id}
     while queue:
         each = walk.commit(heappop(queue)[2])
@@ -117,7 +132,31 @@ def _walk(
         for parent_id in walk.parents(each.id)[: 1 if first_parent else None]:
             if parent_id not in seen:
                 seen.add(parent_id)
-                heappush(queue, _place(walk.commit(parent_id)))
+                heappush(queue, place_of(walk.commit(parent_id)))
+
+
+def _walk_path(
+    context: Context, start: Commit, sought: Sought, earliest: int | None, *, first_parent: bool
+) -> Iterator[Commit]:
+    """Yields what `_walk` does, but for commits that changed nothing of what is sought.
+
+    It does not go to sides of a merge that have no part in what it holds of that.
+    """
+    walk, queue = Walk(context.graph), [place_of(start)]
+    changes = Changes(context, walk, sought)
+    seen: set[CommitId] = {start.id}
+    while queue:
+        each = walk.commit(heappop(queue)[2])
+        parents = list(walk.parents(each.id)[: 1 if first_parent else None])
+        origin = changes.origin(each, parents)
+        if origin is None:
+            yield each
+        if earliest is not None and each.creation_date < earliest - CLOCKS_DIFFER:
+            continue
+        for parent_id in parents if origin is None else [origin] if parents else ():
+            if parent_id not in seen:
+                seen.add(parent_id)
+                heappush(queue, place_of(walk.commit(parent_id)))
 
 
 def _up_to(
@@ -125,7 +164,7 @@ def _up_to(
 ) -> Iterator[Commit]:
     """Yields commits up to one, and then raises an error if one is given and it was not there."""
     for each in commits:
-        if _place(each) > _place(last):
+        if place_of(each) > place_of(last):
             break
         yield each
         if each.id == last.id:
@@ -138,7 +177,7 @@ def _behind(
     commits: Iterable[Commit], first: Commit, absent: RefNotFoundError | None
 ) -> Iterator[Commit]:
     """Yields the commits behind one; raises an error if one is given and it is not there."""
-    rest = dropwhile(lambda each: _place(each) < _place(first), commits)
+    rest = dropwhile(lambda each: place_of(each) < place_of(first), commits)
     found = next(rest, None)
     if found is None or found.id != first.id:
         if absent is not None:

@@ -88,7 +88,7 @@ def _import_once(
     head = context.graph.commit(state.commit_id)
     plan = plan_replace(context.tree(head).ranges, imported, prefix_interval(folder.encode()))
     outcome = attempts.run(partial(apply_body, context.workspace), plan)
-    tree = attempts.finish(plan, outcome)
+    tree = attempts.finish(plan, outcome, head.meta_range_id)
     if tree.id == head.meta_range_id:
         raise NoChangesError(f"{branch!r} holds all of this already under {folder or '/'!r}")
     return publish(context, state, "import", [head], tree.id, signature)

@@ -9,8 +9,9 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from sparklake.errors import RaceLostError
 from sparklake.graveler.commits import Commit, new_commit
-from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import BranchMove, BranchState, LayerCut
+from sparklake.graveler.touched import encode_touched
 from sparklake.verbs.context import Context, now
 from sparklake.verbs.hooks import guarded_move
 from sparklake.verbs.signing import Signature
@@ -106,9 +107,25 @@ def publish_all(
         commits=tuple(commits),
         applied_layers=tuple(applied_layers),
         cut=cut,
+        touched=touched_by(context, commits),
     )
     with guarded_move(context, move):
         context.refs.branches.move(move)
+
+
+def touched_by(context: Context, commits: Sequence[Commit]) -> dict[CommitId, bytes]:
+    """Returns what new commits may have changed of their first parents; nothing is read for it."""
+    trees = {each.id: each.meta_range_id for each in commits}
+    found = {}
+    for each in commits:
+        parent = each.parents[0]
+        before = trees.get(parent) or context.graph.commit(parent).meta_range_id
+        touched = None
+        if before != each.meta_range_id:
+            touched = context.trees.touched(before, each.meta_range_id)
+        if touched is not None:
+            found[each.id] = encode_touched(touched)
+    return found
 
 
 def _is_race(error: BaseException) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.engine.explanation import LAYERED, THREE_WAY, TWO_WAY
 from sparklake.engine.rows import Row, Rows, RowShape
+from sparklake.errors import InvalidInputError
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.layering import plan_listing, plan_view
 from sparklake.graveler.planning import (
@@ -28,9 +29,10 @@ from sparklake.udfs.reading import (
     three_way_diff_body,
 )
 from sparklake.udfs.tasks import Workspace
-from sparklake.verbs.bases import BaseTrees
+from sparklake.verbs.bases import BaseTrees, merge_base
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
+from sparklake.verbs.differences import Differences
 from sparklake.verbs.resolve import Resolved, get_branch, get_commit, steadily
 from sparklake.verbs.snapshot import stat_object
 from sparklake.verbs.staged import Staged
@@ -78,24 +80,29 @@ def read_object(context: Context, ref: str, path: str) -> bytes:
 
 
 def diff_refs(
-    context: Context, left: str, right: str, prefix: str, *, three_way: bool
-) -> Rows[DiffRow]:
+    context: Context, left: str, right: str, prefix: str, *, three_way: bool, three_dot: bool
+) -> Differences:
     """Returns what differs from left to right, each as committed.
 
-    Three-way: what merging right into left would change in left, conflicts included.
+    Three-way: what merging right into left would change in left, conflicts included. Three-dot:
+    what right has changed since the merge base of both. Raises InvalidInputError for both at once.
     """
+    if three_way and three_dot:
+        raise InvalidInputError("three-way and three-dot are two different diffs: ask for one")
     dest, source = (get_commit(context, ref) for ref in (left, right))
     within, what = prefix_interval(key_prefix(prefix)), f"{left} -> {right}"
     if not three_way:
-        plan = plan_diff(context.tree(dest).ranges, context.tree(source).ranges, within)
-        return diff_of_plan(context, plan, what, "diff")
+        # As git has it: of several best common ancestors the first, not what they are merged to.
+        left_side = merge_base(context, source, dest) if three_dot else dest
+        plan = plan_diff(context.tree(left_side).ranges, context.tree(source).ranges, within)
+        return diff_of_plan(context, plan, what, "diff", prefix)
     base = context.trees.get(BaseTrees(context).get(source, dest)).ranges
     trees = context.tree(source).ranges, context.tree(dest).ranges
     plan = plan_three_way_diff(base, *trees, within)
-    return _rows(context, plan, DIFFS, three_way_diff_body, "diff", what, THREE_WAY)
+    return _differences(context, plan, three_way_diff_body, "diff", what, THREE_WAY, prefix)
 
 
-def diff_uncommitted(context: Context, branch: str, prefix: str) -> Rows[DiffRow]:
+def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
     """Returns what is staged on a branch and would change it."""
     name, start = get_branch(context, branch).name, key_prefix(prefix)
 
@@ -104,12 +111,27 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Rows[DiffRow
         return plan.restricted(prefix_interval(start))
 
     found = steadily(context, name, plan)
-    return _rows(context, found, DIFFS, staged_diff_body, "diff", name, LAYERED)
+    return _differences(context, found, staged_diff_body, "diff", name, LAYERED, prefix)
 
 
-def diff_of_plan(context: Context, plan: Plan, what: str, verb: str) -> Rows[DiffRow]:
+def diff_of_plan(
+    context: Context, plan: Plan, what: str, verb: str, prefix: str = ""
+) -> Differences:
     """Returns the rows of a two-way diff that is planned."""
-    return _rows(context, plan, DIFFS, diff_body, verb, what, TWO_WAY)
+    return _differences(context, plan, diff_body, verb, what, TWO_WAY, prefix)
+
+
+def _differences(
+    context: Context,
+    plan: Plan,
+    body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    verb: str,
+    what: str,
+    sides: Sequence[str],
+    prefix: str,
+) -> Differences:
+    title, task = context.title(verb, what), partial(body, context.workspace)
+    return Differences(plan, DIFFS, title, task, context.runners, verb, sides, prefix)
 
 
 def _rows(

@@ -16,7 +16,7 @@ from sparklake.verbs.bases import merge_base
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.hooks import guarded_move
 from sparklake.verbs.namespaces import check_namespace
-from sparklake.verbs.publish import signed_commit, until_it_moves
+from sparklake.verbs.publish import signed_commit, touched_by, until_it_moves
 from sparklake.verbs.replay import COMMITTER_METADATA_KEY, ORIGIN_METADATA_KEY
 from sparklake.verbs.resolve import check_clean, get_commit, open_branch
 from sparklake.verbs.signing import Signature
@@ -107,6 +107,7 @@ def _publish(context: Context, state: BranchState, head: Commit, commits: list[C
         verb="rebase",
         who=context.committer,
         commits=tuple(commits),
+        touched=touched_by(context, commits),
     )
     with guarded_move(context, move):
         context.refs.branches.move(move)

@@ -49,7 +49,7 @@ def open_snapshot(context: Context, ref: str, prefix: bytes = b"") -> Snapshot:
 
     def read(found: Resolved) -> Snapshot:
         sides = Staged(context, prefix).sides(found.layers)
-        base = _Ranges(context.open_ranges, found.tree(context).ranges)
+        base = RangeLayer(context.open_ranges, found.tree(context).ranges)
         return Snapshot(context, ref, (*(_layer(context, side) for side in sides), base))
 
     return steadily(context, ref, read)
@@ -57,7 +57,7 @@ def open_snapshot(context: Context, ref: str, prefix: bytes = b"") -> Snapshot:
 
 def tree_snapshot(context: Context, what: str, tree: MetaRange) -> Snapshot:
     """Returns a tree, of a commit or of none yet, to ask for objects."""
-    return Snapshot(context, what, (_Ranges(context.open_ranges, tree.ranges),))
+    return Snapshot(context, what, (RangeLayer(context.open_ranges, tree.ranges),))
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Snapshot:
 
     _context: Context
     _ref: str
-    _layers: Sequence[_Ranges | _Rows]
+    _layers: Sequence[RangeLayer | _Rows]
 
     def stat(self, path: str) -> ObjectInfo:
         """Returns one object; raises ObjectNotFoundError."""
@@ -137,8 +137,8 @@ class _Rows:
         yield _found([self._range], keys, [slice(0, len(keys))])
 
 
-class _Ranges:
-    """Is a layer of ranges, opened where they are asked for."""
+class RangeLayer:
+    """Is a tree, or a layer of ranges over one, opened where it is asked for."""
 
     def __init__(self, opened: OpenRanges, ranges: Ranges) -> None:
         self._opened = opened
@@ -147,6 +147,7 @@ class _Ranges:
         self._range = cache(ranges.__getitem__)
 
     def find(self, key: bytes) -> bytes | None:
+        """Returns the stored value of a key."""
         at = bisect_left(self._max_keys, key)
         if at == len(self._max_keys):
             return None
@@ -174,10 +175,10 @@ class _Ranges:
             start = stop
 
 
-def _layer(context: Context, side: Side) -> _Ranges | _Rows:
+def _layer(context: Context, side: Side) -> RangeLayer | _Rows:
     if side.rows:
         return _Rows(block_of_records(side.rows))
-    return _Ranges(context.open_ranges, side.ranges)
+    return RangeLayer(context.open_ranges, side.ranges)
 
 
 def _found(

@@ -55,7 +55,7 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Met
     outcome = attempts.run(body, plan)
     if outcome.left_count:
         raise _conflict_error(outcome)
-    tree = attempts.finish(plan, outcome)
+    tree = attempts.finish(plan, outcome, sides.dest)
     if outcome.kept:
         # Another attempt must hear again what is to be kept.
         attempts.forget()

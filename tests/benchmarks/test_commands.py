@@ -11,8 +11,8 @@ import benchmarks
 
 MODULES = sorted(each.name for each in pkgutil.iter_modules(benchmarks.__path__))
 COMMANDS = {
-    *("billion", "compare", "contention", "moves", "s3", "scale", "spark_scale", "sweep"),
-    "thresholds",
+    *("billion", "compare", "contention", "history", "moves", "s3", "scale", "spark_scale"),
+    *("sweep", "thresholds"),
 }
 
 

@@ -14,6 +14,10 @@ from sparklake.graveler.ports import BranchMove
 from tests.support.lakes import TESTER
 
 START = 1_700_000_000
+_COPY = """
+    COPY sparklake.commits (repository_uid, id, parents, committer, message, creation_date,
+        meta_range_id, metadata, generation) FROM STDIN
+"""
 
 
 def grow(
@@ -53,7 +57,7 @@ def insert(dsn: str, repo: Repository, history: Mapping[str, Sequence[str]]) -> 
     with (
         psycopg.connect(dsn) as connection,
         connection.cursor() as cursor,
-        cursor.copy("COPY sparklake.commits FROM STDIN") as rows,
+        cursor.copy(_COPY) as rows,
     ):
         for each in made.values():
             who = (each.committer, each.message, each.creation_date, each.meta_range_id)

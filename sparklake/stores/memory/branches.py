@@ -93,6 +93,8 @@ class MemoryBranches:
                 state.require_commit(move.to)
             for each in move.commits:
                 state.commits.setdefault(each.id, each)
+            for commit_id, touched in move.touched.items():
+                state.touched.setdefault(commit_id, touched)
             moved = replace(branch, commit_id=move.to)
             if move.cut is not None:
                 state.cut_layers(moved, move.applied_layers, move.cut)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
@@ -48,6 +48,12 @@ class MemoryCommits:
                 if each.generation >= least:
                     waiting += [parent for parent in each.parents if parent not in found]
             return list(found.values())
+
+    def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
+        """Returns what is kept of what commits may have changed."""
+        with self._state.lock:
+            kept = self._state.touched
+            return {each: kept[each] for each in commit_ids if each in kept}
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Returns the commit that many first parents back, None past the first."""

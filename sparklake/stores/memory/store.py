@@ -96,8 +96,9 @@ class MemoryRefStore:
             state = self._state(self._infos[name].uid)
             state.require_writable(force=force)
             del self._infos[name]
-            for part in (state.branches, state.tags, state.commits, state.rows, state.hook_runs):
+            for part in (state.branches, state.tags, state.commits, state.touched, state.rows):
                 part.clear()
+            state.hook_runs.clear()
             state.is_gone = True
 
     def refs(self, uid: str, *, force: bool = False) -> MemoryRefs:

@@ -122,7 +122,7 @@ class PostgresBranches:
         """Applies a compare-and-swap, all of it or nothing."""
         with self._connections.transaction() as connection:
             for each in move.commits:
-                insert_commit(connection, self._uid, each)
+                insert_commit(connection, self._uid, each, move.touched.get(each.id))
             self._swap(connection, move)
             if not self._take_layers(connection, move):
                 raise RaceLostError(f"staged changes of {move.branch!r} were taken by another")

@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 from sparklake.graveler.commits import Commit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import psycopg
 
@@ -25,8 +25,8 @@ _SELECT = """
 _INSERT = """
     INSERT INTO sparklake.commits
         (repository_uid, id, parents, committer, message, creation_date, meta_range_id, metadata,
-         generation)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
+         generation, touched)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
 """
 
 # A walk by levels that meets each commit once. UNION drops a row that is equal to an earlier one,
@@ -153,6 +153,15 @@ class PostgresCommits:
         )
         return [_commit(row) for row in rows]
 
+    def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
+        """Returns what is kept of what commits may have changed."""
+        rows = self._connections.fetch(
+            "SELECT id, touched FROM sparklake.commits WHERE repository_uid = %(uid)s"
+            " AND id = ANY(%(ids)s) AND touched IS NOT NULL",
+            {"uid": self._uid, "ids": list(commit_ids)},
+        )
+        return dict(rows)
+
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Returns the commit that many first parents back, None past the first."""
         rows = self._connections.fetch(
@@ -167,9 +176,11 @@ def all_commits(connection: psycopg.Connection, uid: str) -> Sequence[Commit]:
     return [_commit(row) for row in connection.execute(query, {"uid": uid})]
 
 
-def insert_commit(connection: psycopg.Connection, uid: str, commit: Commit) -> None:
+def insert_commit(
+    connection: psycopg.Connection, uid: str, commit: Commit, touched: bytes | None
+) -> None:
     """Adds a commit, as part of the transaction that makes a branch point at it."""
-    connection.execute(_INSERT, _row(uid, commit))
+    connection.execute(_INSERT, _row(uid, commit, touched))
 
 
 def insert_commits(connection: psycopg.Connection, uid: str, commits: Sequence[Commit]) -> None:
@@ -177,7 +188,7 @@ def insert_commits(connection: psycopg.Connection, uid: str, commits: Sequence[C
     connection.cursor().executemany(_INSERT, [_row(uid, each) for each in commits])
 
 
-def _row(uid: str, commit: Commit) -> tuple[Any, ...]:
+def _row(uid: str, commit: Commit, touched: bytes | None = None) -> tuple[Any, ...]:
     return (
         uid,
         commit.id,
@@ -188,6 +199,7 @@ def _row(uid: str, commit: Commit) -> tuple[Any, ...]:
         commit.meta_range_id,
         Jsonb(dict(commit.metadata)),
         commit.generation,
+        touched,
     )
 
 

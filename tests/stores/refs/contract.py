@@ -625,6 +625,20 @@ class RefStoreContract:
         assert found == commit
         assert refs.commits.find(NOWHERE) is None
 
+    def test_what_a_commit_touched_is_kept_with_it(self, refs: RepositoryRefs) -> None:
+        one, two = a_commit(), a_commit()
+        for each in (one, two):
+            assert refs.commits.touched([each.id]) == {}
+        touched = {one.id: b"\0one", two.id: b""}
+        move = replace(a_move(FIRST, two), commits=(one, two), touched=touched)
+        refs.branches.move(move)
+        asked = [two.id, FIRST.id, NOWHERE, one.id]
+        assert refs.commits.touched(asked) == touched
+        assert refs.commits.touched([]) == {}
+        refs.branches.create("other", FIRST.id, "ann")
+        refs.branches.move(replace(a_move(FIRST, one, "other"), touched={one.id: b"again"}))
+        assert refs.commits.touched([one.id]) == {one.id: b"\0one"}
+
     def test_commits_are_found_by_prefix(self, refs: RepositoryRefs) -> None:
         ids = [f"{start:0<64}" for start in ("0a", "0a1", "0af", "0b", "f", "ff")]
         head = FIRST

@@ -15,11 +15,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sparklake.graveler.ports import BranchState, TagInfo
+
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Is how one commit is drawn: left of its subject, left of its other lines, and below them."""
+    """Is how one commit is drawn: left of its subject, left of its other lines, and below them.
 
+    `lane` is the number of its lane.
+    """
+
+    lane: int
     node: str
     beside: str
     links: tuple[str, ...]
@@ -44,7 +50,11 @@ class Lanes:
             self._lanes[at] = first
         while self._lanes and self._lanes[-1] is None:
             self._lanes.pop()
-        return Drawing(node, beside, tuple(links))
+        return Drawing(at, node, beside, tuple(links))
+
+    def places(self) -> dict[str, int]:
+        """Returns the lane of each commit that is still to come."""
+        return {each: lane for lane, each in enumerate(self._lanes) if each is not None}
 
     def _place(self, commit_id: str) -> int:
         """Returns the lane of a commit; a free one where no child has asked for it yet."""
@@ -86,3 +96,13 @@ class Lanes:
             for at, lane in enumerate(self._lanes)
         )
         return " ".join(cells)
+
+
+def names_of(states: Sequence[BranchState], tags: Sequence[TagInfo]) -> dict[str, list[str]]:
+    """Returns the branches and tags of each commit that has some."""
+    names: dict[str, list[str]] = {}
+    for state in states:
+        names.setdefault(state.commit_id, []).append(state.name)
+    for tag in tags:
+        names.setdefault(tag.commit_id, []).append(f"tag: {tag.name}")
+    return names

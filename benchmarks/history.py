@@ -1,0 +1,191 @@
+"""Measures the history of paths: python -m benchmarks.history -n 10000.
+
+Makes commits of a few objects each, every tenth of them a merge of a side branch, with refs in an
+embedded Postgres and files on this disk. Each question is asked of a repository that was opened
+just now, so that nothing has been read before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import sparklake
+from sparklake.graveler.blocks import block_of_records
+from sparklake.graveler.commits import Commit, new_commit
+from sparklake.graveler.entries import Entry, entry_record
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.keys import EVERYTHING
+from sparklake.graveler.ports import BranchMove
+from sparklake.graveler.range_lists import range_list
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.records import Record
+from sparklake.graveler.tables import make_range, table_key, write_meta_range
+from sparklake.graveler.touched import MOST_KEYS, KnownKeys, encode_touched, touched_between
+from tests.support.reads import recorded_reads
+from tests.support.round_trips import counted_round_trips
+
+REPOSITORY = "history"
+COLUMNS = ("question", "seconds", "cpu seconds", "rows", "files read", "round trips")
+FOLDERS = 50
+CHANGES = 3
+MERGES = 10
+RANGE_RECORDS = 256
+
+Question = Callable[[sparklake.Repository], Iterable[object]]
+
+
+def main() -> None:
+    """Makes a history and prints a table of what questions about it cost."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-n", type=int, default=10_000, help="commits")
+    parser.add_argument("--objects", type=int, default=5_000)
+    args = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory(prefix="history-") as folder,
+        sparklake.connect(home=folder, engine="local") as lake,
+    ):
+        repo = lake.create_repository(
+            REPOSITORY, f"{folder}/namespace", range_records=RANGE_RECORDS
+        )
+        seconds, _ = _timed(lambda: [_grow(repo, args.n, args.objects)])
+        print(f"{args.n} commits, {args.objects} objects; made in {seconds:.0f} s\n")
+        print(_line(COLUMNS), _line(["---", *["---:"] * (len(COLUMNS) - 1)]), sep="\n")
+        for question, ask in _questions(random.Random(1), args.objects):
+            # As opened just now: nothing is kept of what was read.
+            opened = lake.repository(REPOSITORY)
+            with recorded_reads() as reads, counted_round_trips() as answers:
+                cpu = time.process_time()
+                seconds, count = _timed(partial(_all, ask, opened))
+                cpu = time.process_time() - cpu
+            counts = (f"{count:,}", f"{len({*reads}):,}")
+            cells = (question, f"{seconds:.2f}", f"{cpu:.2f}", *counts)
+            print(_line([*cells, str(len(answers))]), flush=True)
+
+
+def _questions(chance: random.Random, objects: int) -> Iterator[tuple[str, Question]]:
+    path = _path(chance.randrange(objects))
+    folder = path[: path.rfind("/") + 1]
+    yield "log", lambda repo: repo.log("main")
+    yield "log of a path", lambda repo: repo.log("main", path=path)
+    yield "log of a path that never was", lambda repo: repo.log("main", path="none")
+    yield "log of a folder (1 of 50)", lambda repo: repo.log("main", prefix=folder)
+    yield "blame of a folder (1 of 50)", lambda repo: repo.blame("main", folder)
+    yield "blame of one object", lambda repo: repo.blame("main", path)
+    yield "blame of everything", lambda repo: repo.blame("main")
+
+
+@dataclass
+class _Tree:
+    """Is the records of a tree, so many to a range, and its ranges."""
+
+    parts: list[tuple[Record, ...]]
+    ranges: list[RangeInfo]
+    commit: Commit
+
+
+class _Grower:
+    """Writes commits by the core alone: by the verbs it would take a hundred times as long."""
+
+    def __init__(self, repo: sparklake.Repository, objects: int) -> None:
+        self.chance, self.objects = random.Random(0), objects
+        self.store, self.head = repo._context.store, repo.resolve("main")
+        self.paths = sorted(map(_path, range(objects)))
+        self.commits: list[Commit] = []
+        self.touched: dict[CommitId, bytes] = {}
+        empty = _Tree([()] * -(-objects // RANGE_RECORDS), [], self.head)
+        self.main = self.commit(empty, "base", dict.fromkeys(range(objects), 0))
+
+    def grow(self, count: int) -> None:
+        number = 1
+        while len(self.commits) < count:
+            changes = self._changes(number)
+            side = self.commit(self.main, f"side {number}", changes)
+            for _ in range(MERGES - 2):
+                number += 1
+                self.main = self.commit(self.main, f"commit {number}", self._changes(number))
+            number += 1
+            self.main = self.commit(self.main, "merge", changes, side)
+
+    def _changes(self, version: int) -> dict[int, int]:
+        return dict.fromkeys(self.chance.sample(range(self.objects), CHANGES), version)
+
+    def commit(
+        self, base: _Tree, message: str, versions: dict[int, int], other: _Tree | None = None
+    ) -> _Tree:
+        """Returns a tree in which objects have other versions, in a commit."""
+        parts, ranges = list(base.parts), list(base.ranges)
+        for at in sorted({index // RANGE_RECORDS for index in versions}):
+            start = at * RANGE_RECORDS
+            here = {
+                index: versions[index]
+                for index in versions
+                if start <= index < start + RANGE_RECORDS
+            }
+            held = dict(enumerate(parts[at], start)) | {
+                index: _record(self.paths[index], version) for index, version in here.items()
+            }
+            parts[at] = tuple(held[index] for index in sorted(held))
+            info, file = make_range(block_of_records(parts[at]), compress=False)
+            self.store.put_if_absent(table_key(info.id), file)
+            ranges[at : at + 1] = [info]
+        tree = write_meta_range(self.store, ranges)
+        made = new_commit(
+            parents=[base.commit, *([other.commit] if other else [])],
+            committer="bench",
+            message=message,
+            creation_date=self.head.creation_date + len(self.commits),
+            meta_range_id=tree.id,
+        )
+        keys = frozenset(self.paths[index].encode() for index in versions)
+        # A merge takes over ranges of the other side by id, and knows no names then.
+        is_known = len(keys) <= MOST_KEYS and other is None
+        known = KnownKeys(keys, [EVERYTHING]) if is_known else None
+        before = range_list(tuple(base.ranges))
+        self.touched[made.id] = encode_touched(touched_between(before, tree.ranges, known))
+        self.commits.append(made)
+        return _Tree(parts, ranges, made)
+
+
+def _grow(repo: sparklake.Repository, commits: int, objects: int) -> int:
+    grower = _Grower(repo, objects)
+    grower.grow(commits)
+    move = BranchMove(
+        *("main", grower.head.id, grower.main.commit.id, "commit", "bench"),
+        commits=tuple(grower.commits),
+        touched=grower.touched,
+    )
+    repo._context.refs.branches.move(move)
+    return len(grower.commits)
+
+
+def _record(path: str, version: int) -> Record:
+    entry = Entry(address=path, size=version, checksum=f"{version}", mtime=0)
+    return entry_record(path, entry)
+
+
+def _path(index: int) -> str:
+    return f"tables/t{index % FOLDERS:02}/part-{index:06}.parquet"
+
+
+def _timed(work: Callable[[], list[object]]) -> tuple[float, int]:
+    start = time.perf_counter()
+    found = work()
+    return time.perf_counter() - start, len(found)
+
+
+def _all(ask: Question, repo: sparklake.Repository) -> list[object]:
+    return list(ask(repo))
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()

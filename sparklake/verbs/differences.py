@@ -1,0 +1,131 @@
+"""Differences as rows, by folder, in all, and as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sparklake.engine.rows import Rows, RowShape
+from sparklake.errors import InvalidInputError
+from sparklake.udfs.reading import DiffRow
+from sparklake.udfs.rollup import (
+    COUNTS,
+    FOLDER_DDL,
+    FOLDER_SCHEMA,
+    FolderBatch,
+    FolderDiff,
+    folder_rows,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MOST_LEVELS = 100
+_NODES_HELD = 10_000
+
+FOLDERS: RowShape[FolderDiff] = RowShape(FOLDER_SCHEMA, FOLDER_DDL, folder_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Differences(Rows[DiffRow]):
+    """Is what differs, a row an object; it can be rolled up by tasks."""
+
+    prefix: str = ""
+
+    def by_folder(self, depth: int = 1) -> FolderDiffs:
+        """Returns what differs in each folder so many levels below the prefix.
+
+        Objects that lie less deep have rows of their own. Raises InvalidInputError.
+        """
+        if not 1 <= depth <= MOST_LEVELS:
+            raise InvalidInputError(f"a depth of {depth}: ask for 1 to {MOST_LEVELS} levels")
+        return FolderDiffs(self.encoded_as(FOLDERS, FolderBatch(self.prefix, depth)))
+
+    def summary(self) -> FolderDiff:
+        """Returns how many objects and bytes differ in all."""
+        total = FolderDiff("")
+        for each in self.encoded_as(FOLDERS, FolderBatch(self.prefix, 0)):
+            total = total.plus(each)
+        return total
+
+    def tree(self, depth: int = 3, most: int = 100) -> DiffTree:
+        """Returns the folders that differ as a tree, at most so many levels deep.
+
+        Where it would have more than `most` nodes, its deepest levels are left out, down to one.
+        """
+        tree = DiffTree(FolderDiff(self.prefix))
+        for each in self.by_folder(depth):
+            tree.add(each, depth)
+            if tree.size > max(_NODES_HELD, most):
+                while depth > 1 and tree.size > most:
+                    depth -= 1
+                    tree = tree.folded(depth)
+        while depth > 1 and tree.size > most:
+            depth -= 1
+            tree = tree.folded(depth)
+        return tree
+
+
+@dataclass(frozen=True, slots=True)
+class FolderDiffs:
+    """Is what differs by folder, in the byte order of paths. Iterating streams it."""
+
+    _parts: Rows[FolderDiff]
+
+    def __iter__(self) -> Iterator[FolderDiff]:
+        held: FolderDiff | None = None
+        for each in self._parts:
+            if held is not None and held.path == each.path:
+                held = held.plus(each)
+                continue
+            if held is not None:
+                yield held
+            held = each
+        if held is not None:
+            yield held
+
+    def to_arrow(self) -> pa.Table:
+        """Returns all rows as one Arrow table of FOLDER_SCHEMA, in memory."""
+        rows = [[each.path, *(getattr(each, name) for name in COUNTS)] for each in self]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return pa.table(columns or [[]] * len(FOLDER_SCHEMA), schema=FOLDER_SCHEMA)
+
+    def to_df(self) -> DataFrame:
+        """Returns the rows as a Spark DataFrame, computed by its tasks, in no promised order."""
+        # Not at the top: reading must not pay for importing Spark.
+        from sparklake.frames.rollup import summed
+
+        return summed(self._parts.to_df(), "path", COUNTS)
+
+
+@dataclass(slots=True)
+class DiffTree:
+    """Is a folder with what differs in all of it, and the folders and objects below."""
+
+    total: FolderDiff
+    children: dict[str, DiffTree] = field(default_factory=dict)
+    size: int = 1
+    """How many nodes there are, this one included."""
+
+    def add(self, row: FolderDiff, depth: int) -> int:
+        """Adds a row that lies at most so many levels below; returns how many nodes that made."""
+        self.total = self.total.plus(row)
+        rest = row.path[len(self.total.path) :]
+        if not rest or not depth:
+            return 0
+        head = self.total.path + rest[: rest.find("/") + 1 or None]
+        made = int(head not in self.children)
+        child = self.children.setdefault(head, DiffTree(FolderDiff(head)))
+        made += child.add(row, depth - 1)
+        self.size += made
+        return made
+
+    def folded(self, depth: int) -> DiffTree:
+        """Returns the tree without what lies deeper."""
+        if not depth:
+            return DiffTree(self.total)
+        children = {name: each.folded(depth - 1) for name, each in self.children.items()}
+        return DiffTree(self.total, children, 1 + sum(each.size for each in children.values()))
