@@ -163,6 +163,10 @@ def test_the_sample_in_conf_is_valid() -> None:
         "/var/cache/sparklake",
         16 << 30,
         8,
+        ("webhook", "python:sparklake.hooks.quality:*"),
+        ("lua",),
+        ("hooks.example.com", "10.20.0.0/16"),
+        ("LAKEFSACTIONS_*",),
     )
 
 

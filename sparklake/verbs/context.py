@@ -166,10 +166,13 @@ class CommitGraph:
 
     def _keep(self, commits: Sequence[Commit]) -> None:
         """Keeps commits, and lets go of those that were read longest ago when there are many."""
-        self._known.update((each.id, each) for each in commits)
+        for each in commits:
+            self._known.pop(each.id, None)
+            self._known[each.id] = each
         if len(self._known) > _COMMITS_KEPT:
-            for each in list(self._known)[: len(self._known) // 2]:
-                self._known.pop(each, None)
+            kept = max(_COMMITS_KEPT // 2, len(commits))
+            for name in list(self._known)[:-kept]:
+                self._known.pop(name, None)
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.partial import plan_chosen_merge, plan_restore, plan_without
 from sparklake.graveler.planning import Plan
 from sparklake.udfs.restoring import restore_body
+from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
@@ -76,7 +77,7 @@ def test_a_merge_of_chosen_keys(seed: int) -> None:
         sides = [trees.write(each).ranges for each in (base, source, dest)]
         plan = plan_chosen_merge(*sides, choice)
         check_opened(plan, choice)
-        body = partial(merge_body, trees.workspace, Strategy.SOURCE_WINS, choice=choice)
+        body = partial(merge_body, trees.workspace, Resolution(Strategy.SOURCE_WINS), choice=choice)
         for task_records in (1, 20, 1_000_000):
             outcome = run_plan(trees.runner, body, plan, task_records)
             made = trees.finish(outcome.pieces)

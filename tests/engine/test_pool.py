@@ -19,7 +19,13 @@ import pytest
 from sparklake import errors
 from sparklake.engine import pool as pool_module
 from sparklake.engine.pool import PoolRunner
-from sparklake.errors import LostWorkerError, MergeConflictError, SparklakeError
+from sparklake.errors import (
+    HookFailedError,
+    LostWorkerError,
+    MergeConflictError,
+    SparklakeError,
+    TransactionError,
+)
 from sparklake.udfs.objects import record_batch
 from tests.support.pool_bodies import (
     first_dies_body,
@@ -232,9 +238,14 @@ def kinds(root: type[SparklakeError]) -> Iterator[type[SparklakeError]]:
 
 @pytest.mark.parametrize("kind", list(kinds(SparklakeError)))
 def test_every_error_travels(kind: type[SparklakeError]) -> None:
-    error = kind("words", [1], 1) if issubclass(kind, MergeConflictError) else kind("words")
+    more: list[object] = []
+    if issubclass(kind, MergeConflictError):
+        more = [[1], 1]
+    elif issubclass(kind, HookFailedError | TransactionError):
+        more = ["name"]
+    error = kind("words", *more)
     back = pickle.loads(pickle.dumps(error))
-    assert (type(back), str(back)) == (kind, "words")
+    assert (type(back), str(back), vars(back)) == (kind, "words", vars(error))
 
 
 def test_an_error_that_cannot_travel_is_told(pool: PoolRunner) -> None:

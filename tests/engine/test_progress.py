@@ -15,6 +15,7 @@ from sparklake.engine.execution import run_plan
 from sparklake.engine.local import LocalRunner
 from sparklake.graveler.planning import plan_merge
 from sparklake.stores.memory import MemoryRefStore
+from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import merge_body
 from tests.support.trees import Trees, open_trees
 
@@ -47,7 +48,7 @@ def test_a_merge_counts_each_range_when_its_task_is_done(trees: Trees, task_reco
     noted, before_task = Noted(), list[int]()
 
     def body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for result in merge_body(trees.workspace, None, batches):
+        for result in merge_body(trees.workspace, Resolution(), batches):
             before_task.append(noted.read[-1])
             yield result
 
@@ -66,7 +67,7 @@ def test_a_merge_counts_each_range_when_its_task_is_done(trees: Trees, task_reco
 
 def test_nothing_to_read_is_nothing_to_count(trees: Trees) -> None:
     noted = Noted()
-    body = partial(merge_body, trees.workspace, None)
+    body = partial(merge_body, trees.workspace, Resolution())
     run_plan(LocalRunner(), body, plan_merge((), (), ()), progress=noted)
     assert (noted.totals, noted.read) == ([0], [0])
 

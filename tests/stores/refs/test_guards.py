@@ -22,7 +22,7 @@ from sparklake.errors import (
 from sparklake.graveler.guards import ALL_ACTIONS, Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval
-from sparklake.graveler.ports import BranchMove, BranchState, RefStore, RepositoryRefs
+from sparklake.graveler.ports import BranchMove, BranchState, LayerCut, RefStore, RepositoryRefs
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.postgres import connect_ref_store
 from tests.stores.refs.contract import RUN, a_record
@@ -91,7 +91,7 @@ def move(refs: RepositoryRefs, verb: str, branch: str = "main") -> None:
 
 def drop(refs: RepositoryRefs, branch: str) -> None:
     """Drops part of what is staged, as it would where nothing had just been sealed."""
-    refs.staging.drop(branch, get(refs, branch), Interval(), {})
+    refs.staging.drop(branch, get(refs, branch), LayerCut([Interval()]))
 
 
 WRITES: dict[str, tuple[Action | None, Callable[[RepositoryRefs, str], object]]] = {
@@ -352,6 +352,6 @@ def test_layers_of_an_expired_branch_are_its_own(refs: RepositoryRefs) -> None:
     refs.staging.put("old", [a_record(b"2")])
     state = get(refs, "old")
     assert [len(each.layers) for each in refs.branches.list()] == [1, 1, 3]
-    refs.staging.drop("old", refs.staging.seal("old"), Interval(b"2", None), {})
+    refs.staging.drop("old", refs.staging.seal("old"), LayerCut([Interval(b"2", None)]))
     assert state.is_expired
     assert get(refs, "old").expires == state.expires
