@@ -58,6 +58,13 @@ class Packed(Protocol):
         """Returns the contents of some data blocks; raises CorruptFileError."""
         ...
 
+    def find(self, key: bytes) -> bytes | None:
+        """Returns the stored value of a key, and keeps nothing of what it opens for that.
+
+        Raises CorruptFileError.
+        """
+        ...
+
     def damage(self) -> CorruptFileError:
         """Returns the error that names the file."""
         ...
@@ -133,6 +140,14 @@ class Block:
         return inside.start + bisect_left(
             inside, key, key=lambda at: records.record(int(at + shifts[leaf]))[0]
         )
+
+    def stored(self, key: bytes) -> bytes | None:
+        """Returns the stored value of one key; what is packed stays so.
+
+        Without the columns of a data block, which pay for many keys only.
+        """
+        unit = bisect_left(self.units, key, key=lambda each: _last_keys(each)[-1])
+        return self.units[unit].find(key) if unit < len(self.units) else None
 
     def find(self, keys: Keys) -> tuple[Positions, Mask]:
         """Returns where each of some keys, in order, is or would be, and whether it is there."""

@@ -5,6 +5,8 @@ A record stays as these bytes from the file that it is read from to the one that
 
 from __future__ import annotations
 
+import struct
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -38,6 +40,7 @@ MAX_BYTES = (1 << 31) - 1
 """How many bytes of entries one Arrow array can have."""
 
 _PLACE_BYTES = 4
+_COUNT = struct.Struct("<I")
 _TOMBSTONE_START = np.frombuffer(b"\0\0", np.uint16)[0]
 
 
@@ -143,6 +146,12 @@ class Encoded:
         end = start + own
         return entry[start : end - SUFFIX_BYTES], entry[end:]
 
+    def find(self, key: bytes) -> bytes | None:
+        """Returns the stored value of a key."""
+        row = bisect_left(range(len(self)), key, key=lambda at: self.record(at)[0])
+        found, stored = self.record(row) if row < len(self) else (b"", b"")
+        return stored if found == key else None
+
 
 def encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Encoded:
     """Returns keys in ascending order with their stored values, ids included, as entries."""
@@ -200,6 +209,34 @@ def joined(contents: Sequence[memoryview], counts: Positions) -> Encoded:
     ):
         raise CorruptFileError("a data block does not hold the entries that it should")
     return Encoded(binary_array(bounds, entries))
+
+
+def find_stored(content: memoryview, key: bytes) -> bytes | None:
+    """Returns the stored value of a key in a data block, by a search of a few steps.
+
+    Raises CorruptFileError, IndexError, ValueError or struct.error for a block that is none.
+    """
+    (count,) = _COUNT.unpack_from(content, len(content) - _PLACE_BYTES)
+    end = len(content) - _PLACE_BYTES * (count + 1)
+    places = struct.unpack_from(f"<{count}I", content, end)
+
+    def parts(place: int) -> tuple[int, int, int]:
+        own, at = read_varint(content, place + 1)
+        size, at = read_varint(content, at)
+        return at, at + own, size
+
+    def key_at(place: int) -> bytes:
+        start, stop, _ = parts(place)
+        return bytes(content[start : stop - SUFFIX_BYTES])
+
+    row = bisect_left(places, key, key=key_at)
+    if row == count or key_at(places[row]) != key:
+        return None
+    _, start, size = parts(places[row])
+    stored = bytes(content[start : start + size])
+    if not stored.endswith(decode_record(key, stored).id):
+        raise CorruptFileError("a data block holds a record under an id of another")
+    return stored
 
 
 def holds_its_ids(records: Encoded) -> bool:

@@ -38,6 +38,11 @@ ABSENT = -1
 Offsets = NDArray[np.int32]
 
 
+def full_size(raw_size: int, count: int) -> int:
+    """Returns about how many bytes of memory a range takes that is opened in full."""
+    return raw_size + _BYTES_A_RECORD * count
+
+
 class OpenRange:
     """Is the records of a range, to be found by their keys; `raw_size` is in bytes."""
 
@@ -48,7 +53,7 @@ class OpenRange:
     @property
     def size(self) -> int:
         """Returns about how many bytes of memory it takes."""
-        return self.raw_size + _BYTES_A_RECORD * len(self.block)
+        return full_size(self.raw_size, len(self.block))
 
     def find(self, key: bytes) -> bytes | None:
         """Returns the stored value of a key."""
@@ -76,13 +81,12 @@ class OpenRange:
 
 
 class PackedRange:
-    """Is the records of a range of which single data blocks are opened, one for a key."""
+    """Is the records of a range of which a data block is opened for a key, and not kept."""
 
     def __init__(self, info: RangeInfo, block: Block) -> None:
         self._block = block
-        self._lock = Lock()
         self._left = len(block.starts) // _PART_OPENED
-        self.size = info.size // _PART_OPENED + _DIRECTORY_BYTES_A_RECORD * info.count
+        self.size = _DIRECTORY_BYTES_A_RECORD * info.count
 
     @property
     def is_worn(self) -> bool:
@@ -91,13 +95,8 @@ class PackedRange:
 
     def find(self, key: bytes) -> bytes | None:
         """Returns the stored value of a key; raises MissingFileError or CorruptFileError."""
-        with self._lock:
-            self._left -= 1
-            row = self._block.position(key)
-            if row == len(self._block):
-                return None
-            found, stored = self._block.record(row)
-            return stored if found == key else None
+        self._left -= 1
+        return self._block.stored(key)
 
 
 class OpenRanges:
@@ -120,7 +119,7 @@ class OpenRanges:
         if found is None:
             found = PackedRange(info, read_packed(self._store, info))
             self._keep(info, found)
-        elif isinstance(found, PackedRange) and found.is_worn:
+        elif isinstance(found, PackedRange) and found.is_worn and self._has_room(info):
             (found,) = self.get_many([info])
         return found.find(key)
 
@@ -137,6 +136,11 @@ class OpenRanges:
             found[info.id] = OpenRange(block, info.size)
             self._keep(info, found[info.id])
         return [found[info.id] for info in infos]
+
+    def _has_room(self, info: RangeInfo) -> bool:
+        """Tells whether a range can be opened in full without letting go of another one."""
+        with self._lock:
+            return self._kept.currsize + full_size(info.size, info.count) <= self._kept.maxsize
 
     def _keep(self, info: RangeInfo, opened: OpenRange | PackedRange) -> None:
         with self._lock:

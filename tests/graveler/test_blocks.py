@@ -75,6 +75,16 @@ def test_records_come_back(make, records: list[Record]) -> None:
 
 
 @made
+@given(records=some_records, others=st.lists(keys, max_size=5))
+def test_a_single_record_is_found(make, records: list[Record], others: list[bytes]) -> None:
+    block, there = make(records), dict(records)
+    for key in [*there, *others, b"", b"\xff" * 5]:
+        assert block.stored(key) == there.get(key)
+    if make is packed and records:
+        assert not block.units[0].table.contents, "nothing stays open"
+
+
+@made
 @given(records=some_records, data=st.data())
 def test_parts_of_blocks(make, records: list[Record], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(records)))

@@ -161,6 +161,19 @@ def test_a_damaged_data_block_is_found_when_it_is_opened(compress: bool) -> None
     assert 7 not in table.contents
 
 
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_damaged_data_block_is_found_by_a_single_key(compress: bool) -> None:
+    file = damaged(file_of(BASE, compress=compress), 7)
+    block, _ = opened(file)
+    bad = 0
+    for key, stored in BASE:
+        try:
+            assert block.stored(key) == stored
+        except CorruptFileError:
+            bad += 1
+    assert 0 < bad < len(BASE) // 4
+
+
 def test_a_damaged_data_block_is_not_taken_over() -> None:
     block, _ = opened(damaged(file_of(BASE), 7))
     staged = block_of_records(changed(COUNT - 1))

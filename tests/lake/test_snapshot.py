@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -16,13 +17,15 @@ from sparklake.errors import (
     InvalidKeyError,
     ObjectNotFoundError,
 )
-from sparklake.graveler.tables import table_key
+from sparklake.graveler.tables import _Reopened, table_key
 from sparklake.verbs.open_ranges import OpenRange, OpenRanges, PackedRange
 from sparklake.verbs.snapshot import LOOKUP_SCHEMA
 from tests.support.lakes import files_below, namespace_of, put_sizes, stage_sizes, stage_table
 from tests.support.reads import recorded_reads
 
 PATHS = [f"{folder}/{number:03}.csv" for folder in ("a", "ž", "z z") for number in range(120)]
+
+_READ = _Reopened.__getitem__
 
 
 @pytest.fixture
@@ -231,10 +234,28 @@ def test_a_single_object_opens_one_data_block(lake: Lake, folder: Path) -> None:
     (packed,) = opened._kept.values()
     assert isinstance(packed, PackedRange)
     assert len(packed._block.starts) > 20
-    assert len(packed._block.units[0].table.contents) == 1
+    with mock.patch.object(_Reopened, "__getitem__", autospec=True) as read:
+        read.side_effect = _READ
+        assert view.stat("k/02345").size == 2345
+    ((_, part),) = (each.args for each in read.call_args_list)
+    assert part.stop - part.start < 64 * 1024
+    assert not packed._block.units[0].table.contents, "nothing stays open"
     # Asked more often, it is opened in full.
     for number in range(2000):
         assert view.stat(f"k/{number:05}").size == number
     assert not any(isinstance(each, PackedRange) and each.is_worn for each in opened._kept.values())
     assert any(isinstance(each, OpenRange) for each in opened._kept.values())
     assert not view.exists("zzz")
+
+
+def test_where_memory_is_full_ranges_stay_packed(lake: Lake, folder: Path) -> None:
+    repo = lake.create_repository("packed", str(folder / "packed"))
+    stage_sizes(repo.branch("main"), {f"k/{number:05}": number for number in range(6000)})
+    ranges = repo.tree(repo.branch("main").commit("all").id).ranges
+    opened = OpenRanges(repo._context.store, max_bytes=6000 * 48)
+    for number in range(2000):
+        key = b"k/%05d" % number
+        (each,) = [each for each in ranges if each.min_key <= key <= each.max_key]
+        assert opened.find(each, key) is not None
+    assert opened._kept
+    assert all(isinstance(each, PackedRange) for each in opened._kept.values())

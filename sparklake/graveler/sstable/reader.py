@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import struct
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks import Block
 from sparklake.graveler.columns import Positions
+from sparklake.graveler.encoded import find_stored
 from sparklake.graveler.ports import Content
 from sparklake.graveler.sstable.directory import DIRECTORY, Column, Directory, read_directory
 from sparklake.graveler.sstable.layout import (
@@ -19,6 +22,8 @@ from sparklake.graveler.sstable.layout import (
     meta_blocks,
     opened,
 )
+
+_PLACE = slice(Column.OFFSET, Column.RAW_SIZE + 1)
 
 
 @dataclass(slots=True, eq=False)
@@ -90,9 +95,22 @@ class DataBlocks:
             self._open(row)
         return [known[self.first + number] for number in numbers]
 
+    def find(self, key: bytes) -> bytes | None:
+        """Returns the stored value of a key, and keeps nothing; raises CorruptFileError."""
+        directory = self.table.directory
+        number = bisect_left(directory.last_keys, key, self.first, self.stop)
+        if number == self.stop:
+            return None
+        offset, size, raw_size = directory.numbers[_PLACE, number].tolist()
+        content = self.table.file[offset : offset + size + TRAILER_BYTES]
+        try:
+            return find_stored(opened(content, Handle(0, size), raw_size), key)
+        except (NotOurLayoutError, CorruptFileError, IndexError, ValueError, struct.error):
+            raise self.damage() from None
+
     def _open(self, row: range) -> None:
         """Opens data blocks that follow each other: they are read at once."""
-        places = self.numbers[Column.OFFSET : Column.RAW_SIZE + 1, row.start : row.stop].T.tolist()
+        places = self.numbers[_PLACE, row.start : row.stop].T.tolist()
         start, (last, size, _) = places[0][0], places[-1]
         content = self.table.file[start : last + size + TRAILER_BYTES]
         try:
