@@ -157,6 +157,12 @@ class _Walked:
             return _NONE
         same = np.zeros(len(rows), bool)
         layer = RangeLayer(self._context.open_ranges, self._context.tree(parent).ranges)
+        if len(rows) <= _FEW:
+            # One data block of a range is opened for each, not all of the range.
+            for at, row in enumerate(rows.tolist()):
+                stored = layer.find(self._keys[row])
+                same[at] = stored is not None and stored.endswith(self._ids[row].tobytes())
+            return rows[~same]
         for block, places in layer.found([self._keys[row] for row in rows.tolist()]):
             same[places] = (block.ids == self._ids[rows[places]]).all(axis=1)
         return rows[~same]
