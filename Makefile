@@ -1,9 +1,9 @@
 # sparklake. On a fresh machine type `make quickstart` or `make test`: each sets up what it needs.
 #
 #   make quickstart [DIR=folder]   the main job, told as a story, on your files or on pyspark's own
-#   make test [ARGS="-k merge"]    every test
+#   make test [ARGS="-k merge"]    every test, of random cases a fixed sample
 #   make test-fast                 the tests that start no JVM and take no long time
-#   make test-slow                 the tests that take long, a million random merges among them:
+#   make test-slow                 very many random cases, a million merges among them:
 #                                  SPARKLAKE_TRIPLES and SPARKLAKE_SEED choose how many, and which
 #   make bench [N=1000000] [SEED=1] [JSON=rows.json]   compares with lakeFS's engine, PEER
 #   make scale [NS="100000 1000000"]   shows how cost grows; benchmarks/README.md has more of them
@@ -32,13 +32,13 @@ quickstart: setup
 	@$(BIN)/sparklake quickstart $${DIR:+"$$DIR"}
 
 test: setup
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -m "not exhaustive" $(ARGS)
 
 test-fast: setup
-	@$(BIN)/python -m pytest -m "not spark and not slow" $(ARGS)
+	@$(BIN)/python -m pytest -m "not spark and not slow and not exhaustive" $(ARGS)
 
 test-slow: setup
-	@$(BIN)/python -m pytest -m "slow and not spark" $(ARGS)
+	@$(BIN)/python -m pytest -m "exhaustive" $(ARGS)
 
 bench: setup
 	@$(BIN)/python -m benchmarks.compare $(bench_options) $(if $(PEER),--peer "$(PEER)") \

@@ -47,7 +47,7 @@ def test_random_triples_in_worker_processes(pool: PoolRunner) -> None:
     check_many("pool", 150, pool)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("number", range(-(-TRIPLES // AT_ONCE)))
 def test_very_many_random_triples(number: int) -> None:

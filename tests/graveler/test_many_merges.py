@@ -51,7 +51,7 @@ def test_random_triples() -> None:
     check_many("a sample", 10_000)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("number", range(-(-TRIPLES // AT_ONCE)))
 def test_very_many_random_triples(number: int) -> None:

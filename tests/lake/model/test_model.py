@@ -28,7 +28,7 @@ def test_a_lake_does_what_dicts_do_in_a_few_steps() -> None:
     run(LakeMachine, 8, 15, fixed=True)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(3600)  # a failure is made small first
 def test_the_lake_does_what_dicts_do() -> None:
     run(LakeMachine, 100, 30)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
     ("count", "range_records"),
     [
         (200, 3),
-        *(pytest.param(1_000, size, marks=pytest.mark.slow) for size in (8, 64)),
+        *(pytest.param(1_000, size, marks=pytest.mark.exhaustive) for size in (8, 64)),
     ],
 )
 def test_random_triples(runner: SparkRunner, count: int, range_records: int) -> None:
