@@ -91,7 +91,8 @@ def test_every_arrangement_of_one_key(history: History, left: str, right: str) -
 
 
 @pytest.mark.parametrize(
-    "count", [1_500, pytest.param(60_000, marks=[pytest.mark.exhaustive, pytest.mark.timeout(1800)])]
+    "count",
+    [1_500, pytest.param(60_000, marks=[pytest.mark.exhaustive, pytest.mark.timeout(1800)])],
 )
 def test_random_histories(count: int) -> None:
     chance, several = random.Random(count), 0
