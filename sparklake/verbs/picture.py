@@ -22,6 +22,13 @@ _DPI = 144
 _PALETTE = ("#2f6fdb", "#d9603b", "#2e9d62", "#8a56c9", "#c2922a", "#1c9bb0", "#cf4a86", "#6b7280")
 _INK, _PALE = "#1f2933", "#7b8794"
 
+# Any, as matplotlib types what a setting may be, where it is installed.
+_SETTINGS: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "sparklake",
+    "font.family": "DejaVu Sans",
+}
+
 
 def draw(graph: HistoryGraph, page: BinaryIO, form: str) -> None:
     """Writes a picture as SVG or PNG; the same graph gives the same bytes."""
@@ -38,8 +45,7 @@ def draw(graph: HistoryGraph, page: BinaryIO, form: str) -> None:
     text = max((_text_width(each) for each in graph.nodes), default=0.0)
     width = left + text + _DETAILS + 2 * _MARGIN
     height = _ROW * max(len(graph.nodes), 1) + 2 * _MARGIN
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "sparklake", "font.family": "DejaVu Sans"}
-    with mpl.rc_context(settings):
+    with mpl.rc_context(_SETTINGS):
         figure = Figure(figsize=(width / _INCH, height / _INCH), facecolor="white")
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0, 0, 1, 1))
