@@ -32,6 +32,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 MACHINE_PATH = re.compile(r"(?<![\w.~}])/(?:root|work|home|farm)/")
 REGISTRY = re.compile(r"://[^\s\"']*(?:pypi|maven|crates|npm|goproxy)", re.IGNORECASE)
 UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|XX[X]\b(?=:))")
+ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
 MARKDOWN_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -182,3 +183,8 @@ def test_no_file_is_unfinished() -> None:
 
 def test_no_lock_file_is_kept() -> None:
     assert [path for path in project_files() if path.name == "uv.lock"] == []
+
+
+def test_the_names_of_tests_are_the_same_in_every_process(request: pytest.FixtureRequest) -> None:
+    # Processes that share a run of the tests must agree on what there is.
+    assert [each.nodeid for each in request.session.items if ADDRESS.search(each.nodeid)] == []

@@ -373,7 +373,11 @@ LOCK = threading.Lock()
         ({"strategy": "no.such:thing"}, "'no.such:thing' cannot be imported: ModuleNotFound"),
         ({"strategy": f"{HERE}:nothing"}, "cannot be imported: AttributeError"),
         ({"strategy": f"{HERE}:NOT_CALLABLE"}, "is no function, but a int"),
-        ({"strategy": lambda conflicts, objects, lock=LOCK: []}, "cannot travel to tasks"),
+        pytest.param(
+            {"strategy": lambda conflicts, objects, lock=LOCK: []},
+            "cannot travel to tasks",
+            id="a lambda with a lock",
+        ),
         ({"rules": {"": "source-wins"}}, "an empty glob"),
         ({"rules": {"a**": "source-wins"}}, "must stand between slashes"),
         ({"rules": {"a": "ours"}}, "'ours' is no merge strategy"),
