@@ -1,0 +1,60 @@
+"""What the core asks of the world: an object store, and a ref store.
+
+Each port's contract is a test class that every implementation inherits.
+"""
+
+from __future__ import annotations
+
+from sparklake.graveler.ports.branches import (
+    Branches,
+    BranchMove,
+    BranchState,
+    Layer,
+    LayerCut,
+    LayerKind,
+    Staging,
+)
+from sparklake.graveler.ports.history import (
+    Commits,
+    Operation,
+    Operations,
+    RefVerb,
+    TagInfo,
+    Tags,
+)
+from sparklake.graveler.ports.objects import (
+    Content,
+    ObjectStore,
+    StoredObject,
+)
+from sparklake.graveler.ports.repositories import (
+    RefsSnapshot,
+    RefStore,
+    RepositoryInfo,
+    RepositoryRefs,
+    Settings,
+)
+
+__all__ = [
+    "BranchMove",
+    "BranchState",
+    "Branches",
+    "Commits",
+    "Content",
+    "Layer",
+    "LayerCut",
+    "LayerKind",
+    "ObjectStore",
+    "Operation",
+    "Operations",
+    "RefStore",
+    "RefVerb",
+    "RefsSnapshot",
+    "RepositoryInfo",
+    "RepositoryRefs",
+    "Settings",
+    "Staging",
+    "StoredObject",
+    "TagInfo",
+    "Tags",
+]

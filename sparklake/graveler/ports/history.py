@@ -1,0 +1,100 @@
+"""What the core asks of the tags, the commits and the log of moves in a ref store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import CommitId
+
+
+@dataclass(frozen=True, slots=True)
+class TagInfo:
+    """Is a name for one commit that never moves."""
+
+    name: str
+    commit_id: CommitId
+
+
+class Tags(Protocol):
+    """Holds the tags of one repository; what changes them raises ReadOnlyError where it must."""
+
+    def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
+        """Creates a tag; raises AlreadyExistsError."""
+
+    def find(self, name: str) -> TagInfo | None:
+        """Returns a tag."""
+
+    def list(self) -> Sequence[TagInfo]:
+        """Returns all tags in the byte order of their names."""
+
+    def delete(self, name: str, who: str) -> None:
+        """Deletes a tag; raises RefNotFoundError."""
+
+
+class Commits(Protocol):
+    """Holds the commits of one repository. They are added by `Branches.move` alone."""
+
+    def find(self, commit_id: CommitId) -> Commit | None:
+        """Returns a commit."""
+
+    def find_by_prefix(self, prefix: str, limit: int = 2) -> Sequence[Commit]:
+        """Returns up to `limit` commits whose id begins with a prefix, in the order of ids."""
+
+    def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
+        """Returns the given commits and their ancestors, nearest first, at most `limit`.
+
+        One round trip. Nearest first means by the least number of steps from a given commit, then
+        by id; every commit once.
+        """
+
+    def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
+        """Returns the given commits, their ancestors down to a generation, and the parents of all.
+
+        The parents of a commit of a lower generation are left out. One round trip; in any order,
+        every commit once.
+        """
+
+    def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
+        """Returns what is kept of what commits may have changed, of those of which something is."""
+
+    def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
+        """Returns the commit that many first parents back, None past the first; one round trip."""
+
+
+class RefVerb(str, Enum):
+    """Is what the ref store itself writes into the log; a branch move brings its own verb."""
+
+    CREATE_REPOSITORY = "create-repository"
+    RESTORE_REPOSITORY = "restore-repository"
+    CREATE_BRANCH = "create-branch"
+    DELETE_BRANCH = "delete-branch"
+    PRUNE_BRANCH = "prune-branch"
+    CREATE_TAG = "create-tag"
+    DELETE_TAG = "delete-tag"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Is one line of the append-only log of ref moves; None is a ref that is not there.
+
+    `date` is in unix seconds.
+    """
+
+    sequence: int
+    date: int
+    who: str
+    verb: str
+    ref: str
+    from_commit: CommitId | None
+    to_commit: CommitId | None
+
+
+class Operations(Protocol):
+    """Holds the log of ref moves of one repository; it outlives the refs."""
+
+    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Returns the latest operations, newest first; of one ref, or of all."""
