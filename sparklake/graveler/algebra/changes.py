@@ -1,0 +1,154 @@
+"""What differs between sides: by key, and by blocks of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sparklake.graveler.blocks import Block
+from sparklake.graveler.columns import Keys, Mask, Positions
+
+ABSENT = -1
+
+
+class ChangeType(str, Enum):
+    """Is what happened to a key between two sides."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+    CONFLICT = "conflict"
+
+
+class Change(NamedTuple):
+    """Is a key whose stored values differ from left to right; None is an absent record."""
+
+    key: bytes
+    left: bytes | None
+    right: bytes | None
+
+    @property
+    def type(self) -> ChangeType:
+        """Returns what happened to the key."""
+        if self.left is None:
+            return ChangeType.ADDED
+        return ChangeType.REMOVED if self.right is None else ChangeType.CHANGED
+
+
+class Conflict(NamedTuple):
+    """Is a key that source and dest both changed, to different ends; stored values or None."""
+
+    key: bytes
+    base: bytes | None
+    source: bytes | None
+    dest: bytes | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Is some records of a side: positions in a block, ABSENT where the side has no record.
+
+    `taken` is those that are there, if they have been taken already.
+    """
+
+    block: Block
+    at: Positions
+    taken: Block | None = None
+
+    @property
+    def present(self) -> Mask:
+        """Tells of each row whether there is a record."""
+        mask: Mask = self.at != ABSENT
+        return mask
+
+    def where(self, mask: Mask) -> Rows:
+        """Returns some of the rows."""
+        return Rows(self.block, self.at[mask])
+
+    def same_as(self, other: Rows) -> Mask:
+        """Tells of each row whether two sides have equal records of one key, or both have none."""
+        both = self.present & other.present
+        same: Mask = self.present == other.present
+        pairs = self.block.ids[self.at[both]] == other.block.ids[other.at[both]]
+        same[both] = pairs.all(axis=1)
+        return same
+
+    def keys(self) -> Keys:
+        """Returns the keys of the records that are there."""
+        return self.records().keys
+
+    def records(self) -> Block:
+        """Returns the records that are there."""
+        return self.block.take(self.at[self.present]) if self.taken is None else self.taken
+
+    def mask(self) -> Mask:
+        """Tells of each record of the block whether it is among the rows."""
+        chosen = np.zeros(len(self.block), bool)
+        chosen[self.at[self.present]] = True
+        return chosen
+
+    def stored(self) -> list[bytes | None]:
+        """Returns the stored values, None for absent records."""
+        values = iter(self.records().stored_array().to_pylist())
+        return [next(values) if present else None for present in self.present.tolist()]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Changes:
+    """Is keys on which two sides differ, in key order, each side a row a key.
+
+    `base` has no record but for conflicts, whose left is dest and whose right is source.
+    """
+
+    left: Rows
+    right: Rows
+    base: Rows
+    conflicts: Mask
+
+    def __len__(self) -> int:
+        return len(self.conflicts)
+
+    def __iter__(self) -> Iterator[Change | Conflict]:
+        sides = (self.base.stored(), self.right.stored(), self.left.stored())
+        rows = zip(self.keys().to_pylist(), *sides, self.conflicts.tolist(), strict=True)
+        for key, base, right, left, is_conflict in rows:
+            yield Conflict(key, base, right, left) if is_conflict else Change(key, left, right)
+
+    def keys(self) -> pa.BinaryArray:
+        """Returns the keys."""
+        there = self.left.present
+        left = self.left.keys().array()
+        right = self.right.where(~there).keys().array()
+        at = np.where(there, np.cumsum(there), len(left) + np.cumsum(~there)) - 1
+        return pa.concat_arrays([left, right]).take(pa.array(at))
+
+    def where(self, mask: Mask) -> Changes:
+        """Returns some of the rows."""
+        left, right, base = (side.where(mask) for side in (self.left, self.right, self.base))
+        return Changes(left, right, base, self.conflicts[mask])
+
+
+@dataclass(slots=True)
+class ChangeCounts:
+    """Counts what a stream of changes did to the side it was applied to."""
+
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+
+    def add(self, changes: Changes) -> None:
+        """Counts the keys that differ."""
+        added, removed = (int((~side.present).sum()) for side in (changes.left, changes.right))
+        self.added += added
+        self.removed += removed
+        self.changed += len(changes) - added - removed
+
+    @property
+    def total(self) -> int:
+        """Returns the number of keys that differ."""
+        return self.added + self.removed + self.changed

@@ -1,0 +1,28 @@
+"""Diffs of streams of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparklake.graveler.algebra.changes import Changes
+from sparklake.graveler.algebra.comparison import compared, three_way, two_way
+from sparklake.graveler.aligning import aligned
+from sparklake.graveler.blocks import Blocks
+from sparklake.graveler.classification import Outcome
+
+
+def diff(left: Blocks, right: Blocks) -> Iterator[Changes]:
+    """Yields the keys whose records differ between two sides, in key order."""
+    for before, after in aligned(left, right):
+        changes = two_way(*compared(before, after))
+        if len(changes):
+            yield changes
+
+
+def three_way_diff(base: Blocks, source: Blocks, dest: Blocks) -> Iterator[Changes]:
+    """Yields what a merge of source would change in dest, and what it could not decide."""
+    for sides in aligned(base, source, dest):
+        changes, outcomes = three_way(*sides)
+        shown = changes.where(~outcomes[Outcome.TAKE_DEST]) if len(changes) else changes
+        if len(shown):
+            yield shown
