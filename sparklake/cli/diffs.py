@@ -45,11 +45,11 @@ def counted(each: Document) -> str:
     """Returns how many objects and bytes differ, on one line."""
     counts = [f"{sign}{each[kind]:,}" for kind, sign in _SIGNS.items() if each[kind]]
     bytes_moved = [
-        f"{size(each[name])} {word}"
-        for name, word in (("bytes_added", "came"), ("bytes_removed", "went"))
+        f"{sign}{size(each[name])}"
+        for name, sign in (("bytes_added", "+"), ("bytes_removed", "-"))
         if each[name]
     ]
-    return "  ".join(filter(None, [" ".join(counts), ", ".join(bytes_moved)])) or "no difference"
+    return "  ".join(filter(None, [" ".join(counts), " ".join(bytes_moved)])) or "no difference"
 
 
 def drawn(tree: DiffTree, before: str = "") -> Iterator[str]:

@@ -62,10 +62,12 @@ def reset(
     session: Session,
     uri: BranchArgument,
     prefix: Annotated[
-        str | None, typer.Option(help="Only of keys that begin so.", show_default=False)
+        str | None,
+        typer.Option(metavar="PREFIX", help="Only of keys that begin so.", show_default=False),
     ] = None,
     path: Annotated[
-        str | None, typer.Option("--object", help="Only of this key.", show_default=False)
+        str | None,
+        typer.Option("--object", metavar="KEY", help="Only of this key.", show_default=False),
     ] = None,
 ) -> None:
     """Drop what is staged on a branch, or a part of it."""
@@ -90,7 +92,9 @@ def diff(
             "--three-way", help="What merging RIGHT into LEFT would change, with the conflicts."
         ),
     ] = False,
-    prefix: Annotated[str, typer.Option(help="Only keys that begin so.", show_default=False)] = "",
+    prefix: Annotated[
+        str, typer.Option(metavar="PREFIX", help="Only keys that begin so.", show_default=False)
+    ] = "",
     three_dot: Annotated[
         bool,
         typer.Option("--three-dot", help="What RIGHT has changed since the merge base of both."),

@@ -1,4 +1,4 @@
-"""What a ref contains: log, show."""
+"""What a ref contains, and how it came to be: log, show, blame."""
 
 from __future__ import annotations
 
@@ -54,10 +54,14 @@ def log(
         bool, typer.Option("--no-merges", help="None that has several parents.")
     ] = False,
     path: Annotated[
-        str | None, typer.Option(help="Only what changed this object.", show_default=False)
+        str | None,
+        typer.Option(metavar="PATH", help="Only what changed this object.", show_default=False),
     ] = None,
     prefix: Annotated[
-        str | None, typer.Option(help="Only what changed keys that begin so.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="PREFIX", help="Only what changed keys that begin so.", show_default=False
+        ),
     ] = None,
     picture: Annotated[
         str | None,

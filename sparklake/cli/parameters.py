@@ -41,10 +41,14 @@ MessageOption = Annotated[
     str | None,
     typer.Option("--message", "-m", help="What changed and why.", show_default=False),
 ]
-PATHS_HELP = "Only this object, or what is below a prefix that ends with '/'; repeatable."
-PathsOption = Annotated[
-    list[str] | None, typer.Option("--path", help=PATHS_HELP, show_default=False)
-]
+_PATHS = typer.Option(
+    "--path",
+    metavar="PATH",
+    help="Only this object, or with PATH/ what is below it; may be given several times.",
+    show_default=False,
+)
+PathsOption = Annotated[list[str] | None, _PATHS]
+RequiredPathsOption = Annotated[list[str], _PATHS]
 StrategyOption = Annotated[
     str | None,
     typer.Option(

@@ -32,7 +32,11 @@ def add(
     patterns: PatternsArgument,
     block: Annotated[
         list[Action] | None,
-        typer.Option(help="What is blocked, all where nothing is said; repeatable."),
+        typer.Option(
+            metavar="ACTION",
+            help="What is blocked, of stage, commit, reset and delete; all of it where nothing is "
+            "said. May be given several times.",
+        ),
     ] = None,
 ) -> None:
     """Protect all branches whose names fit, now or later; merges into them go on.

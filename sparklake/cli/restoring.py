@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sparklake.cli.parameters import PATHS_HELP
+from sparklake.cli.parameters import RequiredPathsOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown
 from sparklake.graveler.chosen import named
@@ -27,7 +27,7 @@ def restore(
             show_default=False,
         ),
     ],
-    path: Annotated[list[str], typer.Option(help=PATHS_HELP, show_default=False)],
+    path: RequiredPathsOption,
 ) -> None:
     """Stage what makes chosen paths of a branch what they are at any ref, removals included.
 

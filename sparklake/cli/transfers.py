@@ -15,14 +15,14 @@ RecursiveOption = Annotated[
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 DestArgument = Annotated[
-    str, typer.Argument(metavar="lakefs://REPO/BRANCH/KEY", show_default=False)
+    str, typer.Argument(metavar="lakefs://REPO/BRANCH/NEW_KEY", show_default=False)
 ]
 
 
 @command
 def mv(
     session: Session,
-    source: DestArgument,
+    source: Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH/KEY", show_default=False)],
     dest: DestArgument,
     recursive: RecursiveOption = False,
     force: ForceOption = False,

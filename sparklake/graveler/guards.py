@@ -90,7 +90,7 @@ class ProtectionRule:
         if not self.pattern or not is_part_of_name(literal):
             raise InvalidInputError(
                 f"{self.pattern!r} fits no branch: write a name, with * for any characters and ? "
-                "for one"
+                "for one; no branch has a / in its name"
             )
         if len(self.pattern) > MAX_NAME_CHARACTERS:
             raise InvalidInputError(f"a pattern has at most {MAX_NAME_CHARACTERS} characters")

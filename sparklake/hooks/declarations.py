@@ -125,6 +125,9 @@ def _converted(data: Any, shape: Any, node: yaml.Node, inside: str = "$") -> Any
     except msgspec.ValidationError as error:
         said, _, at = str(error).partition(" - at `")
         path = inside + at[at.rfind("$") + 1 :].removesuffix("`")
+        if said.startswith("Invalid enum value"):
+            choices = HookType if path.endswith(".type") else EventName
+            said += f": it is one of {', '.join(each.value for each in choices)}"
         raise _wrong(node, path, said) from None
 
 

@@ -66,8 +66,9 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Met
 def _conflict_error(outcome: Outcome) -> MergeConflictError:
     rows: list[DiffRow] = [diff_row(conflict) for conflict in outcome.conflicts]
     some = ", ".join(repr(row.path) for row in rows[:3])
+    count = "1 object was" if outcome.left_count == 1 else f"{outcome.left_count:,} objects were"
     return MergeConflictError(
-        f"{outcome.left_count} objects were changed on both sides: {some}"
+        f"{count} changed on both sides: {some}"
         f"{', ...' if outcome.left_count > 3 else ''}; nothing has changed. "
         "Change one side, or choose a strategy: source-wins or dest-wins, for all or by rules",
         rows,

@@ -109,7 +109,10 @@ def test_branches_and_tags_are_globs(event: EventName, ref: str, expected: bool)
         ("- on", "line 1: "),
         ("on: {}\nhooks: []", "line 1: it declares no event"),
         ("hooks: []\n", "line 1: "),
-        ("on: {pre-comit: }\nhooks: [{id: a, type: lua}]", "line 1: on: Invalid enum value"),
+        (
+            "on: {pre-comit: }\nhooks: [{id: a, type: lua}]",
+            "line 1: on: Invalid enum value 'pre-comit': it is one of pre-commit",
+        ),
         ("on: {prepare-commit: }\nhooks: [{id: a, type: lua}]", "line 1: on: Invalid enum value"),
         (
             "on:\n  pre-commit:\n    branch: [main]\nhooks: [{id: a, type: lua}]",
@@ -123,7 +126,10 @@ def test_branches_and_tags_are_globs(event: EventName, ref: str, expected: bool)
             "on: {pre-merge: {tags: [a]}}\nhooks: [{id: a, type: lua}]",
             "line 1: on.pre-merge: pre-merge goes by branches",
         ),
-        ("on: {pre-commit: }\nhooks:\n- id: a\n  type: exe", "line 4: hooks[0].type: Invalid enum"),
+        (
+            "on: {pre-commit: }\nhooks:\n- id: a\n  type: exe",
+            "line 4: hooks[0].type: Invalid enum value 'exe': it is one of python, shell, webhook,",
+        ),
         ("on: {pre-commit: }\nhooks:\n- {id: 3, type: lua}", "line 3: hooks[0].id: Expected `str`"),
         (
             "on: {pre-commit: }\nhooks:\n- {id: a, type: lua}\n- {id: a, type: lua}",

@@ -54,7 +54,7 @@ def test_rolled_up_differences(scene: Scene) -> None:
     nothing = dict.fromkeys(["removed", "conflict"], 0)
     total = {"path": "", "added": 2, "changed": 1, "bytes_added": 8, "bytes_removed": 1, **nothing}
     assert job(0, "diff", *sides, "--summary") == said("diff", *sides, "--summary") == total
-    assert ok("diff", *sides, "--summary") == "+2 ~1  8 B came, 1 B went\n"
+    assert ok("diff", *sides, "--summary") == "+2 ~1  +8 B -1 B\n"
     folders = job(0, "diff", *sides, "--by-folder")
     assert folders == said("diff", *sides, "--by-folder")
     assert [(each["path"], each["added"], each["bytes_added"]) for each in folders] == [
@@ -62,21 +62,21 @@ def test_rolled_up_differences(scene: Scene) -> None:
         ("c", 1, 1),
     ]
     assert ok("diff", *sides, "--by-folder", "--depth", "2").splitlines() == [
-        "a/x/  ~1  4 B came, 1 B went",
-        "a/y/  +1  3 B came",
-        "c  +1  1 B came",
+        "a/x/  ~1  +4 B -1 B",
+        "a/y/  +1  +3 B",
+        "c  +1  +1 B",
     ]
     tree = job(0, "diff", *sides, "--tree", "--depth", "1")
     assert tree == said("diff", *sides, "--tree", "--depth", "1")
     assert tree == {**total, "children": [{**each, "children": []} for each in folders]}
     assert ok("diff", *sides, "--tree") == (
-        ".  +2 ~1  8 B came, 1 B went\n"
-        "|-- a/  +1 ~1  7 B came, 1 B went\n"
-        "|   |-- x/  ~1  4 B came, 1 B went\n"
-        "|   |   `-- 1  ~1  4 B came, 1 B went\n"
-        "|   `-- y/  +1  3 B came\n"
-        "|       `-- 3  +1  3 B came\n"
-        "`-- c  +1  1 B came\n"
+        ".  +2 ~1  +8 B -1 B\n"
+        "|-- a/  +1 ~1  +7 B -1 B\n"
+        "|   |-- x/  ~1  +4 B -1 B\n"
+        "|   |   `-- 1  ~1  +4 B -1 B\n"
+        "|   `-- y/  +1  +3 B\n"
+        "|       `-- 3  +1  +3 B\n"
+        "`-- c  +1  +1 B\n"
     )
     assert ok("diff", scene.uri("main"), "--tree") == ".  no difference\n"
 

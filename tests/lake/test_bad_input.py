@@ -496,7 +496,7 @@ MERGES: list[Case] = [
     (
         "conflict",
         MergeConflictError,
-        "1 objects.*'d/1'.*choose a strategy: source-wins or dest-wins",
+        "1 object was.*'d/1'.*choose a strategy: source-wins or dest-wins",
         merge("dev", "main"),
     ),
 ]

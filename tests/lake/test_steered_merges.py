@@ -402,7 +402,7 @@ def test_a_revert_takes_rules(repo: Repository) -> None:
     main = repo.branch("main")
     for text in (b"1", b"2", b"3"):
         commit_all(main, {"a": text, "b": text}, text.decode())
-    with pytest.raises(MergeConflictError, match=r"cannot revert .* 1 objects"):
+    with pytest.raises(MergeConflictError, match=r"cannot revert .* 1 object was"):
         main.revert("main~1", rules={"a": "source-wins"})
     main.revert("main~1", rules={"a": "source-wins"}, strategy="dest-wins")
     assert contents(repo, "main") == {"a": b"1", "b": b"3"}
