@@ -172,6 +172,13 @@ def test_decisions_have_numbers_of_their_own() -> None:
         assert len(lines) <= 40, f"{path.name} is long for a decision"
 
 
+@pytest.mark.parametrize("folder", ["docs", "docs/design"])
+def test_every_document_is_named_in_the_readme(folder: str) -> None:
+    named = set(MARKDOWN_LINK.findall((ROOT / "README.md").read_text(encoding="utf-8")))
+    there = {str(path.relative_to(ROOT)) for path in (ROOT / folder).glob("*.md")}
+    assert there - named == set()
+
+
 def test_no_file_knows_a_machine() -> None:
     assert lines_with(MACHINE_PATH) == []
     assert lines_with(REGISTRY) == []

@@ -1,0 +1,38 @@
+"""What errors promise to programs, and that the documents say the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from sparklake.cli.app import app
+from sparklake.errors import SparklakeError
+
+DOCUMENT = (Path(__file__).parents[1] / "docs" / "errors.md").read_text(encoding="utf-8")
+
+
+def errors(root: type[SparklakeError] = SparklakeError) -> Iterator[type[SparklakeError]]:
+    for each in root.__subclasses__():
+        if each.__module__ == "sparklake.errors":
+            yield each
+            yield from errors(each)
+
+
+def test_every_error_is_in_the_table() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\d+) \| \S", DOCUMENT, re.MULTILINE)
+    found = [(each.kind, each.__name__, str(each.exit_code)) for each in errors()]
+    assert sorted(rows) == sorted(found)
+
+
+def test_every_error_has_a_kind_of_its_own() -> None:
+    kinds = [each.kind for each in (SparklakeError, *errors())]
+    assert len(set(kinds)) == len(kinds)
+
+
+def test_exit_codes_are_said_alike() -> None:
+    codes = sorted({0, SparklakeError.exit_code, *(each.exit_code for each in errors())})
+    rows = re.findall(r"^\| (\d+) \| \S", DOCUMENT, re.MULTILINE)
+    assert [int(each) for each in rows] == codes
+    epilog = str(app.info.epilog)
+    assert [int(each) for each in re.findall(r"\d+", epilog)] == codes
