@@ -38,6 +38,13 @@ def small_lake() -> Lake:
     return memory_lake()
 
 
+@pytest.fixture(params=["memory", "postgres"])
+def any_lake(request: pytest.FixtureRequest) -> Lake:
+    """Is a lake on memory, and one on Postgres."""
+    found: Lake = request.getfixturevalue("small_lake" if request.param == "memory" else "lake")
+    return found
+
+
 @pytest.fixture(scope="session")
 def scratch() -> Iterator[Path]:
     """Keeps temporary files on the file system of the namespaces, so that links work."""

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from unittest import mock
 from uuid import uuid4
 
 import pytest
@@ -29,6 +25,7 @@ from sparklake.errors import (
 from sparklake.stores.memory import MemoryBranches, MemoryStaging
 from sparklake.verbs import staged as staging
 from tests.support.lakes import fingerprint, put_sizes, refused, stage_sizes
+from tests.support.meanwhile import just_before
 from tests.support.reads import recorded_reads
 
 PATHS = ["a", "a.", "a/b", "a/b/c", "a/é", "a0", "b", "b/a", *(f"n/{n:02}" for n in range(20))]
@@ -36,15 +33,6 @@ CHOICES = ["a", "a/", "a/b", "a/b/", "b/", "n/", "n/07", "n/1", "é/", "nothing"
 
 Tree = dict[str, int]
 Staged = dict[str, "int | None"]
-
-
-@pytest.fixture(params=["memory", "postgres"])
-def any_lake(request: pytest.FixtureRequest) -> Lake:
-    """Is a lake on memory, and one on Postgres."""
-    found: Lake = request.getfixturevalue(
-        {"memory": "small_lake", "postgres": "lake"}[request.param]
-    )
-    return found
 
 
 def new_repository(lake: Lake, folder: Path) -> Repository:
@@ -81,20 +69,6 @@ def changes_of(rng: random.Random) -> Staged:
 def commit_changes(branch: Branch, changes: Staged) -> None:
     put_sizes(branch, changes)
     branch.commit("changes", allow_empty=True)
-
-
-@contextmanager
-def just_before(owner: type, name: str, act: Any) -> Iterator[None]:
-    """Lets others act once, just before a method of the ref store is called."""
-    called, left = getattr(owner, name), [act]
-
-    def late(self: Any, *arguments: Any) -> Any:
-        if left:
-            left.pop()()
-        return called(self, *arguments)
-
-    with mock.patch.object(owner, name, late):
-        yield
 
 
 # --- commit ---------------------------------------------------------------------------------------

@@ -23,10 +23,9 @@ from tests.support.round_trips import counted_round_trips
 HOUR = 60 * 60
 
 
-@pytest.fixture(params=["memory", "postgres"])
-def repo(request: pytest.FixtureRequest, folder: Path) -> Repository:
-    lake: Lake = request.getfixturevalue("small_lake" if request.param == "memory" else "lake")
-    return new_repository(lake, folder)
+@pytest.fixture
+def repo(any_lake: Lake, folder: Path) -> Repository:
+    return new_repository(any_lake, folder)
 
 
 def new_repository(lake: Lake, folder: Path) -> Repository:

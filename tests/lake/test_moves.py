@@ -21,18 +21,13 @@ from sparklake.errors import (
 )
 from sparklake.graveler.ports import BranchMove
 from sparklake.stores.memory import MemoryBranches
-from tests.support.lakes import TESTER, commit_all, contents, memory_lake, refused, stage_sizes
-
-
-@pytest.fixture(params=["memory", "postgres"])
-def arena(request: pytest.FixtureRequest) -> Lake:
-    return memory_lake() if request.param == "memory" else request.getfixturevalue("lake")
+from tests.support.lakes import TESTER, commit_all, contents, refused, stage_sizes
 
 
 @pytest.fixture
-def repo(arena: Lake, folder: Path) -> Repository:
+def repo(any_lake: Lake, folder: Path) -> Repository:
     name = f"moves-{uuid4().hex[:8]}"
-    return arena.create_repository(name, str(folder / name), range_records=2)
+    return any_lake.create_repository(name, str(folder / name), range_records=2)
 
 
 @pytest.fixture
@@ -88,28 +83,28 @@ def test_a_branch_goes_anywhere(repo: Repository, main: Branch, commits: list[Co
 
 
 def test_a_hard_reset_from_where_it_is_expected(
-    arena: Lake, main: Branch, commits: list[Commit]
+    any_lake: Lake, main: Branch, commits: list[Commit]
 ) -> None:
     first, second, third = commits
     words = f"'main' is at {third.id[:12]}, not at {second.id[:12]}"
-    with refused(arena, UnexpectedHeadError, words):
+    with refused(any_lake, UnexpectedHeadError, words):
         main.hard_reset("main~2", expected=second.id)
     assert main.hard_reset("main~2", expected=third.id[:16]) == first
-    with refused(arena, UnexpectedHeadError, "look at what has been done"):
+    with refused(any_lake, UnexpectedHeadError, "look at what has been done"):
         main.hard_reset("main", expected=third.id)
 
 
 def test_staged_changes_are_in_the_way_unless_they_are_to_go(
-    arena: Lake, repo: Repository, main: Branch, commits: list[Commit]
+    any_lake: Lake, repo: Repository, main: Branch, commits: list[Commit]
 ) -> None:
     main.put("new", b"new")
     stage_sizes(main, {"run": 1})
     main.put("k", b"staged")
-    with refused(arena, DirtyBranchError, "commit or drop them before you move it"):
+    with refused(any_lake, DirtyBranchError, "commit or drop them before you move it"):
         main.hard_reset("main~1")
-    with refused(arena, RefNotFoundError, "nope"):
+    with refused(any_lake, RefNotFoundError, "nope"):
         main.hard_reset("nope", force=True)
-    with refused(arena, UnexpectedHeadError, "is at"):
+    with refused(any_lake, UnexpectedHeadError, "is at"):
         main.hard_reset("main~1", expected="main~1", force=True)
     main.hard_reset("main~1", force=True)
     assert not main.is_dirty
@@ -121,19 +116,19 @@ def test_staged_changes_are_in_the_way_unless_they_are_to_go(
     assert moves(repo) == log
 
 
-def test_a_hard_reset_of_what_is_not_there(arena: Lake, repo: Repository, main: Branch) -> None:
+def test_a_hard_reset_of_what_is_not_there(any_lake: Lake, repo: Repository, main: Branch) -> None:
     repo.create_tag("v1", "main")
     for name in ("nope", "v1"):
-        with refused(arena, RefNotFoundError, f"no branch '{name}'"):
+        with refused(any_lake, RefNotFoundError, f"no branch '{name}'"):
             Branch(repo._context, name).hard_reset("main")
     for ref, error in (("main~9", RefNotFoundError), ("main$", InvalidRefError)):
-        with refused(arena, error, "main"):
+        with refused(any_lake, error, "main"):
             main.hard_reset(ref)
-        with refused(arena, error, "main"):
+        with refused(any_lake, error, "main"):
             main.hard_reset("main", expected=ref)
 
 
-@pytest.mark.parametrize("arena", ["memory"], indirect=True)
+@pytest.mark.parametrize("any_lake", ["memory"], indirect=True)
 def test_the_ref_is_looked_up_as_of_the_move(
     repo: Repository, main: Branch, commits: list[Commit]
 ) -> None:
@@ -143,7 +138,7 @@ def test_the_ref_is_looked_up_as_of_the_move(
     assert main.head == commits[0]
 
 
-@pytest.mark.parametrize("arena", ["memory"], indirect=True)
+@pytest.mark.parametrize("any_lake", ["memory"], indirect=True)
 def test_who_expects_a_head_does_not_try_again_from_another(
     repo: Repository, main: Branch, commits: list[Commit]
 ) -> None:
@@ -201,23 +196,23 @@ def test_every_verb_that_moves_a_branch_can_be_undone(repo: Repository, main: Br
         assert main.undo() == before == main.head
 
 
-def test_what_cannot_be_undone(arena: Lake, repo: Repository, main: Branch) -> None:
+def test_what_cannot_be_undone(any_lake: Lake, repo: Repository, main: Branch) -> None:
     dev = repo.create_branch("dev", "main")
-    with refused(arena, NothingToDoError, "'dev' has not moved since it was created"):
+    with refused(any_lake, NothingToDoError, "'dev' has not moved since it was created"):
         dev.undo()
     commit_all(dev, {"k": b"x"}, "x")
     repo.delete_branch("dev")
-    with refused(arena, RefNotFoundError, "no branch 'dev'"):
+    with refused(any_lake, RefNotFoundError, "no branch 'dev'"):
         dev.undo()
     repo.create_branch("dev", "main")
-    with refused(arena, NothingToDoError, "'dev' has not moved since it was created"):
+    with refused(any_lake, NothingToDoError, "'dev' has not moved since it was created"):
         dev.undo()
     main.put("k", b"staged")
-    with refused(arena, DirtyBranchError, "before you undo its latest move"):
+    with refused(any_lake, DirtyBranchError, "before you undo its latest move"):
         main.undo()
 
 
-@pytest.mark.parametrize("arena", ["memory"], indirect=True)
+@pytest.mark.parametrize("any_lake", ["memory"], indirect=True)
 def test_undo_does_not_undo_what_it_has_not_seen(repo: Repository, main: Branch) -> None:
     with (
         others_first(lambda: commit_all(main, {"k": b"theirs"}, "theirs")),

@@ -52,10 +52,9 @@ Stage = Callable[[Branch, Mapping[str, "int | None"]], None]
 STEPS = [kind + count for kind in "~^" for count in ("", "0", "1", "2", "3", "4")]
 
 
-@pytest.fixture(params=["memory", "postgres"])
-def repo(request: pytest.FixtureRequest, folder: Path) -> Repository:
-    lake: Lake = request.getfixturevalue("small_lake" if request.param == "memory" else "lake")
-    return lake.create_repository(f"refs-{uuid4().hex}", str(folder / "refs"), range_records=4)
+@pytest.fixture
+def repo(any_lake: Lake, folder: Path) -> Repository:
+    return any_lake.create_repository(f"refs-{uuid4().hex}", str(folder / "refs"), range_records=4)
 
 
 def resolved(repo: Repository, expressions: Sequence[str]) -> list[str | None]:

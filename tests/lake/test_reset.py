@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -15,6 +12,7 @@ from sparklake import Branch, Lake, Repository
 from sparklake.errors import ChangesTakenError, InvalidInputError, InvalidKeyError, RefNotFoundError
 from sparklake.stores.memory import MemoryBranches, MemoryStaging
 from tests.support.lakes import paths, put_sizes, refused, stage_sizes
+from tests.support.meanwhile import just_before
 from tests.support.reads import recorded_reads
 
 PATHS = [
@@ -124,20 +122,6 @@ def test_bad_input(small_lake: Lake, main: Branch) -> None:
 
 
 # --- races ----------------------------------------------------------------------------------------
-
-
-@contextmanager
-def just_before(owner: type, name: str, act: Any) -> Iterator[None]:
-    """Lets others act once, just before a method of the ref store is called."""
-    called, left = getattr(owner, name), [act]
-
-    def late(self: Any, *arguments: Any) -> Any:
-        if left:
-            left.pop()()
-        return called(self, *arguments)
-
-    with mock.patch.object(owner, name, late):
-        yield
 
 
 def test_what_is_put_meanwhile_stays(small_lake: Lake, main: Branch) -> None:

@@ -23,22 +23,17 @@ from sparklake.errors import (
     RefNotFoundError,
     TransactionError,
 )
-from tests.support.lakes import commit_all, contents, memory_lake, refused
+from tests.support.lakes import commit_all, contents, refused
 
 
 class BodyError(Exception):
     """Is an error of a user's own."""
 
 
-@pytest.fixture(params=["memory", "postgres"])
-def arena(request: pytest.FixtureRequest) -> Lake:
-    return memory_lake() if request.param == "memory" else request.getfixturevalue("lake")
-
-
 @pytest.fixture
-def repo(arena: Lake, folder: Path) -> Repository:
+def repo(any_lake: Lake, folder: Path) -> Repository:
     name = f"tx-{uuid4().hex[:8]}"
-    made = arena.create_repository(name, str(folder / name), range_records=2)
+    made = any_lake.create_repository(name, str(folder / name), range_records=2)
     commit_all(made.branch("main"), {"k": b"1", "other": b"1"}, "base")
     return made
 
@@ -233,11 +228,11 @@ def test_a_strategy_settles_conflicts(repo: Repository, main: Branch) -> None:
 
 
 def test_staged_changes_are_in_the_way_at_both_ends(
-    arena: Lake, repo: Repository, main: Branch
+    any_lake: Lake, repo: Repository, main: Branch
 ) -> None:
     main.put("staged", b"1")
     with (
-        refused(arena, DirtyBranchError, "before you begin a transaction on it"),
+        refused(any_lake, DirtyBranchError, "before you begin a transaction on it"),
         main.transaction("x"),
     ):
         pytest.fail("it has begun")
@@ -249,7 +244,7 @@ def test_staged_changes_are_in_the_way_at_both_ends(
     assert contents(repo, "main") == {"k": b"1", "other": b"1", "staged": b"1"}
 
 
-def test_what_goes_away_meanwhile(arena: Lake, repo: Repository) -> None:
+def test_what_goes_away_meanwhile(any_lake: Lake, repo: Repository) -> None:
     dev = repo.create_branch("dev", "main")
     with pytest.raises(TransactionError) as raised:
         attempt(dev, lambda tx: (tx.put("k", b"2"), repo.delete_branch("dev")))
@@ -267,19 +262,19 @@ def test_what_goes_away_meanwhile(arena: Lake, repo: Repository) -> None:
     assert not hasattr(body.value, "__notes__")
 
 
-def test_what_cannot_begin(arena: Lake, repo: Repository, main: Branch) -> None:
+def test_what_cannot_begin(any_lake: Lake, repo: Repository, main: Branch) -> None:
     for options, words in (
         ({"message": " "}, "a message"),
         ({"message": "x", "strategy": "ours"}, "strategy"),
         ({"message": "x", "expires": timedelta()}, "cannot expire"),
     ):
-        with refused(arena, InvalidInputError, words), main.transaction(**options):  # type: ignore[arg-type]
+        with refused(any_lake, InvalidInputError, words), main.transaction(**options):  # type: ignore[arg-type]
             pytest.fail("it has begun")
     repo.settings.set_read_only()
-    with refused(arena, ReadOnlyError, "read-only"), main.transaction("x"):
+    with refused(any_lake, ReadOnlyError, "read-only"), main.transaction("x"):
         pytest.fail("it has begun")
     gone = Branch(repo._context, "nothing")
-    with refused(arena, RefNotFoundError, "no branch 'nothing'"), gone.transaction("x"):
+    with refused(any_lake, RefNotFoundError, "no branch 'nothing'"), gone.transaction("x"):
         pytest.fail("it has begun")
 
 

@@ -29,10 +29,11 @@ Tree = dict[str, bytes]
 OBJECTS: Tree = {f"a/{number:03}": b"%d" % number for number in range(60)}
 
 
-@pytest.fixture(params=["memory", "postgres"])
-def repo(request: pytest.FixtureRequest, folder: Path) -> Repository:
-    lake: Lake = request.getfixturevalue("small_lake" if request.param == "memory" else "lake")
-    return lake.create_repository(f"r-{uuid4().hex}", str(folder / "namespace"), range_records=4)
+@pytest.fixture
+def repo(any_lake: Lake, folder: Path) -> Repository:
+    return any_lake.create_repository(
+        f"r-{uuid4().hex}", str(folder / "namespace"), range_records=4
+    )
 
 
 @pytest.fixture

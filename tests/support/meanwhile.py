@@ -1,0 +1,22 @@
+"""What others do between two steps of a verb."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+
+@contextmanager
+def just_before(owner: type, name: str, act: Any) -> Iterator[None]:
+    """Lets others act once, just before a method of the ref store is called."""
+    called, left = getattr(owner, name), [act]
+
+    def late(self: Any, *arguments: Any) -> Any:
+        if left:
+            left.pop()()
+        return called(self, *arguments)
+
+    with mock.patch.object(owner, name, late):
+        yield
