@@ -41,12 +41,16 @@ class Change(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """Is a key that source and dest both changed, to different ends; stored values or None."""
+    """Is a key that source and dest both changed, to different ends; stored values or None.
+
+    Where the ancestors disagree, there is no base, but that is not to say that it had none.
+    """
 
     key: bytes
     base: bytes | None
     source: bytes | None
     dest: bytes | None
+    ancestors_disagree: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,22 +106,28 @@ class Rows:
 class Changes:
     """Is keys on which two sides differ, in key order, each side a row a key.
 
-    `base` has no record but for conflicts, whose left is dest and whose right is source.
+    `base` has no record but for conflicts, whose left is dest and whose right is source, and none
+    for those that are `disputed`: on these the ancestors disagree.
     """
 
     left: Rows
     right: Rows
     base: Rows
     conflicts: Mask
+    disputed: Mask
 
     def __len__(self) -> int:
         return len(self.conflicts)
 
     def __iter__(self) -> Iterator[Change | Conflict]:
         sides = (self.base.stored(), self.right.stored(), self.left.stored())
-        rows = zip(self.keys().to_pylist(), *sides, self.conflicts.tolist(), strict=True)
-        for key, base, right, left, is_conflict in rows:
-            yield Conflict(key, base, right, left) if is_conflict else Change(key, left, right)
+        marks = (self.conflicts.tolist(), self.disputed.tolist())
+        for row in zip(self.keys().to_pylist(), *sides, *marks, strict=True):
+            key, base, right, left, is_conflict, disputed = row
+            if is_conflict:
+                yield Conflict(key, base, right, left, disputed)
+            else:
+                yield Change(key, left, right)
 
     def keys(self) -> pa.BinaryArray:
         """Returns the keys."""
@@ -130,7 +140,7 @@ class Changes:
     def where(self, mask: Mask) -> Changes:
         """Returns some of the rows."""
         left, right, base = (side.where(mask) for side in (self.left, self.right, self.base))
-        return Changes(left, right, base, self.conflicts[mask])
+        return Changes(left, right, base, self.conflicts[mask], self.disputed[mask])
 
 
 @dataclass(slots=True)

@@ -19,7 +19,8 @@ _OUTCOMES = {outcome: np.array([rule is outcome for rule in _RULES]) for outcome
 def two_way(left: Rows, right: Rows) -> Changes:
     """Returns rows of two sides as changes, none of them a conflict."""
     count = len(left.at)
-    return Changes(left, right, Rows(EMPTY, np.full(count, ABSENT)), np.zeros(count, bool))
+    none = np.zeros(count, bool)
+    return Changes(left, right, Rows(EMPTY, np.full(count, ABSENT)), none, none)
 
 
 def three_way(base: Block, source: Block, dest: Block) -> tuple[Changes, dict[Outcome, Mask]]:
@@ -31,8 +32,10 @@ def three_way(base: Block, source: Block, dest: Block) -> tuple[Changes, dict[Ou
     sides = theirs.same_as(ancestors) * 2 + ours.same_as(ancestors) * 1
     outcomes = {outcome: rows[sides] for outcome, rows in _OUTCOMES.items()}
     conflicts = outcomes[Outcome.CONFLICT]
-    contested = _agreed(Rows(base, np.where(conflicts, ancestors.at, ABSENT)))
-    return Changes(ours, theirs, contested, conflicts), outcomes
+    contested = Rows(base, np.where(conflicts, ancestors.at, ABSENT))
+    disputed = _disputed(contested)
+    agreed = Rows(base, np.where(disputed, ABSENT, contested.at))
+    return Changes(ours, theirs, agreed, conflicts, disputed), outcomes
 
 
 def compared(left: Block, right: Block) -> tuple[Rows, Rows]:
@@ -53,13 +56,13 @@ def compared(left: Block, right: Block) -> tuple[Rows, Rows]:
     return Rows(left, at_left[order], before), Rows(right, at_right[order], after)
 
 
-def _agreed(rows: Rows) -> Rows:
-    """Returns rows of a base without those that say that ancestors disagree."""
-    if not rows.present.any():
-        return rows
-    records, at = rows.records(), rows.at.copy()
-    at[np.flatnonzero(rows.present)[disagreements(records.stored_array())]] = ABSENT
-    return Rows(rows.block, at)
+def _disputed(rows: Rows) -> Mask:
+    """Tells of each row of a base whether it says that ancestors disagree."""
+    mask = np.zeros(len(rows.at), bool)
+    there = np.flatnonzero(rows.present)
+    if len(there):
+        mask[there] = disagreements(rows.records().stored_array())
+    return mask
 
 
 def _ancestors(base: Block, ours: Rows, theirs: Rows) -> Rows:
