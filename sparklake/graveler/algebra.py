@@ -55,12 +55,16 @@ class Change(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """Is a key that source and dest both changed, to different ends; stored values or None."""
+    """Is a key that source and dest both changed, to different ends; stored values or None.
+
+    Where the ancestors disagree, there is no base, but that is not to say that it had none.
+    """
 
     key: bytes
     base: bytes | None
     source: bytes | None
     dest: bytes | None
+    ancestors_disagree: bool = False
 
 
 Decide = Callable[[Sequence[Conflict]], Sequence[bytes | None]]
@@ -129,22 +133,28 @@ class Rows:
 class Changes:
     """Is keys on which two sides differ, in key order, each side a row a key.
 
-    `base` has no record but for conflicts, whose left is dest and whose right is source.
+    `base` has no record but for conflicts, whose left is dest and whose right is source, and none
+    for those that are `disputed`: on these the ancestors disagree.
     """
 
     left: Rows
     right: Rows
     base: Rows
     conflicts: Mask
+    disputed: Mask
 
     def __len__(self) -> int:
         return len(self.conflicts)
 
     def __iter__(self) -> Iterator[Change | Conflict]:
         sides = (self.base.stored(), self.right.stored(), self.left.stored())
-        rows = zip(self.keys().to_pylist(), *sides, self.conflicts.tolist(), strict=True)
-        for key, base, right, left, is_conflict in rows:
-            yield Conflict(key, base, right, left) if is_conflict else Change(key, left, right)
+        marks = (self.conflicts.tolist(), self.disputed.tolist())
+        for row in zip(self.keys().to_pylist(), *sides, *marks, strict=True):
+            key, base, right, left, is_conflict, disputed = row
+            if is_conflict:
+                yield Conflict(key, base, right, left, disputed)
+            else:
+                yield Change(key, left, right)
 
     def keys(self) -> pa.BinaryArray:
         """Returns the keys."""
@@ -157,7 +167,7 @@ class Changes:
     def where(self, mask: Mask) -> Changes:
         """Returns some of the rows."""
         left, right, base = (side.where(mask) for side in (self.left, self.right, self.base))
-        return Changes(left, right, base, self.conflicts[mask])
+        return Changes(left, right, base, self.conflicts[mask], self.disputed[mask])
 
 
 @dataclass(slots=True)
@@ -354,7 +364,8 @@ def _staged_changes(block: Block, staged: Block) -> tuple[Changes, Positions]:
 
 def _two_way(left: Rows, right: Rows) -> Changes:
     count = len(left.at)
-    return Changes(left, right, Rows(EMPTY, np.full(count, ABSENT)), np.zeros(count, bool))
+    none = np.zeros(count, bool)
+    return Changes(left, right, Rows(EMPTY, np.full(count, ABSENT)), none, none)
 
 
 def _disagreements(base: Block, source: Block, dest: Block) -> tuple[Changes, dict[Outcome, Mask]]:
@@ -366,17 +377,19 @@ def _disagreements(base: Block, source: Block, dest: Block) -> tuple[Changes, di
     sides = theirs.same_as(ancestors) * 2 + ours.same_as(ancestors) * 1
     outcomes = {outcome: rows[sides] for outcome, rows in _OUTCOMES.items()}
     conflicts = outcomes[Outcome.CONFLICT]
-    contested = _agreed(Rows(base, np.where(conflicts, ancestors.at, ABSENT)))
-    return Changes(ours, theirs, contested, conflicts), outcomes
+    contested = Rows(base, np.where(conflicts, ancestors.at, ABSENT))
+    disputed = _disputed(contested)
+    agreed = Rows(base, np.where(disputed, ABSENT, contested.at))
+    return Changes(ours, theirs, agreed, conflicts, disputed), outcomes
 
 
-def _agreed(rows: Rows) -> Rows:
-    """Returns rows of a base without those that say that ancestors disagree."""
-    if not rows.present.any():
-        return rows
-    records, at = rows.records(), rows.at.copy()
-    at[np.flatnonzero(rows.present)[disagreements(records.stored_array())]] = ABSENT
-    return Rows(rows.block, at)
+def _disputed(rows: Rows) -> Mask:
+    """Tells of each row of a base whether it says that ancestors disagree."""
+    mask = np.zeros(len(rows.at), bool)
+    there = np.flatnonzero(rows.present)
+    if len(there):
+        mask[there] = disagreements(rows.records().stored_array())
+    return mask
 
 
 def _ancestors(base: Block, ours: Rows, theirs: Rows) -> Rows:

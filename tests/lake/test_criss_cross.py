@@ -117,6 +117,28 @@ def test_keys_on_which_ancestors_disagree_are_in_conflict(repo: Repository) -> N
     assert agreed(repo, "x")
 
 
+def test_to_take_a_base_on_which_ancestors_disagree_deletes_nothing(repo: Repository) -> None:
+    trees = {
+        "a": {**BEFORE},
+        "l": {**BEFORE, "k05": 2},
+        "r": {**BEFORE, "k05": 3},
+        "x": {**BEFORE, "k05": 3, "k01": 8, "new": 1},
+        "y": {**BEFORE, "k05": 2, "k01": 9, "new": 2},
+    }
+    planted(repo, CRISS_CROSS, trees)
+    strategy = "tests.support.strategies:bases"
+    before = refs_of(repo)
+    with pytest.raises(MergeConflictError) as raised:
+        repo.merge("x", "y", strategy)
+    assert [each.path for each in raised.value.conflicts] == ["k05"]  # type: ignore[attr-defined]
+    assert refs_of(repo) == before
+    shown = repo.preview_merge("x", "y", strategy)
+    assert (shown.changed, shown.removed, shown.unresolved) == (1, 1, 1)
+    repo.merge("x", "y", strategy, rules={"k05": "dest-wins"})
+    assert sizes(repo, "y") == {**BEFORE, "k05": 2}
+    assert agreed(repo, "y")
+
+
 def test_nothing_to_merge_is_judged_by_the_same_base(repo: Repository) -> None:
     both = {"k1": 2, "k2": 2}
     trees = {"a": {"k1": 1, "k2": 1}, "l": {"k1": 2, "k2": 1}, "r": {"k1": 1, "k2": 2}}

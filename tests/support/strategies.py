@@ -28,6 +28,16 @@ def sources(conflicts: pa.RecordBatch, objects: Objects) -> tuple[str, ...]:
     return ("source",) * conflicts.num_rows
 
 
+def bases(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
+    return ["base"] * conflicts.num_rows
+
+
+def again(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
+    """Writes once more what dest has."""
+    sides = conflicts.column("dest").to_pylist()
+    return [objects.write(objects.read(each["address"])) for each in sides]
+
+
 def failing(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
     raise ValueError("no idea what to do")
 

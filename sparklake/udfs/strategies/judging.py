@@ -79,6 +79,9 @@ class Judge:
         return _asked(chosen, conflicts, self._objects)
 
     def _settled(self, conflict: Conflict, decision: Decision) -> bytes | None:
+        if decision is Take.BASE and conflict.ancestors_disagree:
+            # There is no telling what base has, and it may well have something.
+            decision = Take.CONFLICT
         if decision is Take.SOURCE:
             return conflict.source
         if decision is Take.BASE:
