@@ -29,3 +29,8 @@ def disagreements(stored: pa.BinaryArray) -> Mask:
     """Tells which stored values say that ancestors disagree."""
     mask: Mask = pc.starts_with(stored, _HEAD).to_numpy(zero_copy_only=False)
     return mask
+
+
+def is_disagreement(stored: bytes) -> bool:
+    """Tells whether a stored value says that ancestors disagree."""
+    return stored.startswith(_HEAD)

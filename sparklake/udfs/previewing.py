@@ -14,7 +14,8 @@ from sparklake.graveler.algebra import Changes, Conflict, Rows, three_way_diff
 from sparklake.graveler.chosen import Choice
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.entry_columns import decode_entries
-from sparklake.udfs.results import ConflictResult, PreviewResult, encode_results
+from sparklake.graveler.records import decode_record
+from sparklake.udfs.results import ConflictResult, KeptResult, PreviewResult, encode_results
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, Judge
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.streams import open_sides, records_of
@@ -34,8 +35,8 @@ def preview_body(
 ) -> Iterator[pa.RecordBatch]:
     """Counts what a merge of the chosen keys would change in dest: sides are base, source, dest.
 
-    What a strategy decides counts as changed as well. The first conflicts are reported, those that
-    it decides, too.
+    What a strategy decides counts as changed as well, unless it is what dest has. The first
+    conflicts are reported, those that it decides, too. What is kept under other keys is reported.
     """
     store = workspace.open_store()
     for task in decode_tasks(batches):
@@ -43,8 +44,8 @@ def preview_body(
         sides = (records_of(each, choice) for each in open_sides(store, task.pieces))
         for changes in three_way_diff(*sides):
             tally.add(changes)
-        conflicts = map(ConflictResult, tally.reported)
-        yield encode_results([tally.result(), *conflicts])
+        conflicts, kept = map(ConflictResult, tally.reported), map(KeptResult, tally.judge.kept)
+        yield encode_results([tally.result(), *conflicts, *kept])
 
 
 @dataclass(slots=True)
@@ -66,23 +67,26 @@ class _Tally:
         self._contest([each for each in contested if isinstance(each, Conflict)])
 
     def result(self) -> PreviewResult:
-        """Returns the counts; what conflicts keep under other paths is added."""
-        for kept in self.judge.kept:
-            self._count("added", _size(kept.key, kept.stored))
+        """Returns the counts, without what conflicts keep under other paths."""
         judge = self.judge
         return PreviewResult(**self.counts, conflicts=judge.conflicts, unresolved=judge.left)
 
     def _contest(self, conflicts: Sequence[Conflict]) -> None:
         self.reported += conflicts[: MAX_CONFLICTS_REPORTED - len(self.reported)]
         for conflict, decided in zip(conflicts, self.judge.decide(conflicts), strict=True):
-            shown = conflict.dest if decided is None else decided
-            if decided != conflict.dest and shown is not None:
-                kind = "removed" if decided is None else "changed" if conflict.dest else "added"
-                self._count(kind, _size(conflict.key, shown))
+            key, dest = conflict.key, conflict.dest
+            shown = dest if decided is None else decided
+            if shown is not None and _identity(key, decided) != _identity(key, dest):
+                kind = "removed" if decided is None else "changed" if dest else "added"
+                self._count(kind, _size(key, shown))
 
     def _count(self, kind: str, sizes: Sizes) -> None:
         self.counts[kind] += len(sizes)
         self.counts[f"{kind}_bytes"] += int(sizes.sum())
+
+
+def _identity(key: bytes, stored: bytes | None) -> bytes | None:
+    return None if stored is None else decode_record(key, stored).identity
 
 
 def _size(key: bytes, stored: bytes) -> Sizes:

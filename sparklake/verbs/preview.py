@@ -19,6 +19,7 @@ from sparklake.udfs.reading import DiffRow, diff_row
 from sparklake.udfs.results import (
     CacheResult,
     ConflictResult,
+    KeptResult,
     PreviewResult,
     Result,
     decode_results,
@@ -28,6 +29,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.bases import merge_base
 from sparklake.verbs.context import Context
+from sparklake.verbs.kept import kept_sizes
 from sparklake.verbs.merge import MergeTerms, merge_sides
 from sparklake.verbs.three_way import Sides, plan_sides
 
@@ -67,15 +69,17 @@ def preview_merge(
     )
     counts = [each for each in results if isinstance(each, PreviewResult)]
     conflicts = [each.conflict for each in results if isinstance(each, ConflictResult)]
+    kept = sorted(each.kept for each in results if isinstance(each, KeptResult))
+    beside = kept_sizes(context, trees, resolution, kept)
     merging = plan_sides(context, trees)
     return MergePreview(
         base=merge_base(context, theirs, ours),
         source=theirs,
         dest=ours,
-        added=sum(each.added for each in counts),
+        added=sum(each.added for each in counts) + len(beside),
         changed=sum(each.changed for each in counts),
         removed=sum(each.removed for each in counts),
-        added_bytes=sum(each.added_bytes for each in counts),
+        added_bytes=sum(each.added_bytes for each in counts) + sum(beside),
         changed_bytes=sum(each.changed_bytes for each in counts),
         removed_bytes=sum(each.removed_bytes for each in counts),
         conflict_count=sum(each.conflicts for each in counts),

@@ -108,3 +108,36 @@ def test_too_many_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(StrategyError, match="more than 1 conflicts keep both"):
         repo.merge("dev", "main", "keep-both")
     assert main.head == head
+
+
+@pytest.mark.parametrize("paths", [None, ["a.csv", "b.csv"]])
+def test_a_preview_counts_what_is_really_kept(tmp_path: Path, paths: list[str] | None) -> None:
+    """Not what is there already, nor what another conflict brings under the very key."""
+    repo = memory_lake().create_repository("lake", str(tmp_path / "ns"), range_records=2)
+    main = repo.branch("main")
+    commit_all(main, {"a.csv": b"0", "b.csv": b"0", "b.source.csv": b"0"}, "base")
+    there = {"a.source.csv": b"theirs a", "b.source.csv": b"ours b too"}
+    source = {"a.csv": b"theirs a", "b.csv": b"theirs b", "b.source.csv": b"theirs b"}
+    commit_all(repo.create_branch("dev", "main"), source, "source")
+    commit_all(main, {"a.csv": b"ours a", "b.csv": b"ours b", **there}, "dest")
+    rules = {"b.source.csv": "source-wins"}
+    said = repo.preview_merge("dev", "main", "keep-both", paths=paths, rules=rules)
+    before = contents(repo, "main")
+    repo.merge("dev", "main", "keep-both", paths=paths, rules=rules)
+    after = contents(repo, "main")
+    added = {path: body for path, body in after.items() if path not in before}
+    assert added == ({} if paths is None else {"b.source-2.csv": b"theirs b"})
+    assert (said.added, said.added_bytes) == (len(added), sum(map(len, added.values())))
+    assert said.changed == sum(after[path] != body for path, body in before.items())
+
+
+def test_a_preview_counts_no_change_to_the_same(tmp_path: Path) -> None:
+    repo = memory_lake().create_repository("lake", str(tmp_path / "ns"), range_records=2)
+    main = repo.branch("main")
+    commit_all(main, {"a": b"0"}, "base")
+    commit_all(repo.create_branch("dev", "main"), {"a": b"1"}, "source")
+    commit_all(main, {"a": b"2"}, "dest")
+    said = repo.preview_merge("dev", "main", "tests.support.strategies:again")
+    assert (said.changed, said.conflict_count, said.unresolved) == (0, 1, 0)
+    before = main.head.meta_range_id
+    assert repo.merge("dev", "main", "tests.support.strategies:again").meta_range_id == before
