@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from sparklake.errors import CorruptFileError, InvalidHooksError, MissingFileError, NotFoundError
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import Action as Refused
 from sparklake.graveler.hook_runs import HookRun
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import prefix_interval
-from sparklake.graveler.ports import BranchMove, RefVerb
+from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.graveler.range_lists import MetaRange, overlapping
 from sparklake.graveler.tables import read_ranges
 from sparklake.udfs.objects import ObjectInfo, object_info
@@ -32,6 +33,7 @@ FOLDERS = ("_lakefs_actions/", "_sparklake/hooks/")
 
 _ENDINGS = (".yaml", ".yml")
 _WITH_EVENTS = ("commit", "merge", "revert", "cherry-pick")
+_OF_TAGS = (RefVerb.CREATE_TAG, RefVerb.DELETE_TAG)
 _KEPT = 64
 _LOG = logging.getLogger("sparklake.hooks")
 
@@ -74,7 +76,8 @@ def guarded_move(context: Context, move: BranchMove) -> Iterator[None]:
         made.meta_range_id,
         head.id,
         made.parents[1] if len(made.parents) > 1 else None,
-        move.commits,
+        # A rebase of a branch that is behind makes none, and moves to one that is there.
+        move.commits or (made,),
     )
     with _guarded(subject, _usable(declared, mended)):
         yield
@@ -90,14 +93,18 @@ def guarded_name(
     """
     guard = context.refs.branches.find(context.info.default_branch)
     declared = guard and _declared(context, context.tree(context.graph.commit(guard.commit_id)))
-    if not declared:
+    if guard is None or not declared:
         yield
         return
-    places = context.refs.tags if verb is RefVerb.DELETE_TAG else context.refs.branches
-    found = None if start else places.find(name)
+    # What is refused anyway is refused before a hook hears of it.
+    guard.guard.check(name)
+    places = context.refs.tags if verb in _OF_TAGS else context.refs.branches
+    found = places.find(name)
+    if isinstance(found, BranchState) and not start:
+        found.guard.check(name, Refused.DELETE)
     target = start or (context.graph.commit(found.commit_id) if found else None)
-    if target is None:
-        yield  # What is not there is told by the verb itself.
+    if target is None or (start and found):
+        yield  # What is not there, or there already, is told by the verb itself.
         return
     subject = Subject(
         context,

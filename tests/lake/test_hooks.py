@@ -16,12 +16,15 @@ from sparklake import Engine, Lake, MergeConflictError, Repository, SparklakeErr
 from sparklake.config import HookSettings
 from sparklake.engine.choice import Runners
 from sparklake.errors import (
+    AlreadyExistsError,
     HookFailedError,
     HookNotAllowedError,
     InvalidHooksError,
     NoChangesError,
     NotFoundError,
+    ProtectedError,
     RaceLostError,
+    ReadOnlyError,
     RefNotFoundError,
 )
 from sparklake.graveler.hook_runs import HookStatus
@@ -194,6 +197,47 @@ def test_an_import_is_guarded_as_a_commit(repository: Repository, folder: Path) 
     (folder / "source" / "file").write_bytes(b"x")
     with refused(repository, "pre-commit of 'main'"):
         repository.branch("main").import_objects(str(folder / "source"), "new")
+
+
+def test_what_is_refused_anyway_is_refused_before_hooks(repository: Repository) -> None:
+    repository.create_branch("dev", "main")
+    repository.create_tag("v1", "main")
+    events = ("create-branch", "delete-branch", "create-tag", "delete-tag")
+    guard(repository, hook_file("".join(f"  pre-{each}:\n" for each in events), python("note")))
+    repository.settings.protect("dev", block=["delete"])
+    for error, words, verb in (
+        (ProtectedError, "against 'delete'", lambda: repository.delete_branch("dev")),
+        (AlreadyExistsError, "'dev'", lambda: repository.create_branch("dev", "main")),
+        (AlreadyExistsError, "'v1'", lambda: repository.create_tag("v1", "main")),
+        (RefNotFoundError, "'none'", lambda: repository.delete_tag("none")),
+    ):
+        with refused(repository, words, error):
+            verb()
+    repository.settings.set_read_only()
+    for verb in (
+        lambda: repository.create_branch("new", "main"),
+        lambda: repository.delete_branch("dev"),
+        lambda: repository.create_tag("v2", "main"),
+        lambda: repository.delete_tag("v1"),
+    ):
+        with refused(repository, "read-only", ReadOnlyError):
+            verb()
+    assert not CALLS
+    assert not repository.hook_runs()
+
+
+def test_a_rebase_has_the_commit_that_it_moves_to(repository: Repository) -> None:
+    dev = repository.create_branch("dev", "main")
+    guard(repository, declared("pre-commit", "post-commit"))
+    repository.merge("main", "dev")
+    head = commit_all(repository.branch("main"), {"t/a": b"2"}, "change")
+    dev.hard_reset("main~1")
+    CALLS.clear()
+    assert dev.rebase("main") == []
+    assert called() == [("pre-commit", "dev"), ("post-commit", "dev")]
+    assert [(each.commit, each.event.commit_id, each.tree.id) for each in CALLS] == [
+        (head, head.id, head.meta_range_id)
+    ] * 2
 
 
 def test_a_guard_is_read_where_it_guards(repository: Repository) -> None:
