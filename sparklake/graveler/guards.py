@@ -30,17 +30,21 @@ class Action(str, Enum):
 ALL_ACTIONS = frozenset(Action)
 
 _UNBLOCKED_VERBS = frozenset({"merge", "revert"})
+_REBASE = "rebase"
 _RESETTING_VERBS = frozenset({"hard-reset", "undo"})
 
 
-def action_of(verb: str) -> Action | None:
-    """Returns what a move of a branch counts as; None is what no rule blocks.
+def actions_of(verb: str) -> tuple[Action, ...]:
+    """Returns what a move of a branch counts as; what counts as nothing no rule blocks.
 
-    A verb that is not known here makes commits, and is blocked as they are.
+    A rebase makes commits, and leaves behind what was there. A verb that is not known here makes
+    commits, and is blocked as they are.
     """
     if verb in _UNBLOCKED_VERBS:
-        return None
-    return Action.RESET if verb in _RESETTING_VERBS else Action.COMMIT
+        return ()
+    if verb == _REBASE:
+        return Action.COMMIT, Action.RESET
+    return (Action.RESET,) if verb in _RESETTING_VERBS else (Action.COMMIT,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +54,14 @@ class Guard:
     read_only: bool = False
     protected: frozenset[Action] = frozenset()
 
-    def check(self, branch: str, action: Action | None = None) -> None:
-        """Raises ReadOnlyError or ProtectedError where the branch refuses an action.
+    def check(self, branch: str, *actions: Action | None) -> None:
+        """Raises ReadOnlyError or ProtectedError where the branch refuses one of some actions.
 
         None is an action that no protection blocks.
         """
         if self.read_only:
             raise read_only_error()
-        if action in self.protected:
+        for action in filter(self.protected.__contains__, filter(None, actions)):
             raise ProtectedError(
                 f"{branch!r} is protected against {action.value!r}: work on another branch and "
                 "merge it; `sparklake protect list` shows the rules"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sparklake.errors import MergeConflictError, NoChangesError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.guards import action_of
+from sparklake.graveler.guards import actions_of
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.own_commits import own_commits
 from sparklake.graveler.ports import BranchMove, BranchState
@@ -65,7 +65,7 @@ def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> 
     replays = _Replays(context, context.title("rebase", branch), resolution)
 
     def attempt() -> list[Commit]:
-        state = open_branch(context, branch, action_of("rebase"))
+        state = open_branch(context, branch, *actions_of("rebase"))
         check_clean(state, "rebase it")
         head, commits = target, []
         for origin in _own(context, state, target):

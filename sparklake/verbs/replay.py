@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sparklake.errors import InvalidInputError, MergeConflictError, NoChangesError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.guards import action_of
+from sparklake.graveler.guards import actions_of
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
@@ -109,7 +109,7 @@ def _replay(
     works = [(Attempts(context, context.title(verb, branch)), step) for step in steps]
 
     def attempt() -> list[Commit]:
-        state = open_branch(context, branch, action_of(verb))
+        state = open_branch(context, branch, *actions_of(verb))
         check_clean(state, f"{verb} on it")
         commits = [context.graph.commit(state.commit_id)]
         for attempts, step in works:

@@ -95,13 +95,13 @@ def get_branch(context: Context, name: str) -> BranchState:
     return state
 
 
-def open_branch(context: Context, name: str, action: Action | None = None) -> BranchState:
+def open_branch(context: Context, name: str, *actions: Action) -> BranchState:
     """Returns a branch that is to be changed; raises ReadOnlyError, ProtectedError at once.
 
     That is before any work is done for it. The ref store asks again when it makes the change.
     """
     state = get_branch(context, name)
-    state.guard.check(name, action)
+    state.guard.check(name, *actions)
     return state
 
 

@@ -14,7 +14,7 @@ from sparklake.graveler.guards import (
     Action,
     ProtectionRule,
     RepositorySettings,
-    action_of,
+    actions_of,
 )
 
 
@@ -63,17 +63,18 @@ def test_branches_of_transactions_are_not_protected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "action"),
+    ("verb", "actions"),
     [
-        ("merge", None),
-        ("revert", None),
-        ("commit", Action.COMMIT),
-        ("import", Action.COMMIT),
-        ("cherry-pick", Action.COMMIT),
-        ("hard-reset", Action.RESET),
-        ("undo", Action.RESET),
-        ("unheard-of", Action.COMMIT),
+        ("merge", ()),
+        ("revert", ()),
+        ("commit", (Action.COMMIT,)),
+        ("import", (Action.COMMIT,)),
+        ("cherry-pick", (Action.COMMIT,)),
+        ("hard-reset", (Action.RESET,)),
+        ("undo", (Action.RESET,)),
+        ("rebase", (Action.COMMIT, Action.RESET)),
+        ("unheard-of", (Action.COMMIT,)),
     ],
 )
-def test_what_a_verb_counts_as(verb: str, action: Action | None) -> None:
-    assert action_of(verb) is action
+def test_what_a_verb_counts_as(verb: str, actions: tuple[Action, ...]) -> None:
+    assert actions_of(verb) == actions

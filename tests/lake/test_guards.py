@@ -62,6 +62,9 @@ WRITES: dict[str, tuple[Action | None, Act]] = {
     "delete_prefix": (Action.STAGE, lambda repo, _: repo.branch("main").delete_prefix("")),
     "remove": (Action.STAGE, lambda repo, _: repo.branch("main").remove("k")),
     "stage": (Action.STAGE, lambda repo, _: stage_sizes(repo.branch("main"), {"s": 1})),
+    "move": (Action.STAGE, lambda repo, _: repo.branch("main").move("k", "l")),
+    "copy": (Action.STAGE, lambda repo, _: repo.branch("main").copy("dev", "d", "dev")),
+    "restore": (Action.STAGE, lambda repo, _: repo.branch("main").restore("main~1", ["k"])),
     "commit": (Action.COMMIT, lambda repo, _: repo.branch("main").commit("x", allow_empty=True)),
     "import": (
         Action.COMMIT,
@@ -72,9 +75,19 @@ WRITES: dict[str, tuple[Action | None, Act]] = {
     "reset a part": (Action.RESET, lambda repo, _: repo.branch("main").reset(prefix="k")),
     "hard-reset": (Action.RESET, lambda repo, _: repo.branch("main").hard_reset("main~1")),
     "undo": (Action.RESET, lambda repo, _: repo.branch("main").undo()),
+    "merge paths": (None, lambda repo, _: repo.merge("dev", "main", paths=["dev"])),
+    "squash": (None, lambda repo, _: repo.merge("dev", "main", squash=True)),
+    "transaction": (None, lambda repo, _: work(repo)),
     "merge": (None, lambda repo, _: repo.merge("dev", "main")),
     "revert": (None, lambda repo, _: repo.branch("main").revert("main")),
 }
+
+
+def work(repo: Repository) -> None:
+    with repo.branch("main").transaction("work") as branch:
+        branch.put("k", b"x")
+
+
 OTHER_WRITES: dict[str, Act] = {
     "create_branch": lambda repo, _: repo.create_branch("new", "main"),
     "delete_branch": lambda repo, _: repo.delete_branch("dev"),
@@ -103,6 +116,36 @@ def test_a_protected_branch_refuses_all_but_merges_and_reverts(
         act(repo, source)
     repo.settings.protect("ma*", block=ALL_ACTIONS - {action})
     act(repo, source)
+
+
+@pytest.mark.parametrize("action", [Action.COMMIT, Action.RESET])
+def test_a_rebase_is_a_commit_and_a_reset(arena: Lake, repo: Repository, action: Action) -> None:
+    repo.branch("main").commit("own", allow_empty=True)
+    repo.settings.protect("main", block=[action])
+    with refused(arena, ProtectedError, f"'main' is protected against '{action.value}'"):
+        repo.branch("main").rebase("dev")
+    repo.settings.protect("main", block=["stage", "delete"])
+    assert [each.message for each in repo.branch("main").rebase("dev")] == ["own"]
+
+
+@pytest.mark.parametrize("action", [Action.STAGE, Action.COMMIT])
+def test_a_part_of_what_is_staged_is_guarded_as_all_of_it(
+    arena: Lake, repo: Repository, action: Action
+) -> None:
+    main = repo.branch("main")
+    main.put("k", b"staged")
+    main.put("l", b"staged")
+    repo.settings.protect("main", block=[action])
+    act = (
+        (lambda: main.restore("main", ["k"]))
+        if action is Action.STAGE
+        else (lambda: main.commit("part", paths=["k"]))
+    )
+    with refused(arena, ProtectedError, f"'main' is protected against '{action.value}'"):
+        act()
+    repo.settings.unprotect("main")
+    act()
+    assert [row.path for row in main.diff()] == ["l"]
 
 
 def test_a_protected_branch_is_not_deleted(arena: Lake, repo: Repository) -> None:

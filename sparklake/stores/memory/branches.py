@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from sparklake.errors import AlreadyExistsError, RaceLostError
-from sparklake.graveler.guards import Action, action_of
+from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.stores.memory.state import State
@@ -83,7 +83,7 @@ class MemoryBranches:
         """Applies a compare-and-swap."""
         state = self._state
         with state.lock:
-            branch = state.open_branch(move.branch, action_of(move.verb), force=self._force)
+            branch = state.open_branch(move.branch, *actions_of(move.verb), force=self._force)
             sealed = {layer.id for layer in branch.layers if layer.sealed}
             if branch.commit_id != move.expected:
                 raise RaceLostError(f"branch {move.branch!r} has moved to {branch.commit_id}")

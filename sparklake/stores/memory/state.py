@@ -54,10 +54,10 @@ class State:
         guard = replace(branch.guard, read_only=read_only)
         return replace(branch, is_expired=is_expired, guard=guard)
 
-    def open_branch(self, name: str, action: Action | None, *, force: bool) -> BranchState:
-        """Returns a branch to change; raises where its guard refuses that."""
+    def open_branch(self, name: str, *actions: Action | None, force: bool) -> BranchState:
+        """Returns a branch to change; raises where its guard refuses an action."""
         branch = self.branch(name)
-        self.seen(branch, force=force).guard.check(name, action)
+        self.seen(branch, force=force).guard.check(name, *actions)
         return branch
 
     def require_writable(self, *, force: bool) -> None:

@@ -13,7 +13,7 @@ from sparklake.errors import (
     RefNotFoundError,
     RefStoreUnavailableError,
 )
-from sparklake.graveler.guards import Action, action_of
+from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.stores.postgres.commits import insert_commit
 from sparklake.stores.postgres.layers import (
@@ -170,27 +170,27 @@ class PostgresBranches:
         return f"{self._uid}/{name}"
 
     def _swap(self, connection: psycopg.Connection, move: BranchMove) -> None:
-        action = action_of(move.verb)
+        actions = actions_of(move.verb)
         try:
             swapped = connection.execute(
                 """
                 UPDATE sparklake.branches SET commit_id = %(to)s
                 WHERE repository_uid = %(uid)s AND name = %(branch)s AND commit_id = %(expected)s
                     AND (%(force)s::boolean OR NOT read_only)
-                    AND coalesce(%(action)s::text <> ALL (protected), true)
+                    AND NOT protected && %(actions)s::text[]
                 """,
                 {
                     **self._values,
                     "to": move.to,
                     "branch": move.branch,
                     "expected": move.expected,
-                    "action": action and action.value,
+                    "actions": [each.value for each in actions],
                 },
             ).rowcount
         except psycopg.errors.ForeignKeyViolation:
             raise RefNotFoundError(f"there is no commit {move.to!r}") from None
         if not swapped:
-            head = lock_branch(connection, self._scope, move.branch, action)
+            head = lock_branch(connection, self._scope, move.branch, *actions)
             raise RaceLostError(f"branch {move.branch!r} has moved to {head}")
 
 

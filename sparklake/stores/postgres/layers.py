@@ -33,11 +33,11 @@ class Scope:
 
 
 def lock_branch(
-    connection: psycopg.Connection, scope: Scope, branch: str, action: Action | None = None
+    connection: psycopg.Connection, scope: Scope, branch: str, *actions: Action | None
 ) -> CommitId:
     """Locks a branch until the transaction ends; returns its head.
 
-    Raises where its guard refuses the action, and as long as the lock is held no guard changes.
+    Raises where its guard refuses an action, and as long as the lock is held no guard changes.
     """
     row = connection.execute(
         "SELECT commit_id, read_only, protected FROM sparklake.branches"
@@ -47,7 +47,7 @@ def lock_branch(
     if row is None:
         raise RefNotFoundError(f"there is no branch {branch!r}")
     head, read_only, protected = row
-    guard_of(read_only and not scope.force, protected).check(branch, action)
+    guard_of(read_only and not scope.force, protected).check(branch, *actions)
     found: CommitId = head
     return found
 

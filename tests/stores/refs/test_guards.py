@@ -139,6 +139,20 @@ def test_a_protected_branch_refuses_what_is_blocked_and_no_other_does(
     act(refs, "dev")
 
 
+@pytest.mark.parametrize("blocked", Action)
+def test_a_rebase_is_blocked_as_a_commit_and_as_a_reset(
+    refs: RepositoryRefs, blocked: Action
+) -> None:
+    protect(refs, "main", blocked)
+    before = all_of(refs)
+    if blocked in (Action.COMMIT, Action.RESET):
+        with pytest.raises(ProtectedError, match=f"against '{blocked.value}'"):
+            move(refs, "rebase")
+        assert all_of(refs) == before
+    else:
+        move(refs, "rebase")
+
+
 def test_a_branch_that_is_made_later_is_protected_too(refs: RepositoryRefs) -> None:
     protect(refs, "release-*")
     made = refs.branches.create("release-1", FIRST.id, "ann")
