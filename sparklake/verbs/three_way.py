@@ -59,7 +59,7 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Met
     if outcome.kept:
         # Another attempt must hear again what is to be kept.
         attempts.forget()
-        tree = with_kept(context, attempts.title, tree, outcome.kept)
+        tree = context.trees.keep(with_kept(context, attempts.title, tree, outcome.kept))
     return tree.id
 
 

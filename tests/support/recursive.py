@@ -60,12 +60,12 @@ def base_tree(
     done, tree = [bases[-1]], trees[bases[-1]]
     for other in reversed(bases[:-1]):
         below = base_tree(history, trees, done, [other])
-        tree = _merged(below, tree, trees[other])
+        tree = merged(below, tree, trees[other])
         done.append(other)
     return tree
 
 
-def _merged(base: Tree, source: Tree, dest: Tree) -> Tree:
+def merged(base: Tree, source: Tree, dest: Tree) -> Tree:
     sides = {
         key: (base.get(key), source.get(key), dest.get(key)) for key in {*base, *source, *dest}
     }

@@ -1,0 +1,489 @@
+"""Random steps through all verbs that move branches, each checked against plain dicts."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest import mock
+
+from sparklake import Branch, Commit, MergeConflictError, Repository
+from sparklake.errors import NoChangesError, SparklakeError
+from sparklake.graveler.entries import Entry, entry_identity
+from sparklake.graveler.ports import BranchMove
+from sparklake.graveler.touched import Sought, decode_touched, name_hash
+from sparklake.udfs.objects import ObjectInfo
+from sparklake.udfs.strategies import Decision, Objects
+from tests.support.hook_functions import CALLS
+from tests.support.lakes import TESTER, put_all, stage_sizes
+from tests.support.oracle import meta_range_id
+from tests.support.random_history import Histories
+from tests.support.recursive import ancestry, merged
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EVENTS = ("commit", "merge", "revert", "cherry-pick")
+HOOKS = "_sparklake/hooks/note.yaml"
+NOTE = (
+    "on:\n"
+    + "".join(f"  {when}-{each}:\n" for each in EVENTS for when in ("pre", "post"))
+    + "hooks:\n  - {id: note, type: python, properties:"
+    " {function: 'tests.support.hook_functions:note'}}\n"
+).encode()
+
+BRANCHES = ("main", "dev", "fix")
+FOLDERS = ("a/", "a/b/", "c/", "")
+PATHS = [f"{folder}{name}" for folder in FOLDERS for name in ("x.csv", "y", "z")]
+KEPT = ["a/x.source.csv", "x.source.csv", "y.source", "a/y.source-2"]
+CHOICES = [["a/"], ["a/b/", "y"], ["x.csv"], ["c/", "a/y", "z"], ["a/x.csv", "x.csv", "y"]]
+BODIES = [b"", b"1\n", b"2\n", b"1\n2\n", b"3\n1\n"]
+
+
+def takes_base(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
+    return ["base"] * conflicts.num_rows
+
+
+def writes_dest(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
+    """Writes once more what dest has, where it has something."""
+    return [
+        "source"
+        if row["dest"] is None
+        else objects.write(
+            objects.read(row["dest"]["address"]),
+            row["dest"]["content_type"],
+            dict(row["dest"]["metadata"]),
+        )
+        for row in conflicts.to_pylist()
+    ]
+
+
+HERE = "tests.support.interplay"
+STRATEGIES = [
+    *("source-wins", "dest-wins", "keep-both", "newest-wins", "larger-wins", "union-lines"),
+    *(f"{HERE}:takes_base", f"{HERE}:writes_dest"),
+]
+RULES = [
+    None,
+    {"a/**": "keep-both"},
+    {"**/*.csv": "keep-both", "c/*": f"{HERE}:takes_base"},
+    {"*": "union-lines", "a/b/**": "source-wins"},
+]
+
+
+@dataclass
+class Steps:
+    """Takes random steps on a repository; after each, what was made must be right."""
+
+    repo: Repository
+    chance: random.Random
+    known: Known
+    source: Path
+    done: Counter[str] = field(default_factory=Counter)
+    races: int = 0
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def take(self) -> None:
+        name = self.chance.choice(VERBS)
+        branch = self.repo.branch(self.chance.choice(BRANCHES))
+        CALLS.clear()
+        before = {each.name: each.commit_id for each in self.repo.branch_states(hidden=True)}
+        latest = next(iter(self.repo.operations(1))).sequence
+        staged = self.repo.objects(f"{branch.name}").to_arrow()
+        raced = self.chance.random() < 0.3
+        with self.rival(branch.name) if raced else nullcontext():
+            _, failure = attempt(lambda: getattr(self, name)(branch))
+        self.done[name if failure is None else f"{name}: {type(failure).__name__}"] += 1
+        if failure is not None and not raced and name not in OF_SEVERAL_MOVES:
+            states = self.repo.branch_states(hidden=True)
+            assert {each.name: each.commit_id for each in states} == before, (name, failure)
+            if name not in OF_STAGING:
+                assert self.repo.objects(branch.name).to_arrow() == staged, (name, failure)
+        self.check(latest)
+        if self.chance.random() < 0.8:
+            with suppress(SparklakeError):
+                branch.commit("rest")
+            self.check_commits()
+        for each in BRANCHES:
+            if each != branch.name or self.chance.random() < 0.5:
+                self.repo.branch(each).reset()
+
+    # --- verbs ----------------------------------------------------------------------------------
+
+    def stage(self, branch: Branch) -> None:
+        some = self.chance.sample([*PATHS, *KEPT], self.chance.randint(1, 5))
+        if self.chance.random() < 0.7:
+            put_all(branch, {path: self.chance.choice([None, *BODIES]) for path in some})
+        else:
+            stage_sizes(branch, {path: self.chance.choice([None, 1, 2, 3]) for path in some})
+
+    def commit(self, branch: Branch) -> None:
+        self.stage(branch)
+        if self.chance.random() < 0.5:
+            self.stage(branch)
+        branch.commit(f"commit {next(self.numbers)}")
+
+    def commit_paths(self, branch: Branch) -> None:
+        self.stage(branch)
+        self.stage(branch)
+        chosen = self.chance.choice(CHOICES)
+        current = self.records(branch.name)
+        head = self.records(f"{branch.name}@")
+        made = branch.commit(f"commit paths {next(self.numbers)}", paths=chosen)
+        if made.parents[0] in self.known.trees and not self.races_now:
+            want = {p: v for p, v in head.items() if not is_chosen(p, chosen)}
+            want |= {p: v for p, v in current.items() if is_chosen(p, chosen)}
+            assert self.records(made.id) == want
+            assert self.records(branch.name) == current
+
+    def restore(self, branch: Branch) -> None:
+        self.stage(branch)
+        ref = self.chance.choice(list(self.known.commits))
+        branch.restore(ref, self.chance.choice(CHOICES))
+        branch.commit(f"restore {next(self.numbers)}")
+
+    def mv(self, branch: Branch) -> None:
+        source, dest = self.chance.sample(["a/", "c/", "e/", "a/b/"], 2)
+        branch.move(source, dest, force=self.chance.random() < 0.7)
+        branch.commit(f"mv {next(self.numbers)}")
+
+    def cp(self, branch: Branch) -> None:
+        source, dest = self.chance.sample(["a/", "c/", "e/", "f/"], 2)
+        ref = self.chance.choice([None, *BRANCHES])
+        branch.copy(source, dest, ref, force=self.chance.random() < 0.7)
+        branch.commit(f"cp {next(self.numbers)}")
+
+    def import_(self, branch: Branch) -> None:
+        prefix = self.chance.choice(["a", "a/b", "c", "new"])
+        branch.import_objects(str(self.source), prefix, f"import {next(self.numbers)}")
+
+    def merge(self, branch: Branch) -> None:
+        self.merging(branch)
+
+    def cross(self, branch: Branch) -> None:
+        """Lets two branches merge each other's head, and go on."""
+        other = self.repo.branch(
+            self.chance.choice([each for each in BRANCHES if each != branch.name])
+        )
+        for each in (branch, other):
+            self.stage(each)
+            each.commit(f"apart {next(self.numbers)}", allow_empty=True)
+        heads = branch.head.id, other.head.id
+        wins = [self.chance.choice(["source-wins", "dest-wins"]) for _ in heads]
+        self.repo.merge(heads[1], branch.name, wins[0], f"cross {next(self.numbers)}")
+        self.repo.merge(heads[0], other.name, wins[1], f"cross {next(self.numbers)}")
+        for each in (branch, other):
+            self.stage(each)
+            each.commit(f"apart {next(self.numbers)}", allow_empty=True)
+        self.check_commits()
+        self.merging(branch, **self.chance.choice([{}, {"paths": self.chance.choice(CHOICES)}]))
+
+    def squash(self, branch: Branch) -> None:
+        self.merging(branch, squash=True)
+
+    def merge_paths(self, branch: Branch) -> None:
+        self.merging(branch, paths=self.chance.choice(CHOICES))
+
+    def merging(self, branch: Branch, **how: object) -> None:
+        other = self.chance.choice([each for each in BRANCHES if each != branch.name])
+        decided = {
+            "strategy": self.chance.choice([None, *STRATEGIES]),
+            "rules": self.chance.choice(RULES),
+        }
+        paths = {"paths": how["paths"]} if "paths" in how else {}
+        before = self.tree(branch.name + "@")
+        ours, theirs = self.repo.resolve(branch.name), self.repo.resolve(other)
+        bases = self.repo.merge_bases(other, branch.name)
+        with self.rival_waits():
+            shown, refusal = attempt(
+                lambda: self.repo.preview_merge(other, branch.name, **decided, **paths)
+            )
+        text = f"merge {next(self.numbers)}"
+        made, failure = attempt(
+            lambda: self.repo.merge(other, branch.name, message=text, **decided, **how)
+        )
+        if isinstance(made, Commit) and made.parents[0] == ours.id:
+            after = self.tree(made.id)
+            if refusal is not None:
+                raise AssertionError(f"{refusal} in a preview, and none in the merge")
+            counts = changes(before, after)
+            mine = {
+                kind: (getattr(shown, kind), getattr(shown, f"{kind}_bytes")) for kind in counts
+            }
+            assert mine == counts, (decided, how, mine, counts)
+            assert shown.unresolved == 0
+            self.done["criss-cross"] += len(bases) > 1
+            base = self.known.base([ours.id], [theirs.id])
+            trees = self.known.trees
+            check_merge(
+                *(base, trees[theirs.id], trees[ours.id], self.records(made.id)),
+                decided,
+                paths.get("paths"),
+            )
+        elif isinstance(failure, MergeConflictError) and not self.races_now:
+            assert shown is not None
+            assert shown.unresolved == failure.count
+        elif not self.races_now and not (how and isinstance(failure, NoChangesError)):
+            assert type(refusal) is type(failure), (refusal, failure)
+        if failure is not None:
+            raise failure
+
+    def revert(self, branch: Branch) -> None:
+        branch.revert(branch.name, parent_number=1, strategy=self.chance.choice(STRATEGIES))
+
+    def cherry_pick(self, branch: Branch) -> None:
+        some = self.chance.sample(list(self.known.commits), 2)
+        branch.cherry_pick(*some, parent_number=1, strategy=self.chance.choice(STRATEGIES))
+
+    def rebase(self, branch: Branch) -> None:
+        other = self.chance.choice([each for each in BRANCHES if each != branch.name])
+        branch.rebase(other, strategy=self.chance.choice([None, *STRATEGIES]))
+
+    def transaction(self, branch: Branch) -> None:
+        strategy, rules = self.chance.choice(STRATEGIES), self.chance.choice(RULES)
+        text = f"transaction {next(self.numbers)}"
+        with branch.transaction(text, strategy=strategy, rules=rules) as work:
+            self.stage(work)
+            if self.chance.random() < 0.5:
+                work.commit(f"of a transaction {next(self.numbers)}")
+                self.stage(work)
+
+    def undo(self, branch: Branch) -> None:
+        branch.undo()
+
+    def hard_reset(self, branch: Branch) -> None:
+        branch.hard_reset(self.chance.choice(list(self.known.commits)))
+
+    # --- rivals ---------------------------------------------------------------------------------
+
+    races_now: bool = False
+
+    @contextmanager
+    def rival(self, name: str) -> Iterator[None]:
+        """Lets another one move the branch just before the first move of a verb."""
+        branches = self.repo._context.refs.branches
+        real, steps = type(branches).move, self
+        waiting = [True]
+
+        def move(store: object, given: BranchMove) -> None:
+            if given.branch == name and waiting and not steps.is_quiet:
+                waiting.clear()
+                steps.move_away(name, real)
+                steps.races += 1
+            real(store, given)
+
+        self.races_now = True
+        try:
+            with mock.patch.object(type(branches), "move", move):
+                yield
+        finally:
+            self.races_now = False
+
+    is_quiet: bool = False
+
+    @contextmanager
+    def rival_waits(self) -> Iterator[None]:
+        self.is_quiet = True
+        yield
+        self.is_quiet = False
+
+    def move_away(self, name: str, real: Callable[..., None]) -> None:
+        self.is_quiet = True
+        head = self.repo.resolve(name)
+        side = self.repo.create_branch(f"side-{next(self.numbers)}", name, hidden=True)
+        put_all(side, {self.chance.choice([*PATHS, "rival"]): b"rival"})
+        with suppress(SparklakeError):
+            made = side.commit("rival")
+            move = BranchMove(name, head.id, made.id, "test", TESTER)
+            real(self.repo._context.refs.branches, move)
+        self.is_quiet = False
+
+    # --- checks ---------------------------------------------------------------------------------
+
+    def tree(self, ref: str) -> dict[str, ObjectInfo]:
+        return {each.path: each for each in self.repo.objects(ref)}
+
+    def records(self, ref: str) -> dict[str, object]:
+        return {path: same(each) for path, each in self.tree(ref).items()}
+
+    def check(self, latest: int) -> None:
+        self.check_commits()
+        self.check_hooks(latest)
+
+    def check_hooks(self, latest: int) -> None:
+        """Each move over commits had its hooks once before and once after, with its tree."""
+        after = [each for each in CALLS if each.event.name.value.startswith("post-")]
+        before = [each for each in CALLS if each.event.name.value.startswith("pre-")]
+        moves = [
+            each
+            for each in reversed(self.repo.operations(100))
+            if each.sequence > latest
+            and each.from_commit is not None
+            and each.to_commit is not None
+            and each.verb not in ("test", "undo", "hard-reset")
+            and HOOKS in self.known.objects(each.from_commit)
+        ]
+        shown = [(each.event.name.value, each.event.ref, each.tree.id) for each in after]
+        want = [
+            (
+                f"post-{each.verb if each.verb in EVENTS else 'commit'}",
+                each.ref,
+                self.repo.resolve(each.to_commit).meta_range_id,
+            )
+            for each in moves
+        ]
+        assert shown == want, (shown, want)
+        asked = [
+            (f"post-{each.event.name.value[4:]}", each.event.ref, each.tree.id) for each in before
+        ]
+        assert not Counter(want) - Counter(asked)
+        assert len(asked) <= len(want) + 2
+
+    def check_commits(self) -> None:
+        refs = self.repo._context.refs
+        new = [
+            each
+            for each in refs.commits.find_by_prefix("", 1_000_000)
+            if each.id not in self.known.commits
+        ]
+        for each in sorted(new, key=lambda commit: commit.generation):
+            self.known.note(each)
+            assert each.meta_range_id == meta_range_id(
+                {
+                    path.encode(): identity(info)
+                    for path, info in self.known.objects(each.id).items()
+                },
+                self.repo.info.range_records,
+            ), each.message
+            if each.parents:
+                self.check_summary(each)
+
+    def check_summary(self, commit: Commit) -> None:
+        stored = self.repo._context.refs.commits.touched([commit.id]).get(commit.id)
+        touched = None if stored is None else decode_touched(stored)
+        if touched is None:
+            self.done["no summary"] += 1
+            return
+        self.done["summary"] += 1
+        before, after = (self.known.trees[each] for each in (commit.parents[0], commit.id))
+        for path in before.keys() | after.keys():
+            if before.get(path) != after.get(path):
+                sought = Sought.key(path.encode())
+                assert touched.may_hold(sought.interval, name_hash(sought.name)), commit
+                for at in range(len(path) + 1):
+                    sought = Sought.prefix(path[:at].encode())
+                    assert touched.may_hold(sought.interval, name_hash(sought.name)), commit
+
+
+VERBS = [
+    *("commit", "commit", "commit_paths", "commit_paths", "restore", "mv", "cp", "import_"),
+    *("merge", "merge", "merge", "squash", "merge_paths", "merge_paths", "revert", "cherry_pick"),
+    *("cross", "cross", "cross", "rebase", "transaction", "undo", "hard_reset"),
+]
+
+
+OF_SEVERAL_MOVES = ("transaction", "cross")
+OF_STAGING = ("commit", "commit_paths", "restore")
+"""What stages before it may be refused."""
+
+
+class Known(Histories):
+    """Knows the objects of each commit, too."""
+
+    def __init__(self, repo: Repository) -> None:
+        super().__init__(repo)
+        self._objects: dict[str, dict[str, ObjectInfo]] = {}
+
+    def note(self, commit: Commit) -> None:
+        if commit.id not in self.commits:
+            found = {each.path: each for each in self.repo.objects(commit.id)}
+            self._objects[commit.id] = found
+            self.commits[commit.id] = commit
+            self.trees[commit.id] = {path: same(each) for path, each in found.items()}
+
+    def base(self, left: list[str], right: list[str]) -> Identities:
+        """Returns the tree of a merge base; a key on which several disagree equals nothing."""
+        parents = {name: each.parents for name, each in self.commits.items()}
+        common = ancestry(parents, left) & ancestry(parents, right)
+        below = {each for name in common for each in ancestry(parents, parents[name])}
+        bases = sorted(common - below, key=lambda name: (-self.commits[name].generation, name))
+        if not bases:
+            return {}
+        done, tree = bases[-1:], self.trees[bases[-1]]
+        for other in reversed(bases[:-1]):
+            tree = merged(self.base(done, [other]), tree, self.trees[other])
+            done.append(other)
+        return tree
+
+    def objects(self, commit_id: str) -> dict[str, ObjectInfo]:
+        return self._objects[commit_id]
+
+
+def same(info: ObjectInfo | None) -> object:
+    return None if info is None else identity(info)
+
+
+def identity(info: ObjectInfo) -> bytes:
+    entry = Entry("", info.size, info.checksum, 0, dict(info.metadata), info.content_type)
+    return entry_identity(entry)
+
+
+def is_chosen(path: str, chosen: list[str]) -> bool:
+    return any(path == each or (each.endswith("/") and path.startswith(each)) for each in chosen)
+
+
+def changes(
+    before: Mapping[str, ObjectInfo], after: Mapping[str, ObjectInfo]
+) -> dict[str, tuple[int, int]]:
+    added = [each.size for path, each in after.items() if path not in before]
+    removed = [each.size for path, each in before.items() if path not in after]
+    changed = [
+        each.size
+        for path, each in after.items()
+        if path in before and same(before[path]) != same(each)
+    ]
+    kinds = {"added": added, "changed": changed, "removed": removed}
+    return {kind: (len(sizes), sum(sizes)) for kind, sizes in kinds.items()}
+
+
+Identities = Mapping[str, object]
+
+
+def check_merge(
+    base: Identities,
+    source: Identities,
+    dest: Identities,
+    after: Identities,
+    decided: Mapping[str, object],
+    paths: list[str] | None,
+) -> None:
+    """Checks all keys but those that a conflict decides, and that no conflict loses content."""
+    keeps = decided["strategy"] == "keep-both" and decided["rules"] is None
+    held = set(after.values())
+    for path in base.keys() | source.keys() | dest.keys():
+        was, theirs, ours = (side.get(path) for side in (base, source, dest))
+        is_out = paths is not None and not is_chosen(path, paths)
+        if is_out or theirs in (ours, was):
+            expected = ours
+        elif ours == was:
+            expected = theirs
+        else:
+            assert not keeps or {theirs, ours} - {None} <= held
+            continue
+        # Where there is nothing, another object may be kept.
+        assert expected is None or after.get(path) == expected, path
+        assert expected is not None or path not in after or ".source" in path, path
+    extra = after.keys() - base.keys() - source.keys() - dest.keys()
+    assert all(".source" in path or "-2" in path for path in extra)
+
+
+def attempt(verb: Callable[[], object]) -> tuple[object, SparklakeError | None]:
+    try:
+        return verb(), None
+    except SparklakeError as error:
+        return None, error
