@@ -21,6 +21,8 @@ class Lab:
     lake: Lake
     repo: Repository
     folder: Path
+    gone: Repository
+    """Is a handle on a repository that is gone by now."""
 
     @property
     def main(self) -> Branch:
@@ -50,7 +52,9 @@ def make_lab(lake: Lake, folder: Path) -> Lab:
     repo.create_branch("merged", "main")
     repo.merge("new", "merged")
     repo.create_branch("still", "main")
-    return Lab(lake, repo, folder)
+    gone = lake.create_repository("gone", str(folder / "gone"))
+    lake.delete_repository("gone")
+    return Lab(lake, repo, folder, gone)
 
 
 Verb = Callable[[Lab], object]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
 from typing import Any
 from unittest import mock
 
 from sparklake import Branch, Lake, Repository, SparklakeError
+from sparklake.verbs.settings import LiveSettings
 
-_NOUNS = (Lake, Repository, Branch)
+_NOUNS = (Lake, Repository, Branch, LiveSettings)
 
 
 def _verbs() -> dict[str, tuple[type, str, Callable[..., Any]]]:
@@ -36,6 +37,8 @@ def noted_refusals() -> Iterator[set[str]]:
             except SparklakeError:
                 refusals.add(name)
                 raise
+            if isinstance(found, AbstractContextManager):
+                return entered(name, found)
             return listened(name, found) if inspect.isgenerator(found) else found
 
         return noted
@@ -43,6 +46,15 @@ def noted_refusals() -> Iterator[set[str]]:
     def listened(name: str, rows: Iterator[Any]) -> Iterator[Any]:
         try:
             yield from rows
+        except SparklakeError:
+            refusals.add(name)
+            raise
+
+    @contextmanager
+    def entered(name: str, found: AbstractContextManager[Any]) -> Iterator[Any]:
+        try:
+            with found as yielded:
+                yield yielded
         except SparklakeError:
             refusals.add(name)
             raise

@@ -34,6 +34,7 @@ from sparklake.errors import (
     StoreError,
     StoreUnreachableError,
 )
+from tests.lake.bad_edits import CHOSEN, HISTORIES, JOININGS, SETTINGS, TRANSFERS
 from tests.lake.bad_verbs import LAKE_VERBS, MOVES, READS, REPLAYS, RESETS
 from tests.lake.lab import SURROGATE, Case, Lab, Verb, ambiguous, make_lab
 from tests.lake.refusals import never_refused, noted_refusals
@@ -532,6 +533,11 @@ TABLE = {
     "move": MOVES,
     "read": READS,
     "lake": LAKE_VERBS,
+    "transfer": TRANSFERS,
+    "chosen": CHOSEN,
+    "joining": JOININGS,
+    "setting": SETTINGS,
+    "history": HISTORIES,
 }
 ROWS = [
     pytest.param(*case[1:], id=f"{kind}: {case[0]}")
@@ -552,6 +558,9 @@ CANNOT_BE_WRONG = {
     *("Repository.branches", "Repository.branch_states", "Repository.tags"),
     # The namespace can be wrong, as it is in the tests of dumps.
     "Repository.dump_refs",
+    # It takes nothing, and leaves alone what may not be deleted.
+    "Repository.prune_branches",
+    "Repository.hook_runs",
     # What they take is a DataFrame, and they are refused in the tests of Spark.
     "Branch.write",
 }

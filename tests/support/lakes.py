@@ -104,7 +104,9 @@ def refs_of(repository: Repository) -> dict[str, Any]:
     states = repository.branch_states(hidden=True)
     layers = [layer for state in states for layer in state.layers if layer.kind is LayerKind.ROWS]
     return {
-        "branches": [(each.name, each.commit_id, each.layers) for each in states],
+        "branches": [
+            (each.name, each.commit_id, each.layers, each.hidden, each.expires) for each in states
+        ],
         "tags": repository.tags(),
         "operations": list(repository.operations(1_000_000)),
         "rows": {layer.id: list(refs.staging.rows(layer.id)) for layer in layers},
