@@ -26,7 +26,7 @@ from sparklake.verbs.expiry import checked_lifetime, prune_branches
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.graph import HistoryGraph, history_graph
 from sparklake.verbs.history import CommitSummary, LogOptions
-from sparklake.verbs.hooks import get_hook_run, guarded_name
+from sparklake.verbs.hooks import get_hook_run, guarded_name, list_hook_runs
 from sparklake.verbs.lanes import names_of
 from sparklake.verbs.merge import MergeTerms
 from sparklake.verbs.operations import list_operations
@@ -300,8 +300,11 @@ class Repository:
         return list_operations(self._context, limit, ref)
 
     def hook_runs(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Returns what came of the latest hooks, newest first; of one branch or tag, or of all."""
-        return self._context.refs.hook_runs.list(limit, ref)
+        """Returns what came of the latest hooks, newest first; of one branch or tag, or of all.
+
+        Raises InvalidInputError for a limit below 1.
+        """
+        return list_hook_runs(self._context, limit, ref)
 
     def hook_run(self, run_id: str) -> HookRun:
         """Returns a run of hooks by its id; raises NotFoundError."""

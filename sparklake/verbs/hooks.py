@@ -12,7 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sparklake.errors import CorruptFileError, InvalidHooksError, MissingFileError, NotFoundError
+from sparklake.errors import (
+    CorruptFileError,
+    InvalidHooksError,
+    InvalidInputError,
+    MissingFileError,
+    NotFoundError,
+)
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.hook_runs import HookRun
 from sparklake.graveler.ids import CommitId, MetaRangeId
@@ -111,6 +117,13 @@ def guarded_name(
     )
     with _guarded(subject, _usable(declared, declared)):
         yield
+
+
+def list_hook_runs(context: Context, limit: int, ref: str | None) -> Sequence[HookRun]:
+    """Returns what came of the latest hooks, newest first; raises InvalidInputError."""
+    if limit < 1:
+        raise InvalidInputError(f"a list of {limit} runs of hooks: ask for 1 or more")
+    return context.refs.hook_runs.list(limit, ref)
 
 
 def get_hook_run(context: Context, run_id: str) -> HookRun:

@@ -331,4 +331,9 @@ HISTORIES: list[Case] = [
         for depth in (0, -1, 101)
     ),
     ("run of hooks", NotFoundError, "no run of hooks 'x'", lambda lab: lab.repo.hook_run("x")),
+    *(
+        (f"runs of hooks {limit}", InvalidInputError, f"{limit}.*1 or more", runs)
+        for limit in (0, -1)
+        for runs in [lambda lab, limit=limit: lab.repo.hook_runs(limit)]
+    ),
 ]

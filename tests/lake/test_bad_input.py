@@ -560,7 +560,6 @@ CANNOT_BE_WRONG = {
     "Repository.dump_refs",
     # It takes nothing, and leaves alone what may not be deleted.
     "Repository.prune_branches",
-    "Repository.hook_runs",
     # What they take is a DataFrame, and they are refused in the tests of Spark.
     "Branch.write",
 }
