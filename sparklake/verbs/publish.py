@@ -119,7 +119,10 @@ def touched_by(context: Context, commits: Sequence[Commit]) -> dict[CommitId, by
     found = {}
     for each in commits:
         parent = each.parents[0]
-        before = trees.get(parent) or context.graph.commit(parent).meta_range_id
+        # The id of an empty tree is an empty text.
+        before = trees.get(parent)
+        if before is None:
+            before = context.graph.commit(parent).meta_range_id
         touched = None
         if before != each.meta_range_id:
             touched = context.trees.touched(before, each.meta_range_id)

@@ -100,6 +100,24 @@ def test_several_reverts_are_one_move(repo: Repository, main: Branch) -> None:
     assert moves(repo)[0] == ("revert", TESTER, two.id)
 
 
+def test_several_may_pass_through_an_empty_tree(repo: Repository) -> None:
+    branch = repo.branch("main")
+    first = commit_all(branch, {"k": b"1"}, "add")
+    second = commit_all(branch, {"k": None}, "remove")
+    branch.cherry_pick(first.id, second.id, first.id)
+    assert contents(repo, "main") == {"k": b"1"}
+    reverts = branch.revert("main", second.id)
+    assert contents(repo, "main") == {"k": b"1"}
+    assert contents(repo, reverts[0].id) == {}
+    dev = repo.create_branch("dev", first.id)
+    commit_all(dev, {"k": None}, "remove, too")
+    commit_all(dev, {"n": b"n"}, "new")
+    onto = repo.create_branch("onto", first.id).commit("empty", allow_empty=True)
+    made = dev.rebase("onto")
+    assert made[0].parents == (onto.id,)
+    assert [contents(repo, each.id) for each in made] == [{}, {"n": b"n"}]
+
+
 def test_of_several_reverts_all_are_made_or_none(
     small_lake: Lake, repo: Repository, main: Branch
 ) -> None:
