@@ -13,9 +13,14 @@ from tests.lake.model.machine import (
     STRATEGIES,
     Machine,
     changes,
+    choices,
     datas,
-    strategies,
+    resolutions,
+    shown,
+    terms,
 )
+from tests.lake.model.model_commits import MergeTerms, Preview
+from tests.lake.model.strategies import Resolution
 from tests.lake.model.trees import Changes
 
 
@@ -31,6 +36,19 @@ class CommitRules(Machine):
         self.commit_on(branch, allow_empty=False)
 
     @rule(
+        changes=changes,
+        paths=choices,
+        allow_empty=st.sampled_from([False, False, True]),
+        data=datas,
+    )
+    def commit_a_part(
+        self, changes: Changes, paths: list[str], allow_empty: bool, data: st.DataObject
+    ) -> None:
+        branch = self.branch(data)
+        self.stage_on(branch, changes)
+        self.commit_on(branch, allow_empty=allow_empty, paths=paths)
+
+    @rule(
         number=st.integers(0, len(SOURCES) - 1),
         folder=st.sampled_from(["", "a", "b/", "nothing"]),
         data=datas,
@@ -43,21 +61,44 @@ class CommitRules(Machine):
             compare=False,
         )
 
-    @rule(strategy=strategies, data=datas)
-    def merge(self, strategy: str | None, data: st.DataObject) -> None:
-        self.merge_into(self.ref(data), self.branch(data), strategy)
+    @rule(terms=terms, data=datas)
+    def merge(self, terms: MergeTerms, data: st.DataObject) -> None:
+        source, dest = self.ref(data), self.branch(data)
+        self.preview(source, dest, terms)
+        self.merge_into(source, dest, terms)
 
-    @rule(theirs=changes, ours=changes, strategy=strategies, data=datas)
+    @rule(theirs=changes, ours=changes, terms=terms, data=datas)
     def diverge_and_merge(
-        self, theirs: Changes, ours: Changes, strategy: str | None, data: st.DataObject
+        self, theirs: Changes, ours: Changes, terms: MergeTerms, data: st.DataObject
     ) -> None:
         heads = st.sampled_from(sorted(self.model.heads))
         source, dest = data.draw(heads), data.draw(heads)
         for branch, each in ((source, theirs), (dest, ours)):
             self.stage_on(branch, each)
             self.commit_on(branch, allow_empty=False)
-        self.merge_into(source, dest, strategy)
+        self.preview(source, dest, terms)
+        self.merge_into(source, dest, terms)
         self.touched |= {source, dest}
+
+    def preview(self, source: str, dest: str, terms: MergeTerms) -> None:
+        def real() -> Preview:
+            found = self.repo.preview_merge(
+                source,
+                dest,
+                terms.resolution.strategy,
+                terms.allow_empty,
+                terms.paths,
+                terms.resolution.rules,
+            )
+            assert found.conflict_count == len(found.conflicts)
+            numbers = [
+                (found.added, found.added_bytes),
+                (found.changed, found.changed_bytes),
+                (found.removed, found.removed_bytes),
+            ]
+            return numbers, found.unresolved, shown(found.conflicts)
+
+        self.both(real, lambda _: self.model.preview(source, dest, terms))
 
     @rule(theirs=changes, ours=changes, strategy=st.sampled_from(STRATEGIES[1:]), data=datas)
     def cross(self, theirs: Changes, ours: Changes, strategy: str, data: st.DataObject) -> None:
@@ -68,17 +109,18 @@ class CommitRules(Machine):
             self.stage_on(branch, each)
             self.commit_on(branch, allow_empty=True)
         before = self.model.heads[one], self.model.heads[other]
-        self.merge_into(before[1], one, strategy)
-        self.merge_into(before[0], other, strategy)
-        self.merge_into(one, other, strategy)
+        terms = MergeTerms(Resolution(strategy))
+        self.merge_into(before[1], one, terms)
+        self.merge_into(before[0], other, terms)
+        self.merge_into(one, other, terms)
         self.touched |= {one, other}
 
-    @rule(strategy=strategies, data=datas)
-    def rebase(self, strategy: str | None, data: st.DataObject) -> None:
+    @rule(resolution=resolutions, data=datas)
+    def rebase(self, resolution: Resolution, data: st.DataObject) -> None:
         branch, onto = self.branch(data), self.ref(data)
         self.both(
-            lambda: self.repo.branch(branch).rebase(onto, strategy),
-            lambda made: self.model.rebase(branch, onto, strategy, made or []),
+            lambda: self.repo.branch(branch).rebase(onto, resolution.strategy, resolution.rules),
+            lambda made: self.model.rebase(branch, onto, resolution, made or []),
             compare=False,
         )
 
@@ -86,7 +128,7 @@ class CommitRules(Machine):
         undo=st.booleans(),
         count=st.sampled_from([0, 1, 1, 1, 1, 2, 2, 3]),
         number=st.sampled_from([None, None, 1, 2]),
-        strategy=strategies,
+        resolution=resolutions,
         allow_empty=st.booleans(),
         data=datas,
     )
@@ -100,7 +142,8 @@ class CommitRules(Machine):
             return verb(
                 *refs,
                 parent_number=terms["number"],
-                strategy=terms["strategy"],
+                strategy=terms["resolution"].strategy,
+                rules=terms["resolution"].rules,
                 allow_empty=terms["allow_empty"],
             )
 

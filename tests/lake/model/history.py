@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,6 +23,7 @@ class LogOptions:
     stop_at: str | None = None
     first_parent: bool = False
     no_merges: bool = False
+    part: Callable[[str], bool] | None = None
 
 
 @dataclass
@@ -62,6 +63,8 @@ class History:
         return found
 
     def log(self, commit_id: str, asked: LogOptions) -> list[str]:
+        if asked.part is not None:
+            return self._log_of_part(commit_id, asked, asked.part)
         ids = self.ancestry(commit_id, first_parent=asked.first_parent)
         commits = sorted(map(self.commits.__getitem__, ids), key=_place)
         listed = [each.id for each in commits]
@@ -73,6 +76,43 @@ class History:
         if asked.after is not None:
             commits = commits[listed.index(asked.after) + 1 :]
         return [each.id for each in _shown(commits, asked)][: asked.amount]
+
+    def _log_of_part(
+        self, commit_id: str, asked: LogOptions, part: Callable[[str], bool]
+    ) -> list[str]:
+        """Follows, of a merge that is equal to a parent, that parent alone."""
+        waiting, seen, found = [commit_id], set(), []
+        while waiting:
+            each = self.commits[waiting.pop()]
+            if each.id in seen:
+                continue
+            seen.add(each.id)
+            parents = each.parents[: 1 if asked.first_parent else None]
+            mine = self._part(each.id, part)
+            same = [name for name in parents if self._part(name, part) == mine]
+            if not same and (parents or mine):
+                found.append(each)
+            waiting += same[:1] or parents
+        found.sort(key=_place)
+        if asked.stop_at is not None:
+            found = [each for each in found if _place(each) <= _place(self.commits[asked.stop_at])]
+        if asked.after is not None:
+            found = [each for each in found if _place(each) > _place(self.commits[asked.after])]
+        return [each.id for each in _shown(found, asked)][: asked.amount]
+
+    def _part(self, commit_id: str, part: Callable[[str], bool]) -> Tree:
+        return {path: each for path, each in self.trees[commit_id].items() if part(path)}
+
+    def blame(self, commit_id: str, path: str) -> str:
+        """Returns the commit to which a walk by one object alone comes."""
+        at, content = commit_id, self.trees[commit_id][path]
+        while True:
+            same = [
+                each for each in self.commits[at].parents if self.trees[each].get(path) == content
+            ]
+            if not same:
+                return at
+            at = same[0]
 
 
 def _place(commit: Commit) -> tuple[int, int, str]:

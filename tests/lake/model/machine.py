@@ -7,7 +7,7 @@ compares what they answer or raise. All else that a verb could change is compare
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -19,17 +19,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from sparklake import DiffRow, Lake
-from sparklake.engine.rows import Rows
 from sparklake.errors import MergeConflictError, SparklakeError
 from sparklake.graveler.entries import Entry, entry_identity
-from tests.lake.model.lake import MAIN, LakeModel
+from tests.lake.model.lake import LakeModel
+from tests.lake.model.model_commits import MergeTerms
+from tests.lake.model.model_refs import MAIN
+from tests.lake.model.strategies import Resolution
 from tests.lake.model.trees import Changes, Content, Diff, Tree, differences
 from tests.support.folders import memory_folder
 from tests.support.lakes import memory_lake, refs_of, stage_table
 from tests.support.oracle import meta_range_id
 
 # Few keys and fewer contents: most edits meet others, and one content is at several keys at once.
-PATHS = ["a", "a/b", "a/c", "b/x=1/p", "b/x=2/p", "c", "d", "é"]
+PATHS = ["a", "a/b", "a/c", "b/x=1/p", "b/x=2/p", "c", "d.csv", "é"]
 PREFIXES = ["", "a", "a/", "b/", "b/x=", "c", "nothing/", "é"]
 FOLDERS = ["a/", "b/", "b/x=1/", "b/x=2/", "c/", "nothing/"]
 CONTENTS = [Content(b""), Content(b"1"), Content(b"22"), Content(b"22", (("k", "v"),))]
@@ -40,14 +42,27 @@ SOURCES: list[Tree] = [
 ]
 BRANCHES = [MAIN, "dev", "dev:joe-bugfix-1234", "topic"]
 TAGS = ["v2.3", "dev:jane-before-v2.3-merge", "topic"]
-STRATEGIES = [None, "source-wins", "dest-wins"]
+CHOICES = ["a", "a/", "b/", "b/x=1/", "b/x=2/p", "d.csv", "nothing", "nothing/", "é"]
+STRATEGIES = [None, "source-wins", "dest-wins", "larger-wins", "keep-both"]
+GLOBS = ["a/**", "**/p", "*", "b/x=?/*", "*.csv", "**"]
 STEPS = ["", "", "", "", "@", "$", "~", "~0", "~2", "^", "^1", "^2", "^2~1", "~1^2"]
 
 paths = st.sampled_from(PATHS)
 prefixes = st.sampled_from(PREFIXES)
 contents = st.sampled_from(CONTENTS)
 changes = st.dictionaries(paths, st.none() | contents, max_size=5)
-strategies = st.sampled_from(STRATEGIES)
+choices = st.lists(st.sampled_from(CHOICES), max_size=3)
+rules = st.tuples(st.sampled_from(GLOBS), st.sampled_from(["none", *STRATEGIES[1:]]))
+resolutions = st.builds(
+    Resolution, st.sampled_from(STRATEGIES), st.just(()) | st.lists(rules, max_size=2).map(tuple)
+)
+terms = st.builds(
+    MergeTerms,
+    resolutions,
+    squash=st.sampled_from([False, False, True]),
+    allow_empty=st.sampled_from([False, False, True]),
+    paths=st.none() | st.none() | choices,
+)
 datas = st.data()
 
 
@@ -124,21 +139,28 @@ class Machine(RuleBasedStateMachine):
             lambda _: self.model.stage(branch, changes),
         )
 
-    def commit_on(self, branch: str, *, allow_empty: bool) -> None:
+    def commit_on(self, branch: str, *, allow_empty: bool, paths: list[str] | None = None) -> None:
         # Few messages: the same change on two branches is sometimes one commit.
         message = f"change {len(self.model.commits) % 3}"
         self.both(
-            lambda: self.repo.branch(branch).commit(message, allow_empty=allow_empty),
-            lambda made: self.model.commit(branch, made, allow_empty=allow_empty),
-            # To commit nothing takes away the staged changes that are none.
+            lambda: self.repo.branch(branch).commit(message, allow_empty=allow_empty, paths=paths),
+            lambda made: self.model.commit(branch, made, allow_empty=allow_empty, paths=paths),
             compare=False,
-            may_drop=True,
+            may_seal=True,
         )
 
-    def merge_into(self, source: str, dest: str, strategy: str | None) -> None:
+    def merge_into(self, source: str, dest: str, terms: MergeTerms) -> None:
         self.both(
-            lambda: self.repo.merge(source, dest, strategy),
-            lambda made: self.model.merge(source, dest, strategy, made),
+            lambda: self.repo.merge(
+                source,
+                dest,
+                terms.resolution.strategy,
+                squash=terms.squash,
+                allow_empty=terms.allow_empty,
+                paths=terms.paths,
+                rules=terms.resolution.rules,
+            ),
+            lambda made: self.model.merge(source, dest, terms, made),
             compare=False,
         )
 
@@ -150,14 +172,20 @@ class Machine(RuleBasedStateMachine):
         model: Callable[[object], object],
         *,
         compare: bool = True,
-        may_drop: bool = False,
+        may_seal: bool = False,
     ) -> None:
-        """Runs a verb here and there: the same answer, or the same error and nothing changed."""
+        """Runs a verb here and there: the same answer, or the same error and nothing changed.
+
+        Some close what is staged to writers before they look at it, which nobody sees.
+        """
         before = refs_of(self.repo)
         outcome, failure = attempt(real)
-        expected, refusal = attempt(lambda: model(outcome))
+        try:
+            expected, refusal = attempt(lambda: model(outcome))
+        except (AssertionError, ValueError) as error:
+            raise AssertionError(f"the model would do it: {error!r}", failure) from failure or error
         assert type(failure) is type(refusal), (failure, refusal)
-        if failure is not None and not may_drop:
+        if failure is not None and not may_seal:
             assert refs_of(self.repo) == before, failure
         if isinstance(failure, MergeConflictError) and isinstance(refusal, MergeConflictError):
             assert shown(failure.conflicts) == refusal.conflicts
@@ -218,7 +246,7 @@ def attempt(verb: Callable[[], object]) -> tuple[object, SparklakeError | None]:
         return None, error
 
 
-def shown(rows: Rows[DiffRow] | list[DiffRow]) -> Diff:
+def shown(rows: Iterable[DiffRow]) -> Diff:
     return [(each.type.value, each.path, each.size) for each in rows]
 
 

@@ -2,43 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from datetime import datetime, timezone
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from sparklake.verbs.differences import Differences
 from tests.lake.model.history import LogOptions
 from tests.lake.model.machine import Machine, datas, paths, prefixes, shown
-from tests.lake.model.trees import Diff, below
+from tests.lake.model.strategies import Part
+from tests.lake.model.trees import Diff, FolderRow, Tree, below, differences, rolled_up
+
+parts = st.sampled_from([{}]) | st.one_of(
+    paths.map(lambda each: {"path": each}), prefixes.map(lambda each: {"prefix": each})
+)
+
+Views = tuple[Diff, list[FolderRow], list[FolderRow]]
+"""Rows of a diff, those by folder, and their sum."""
 
 
 class ReadingRules(Machine):
-    @rule(prefix=prefixes, data=datas)
-    def diff(self, prefix: str, data: st.DataObject) -> None:
+    @rule(
+        form=st.sampled_from(["two-way", "three-way", "three-dot"]),
+        prefix=prefixes,
+        depth=st.integers(1, 3),
+        data=datas,
+    )
+    def diff(self, form: str, prefix: str, depth: int, data: st.DataObject) -> None:
         left, right = self.ref(data), self.ref(data)
-        self.both(
-            lambda: shown(self.repo.diff(left, right, prefix)),
-            lambda _: within(self.model.diff(left, right), prefix),
-        )
 
-    @rule(prefix=prefixes, data=datas)
-    def three_way_diff(self, prefix: str, data: st.DataObject) -> None:
-        dest, source = self.ref(data), self.ref(data)
+        def real() -> Views:
+            words = {"three_way": form == "three-way", "three_dot": form == "three-dot"}
+            return views(self.repo.diff(left, right, prefix, **words), depth)
 
-        def expected(_: object) -> Diff:
-            ours, theirs = self.model.resolve(dest), self.model.resolve(source)
-            return within(self.model.three_way_diff(theirs, ours), prefix)
+        def expected(_: object) -> Views:
+            left_id, right_id = self.model.resolve(left), self.model.resolve(right)
+            if form == "three-dot":
+                left_id = self.model.history.best_ancestors(left_id, right_id)[0]
+            trees = self.model.trees[left_id], self.model.trees[right_id]
+            rows = differences(*trees)
+            if form == "three-way":
+                rows = self.model.three_way_diff(right_id, left_id)
+            return expected_views(within(rows, prefix), *trees, prefix, depth)
 
-        self.both(lambda: shown(self.repo.diff(dest, source, prefix, three_way=True)), expected)
+        self.both(real, expected)
 
-    @rule(prefix=prefixes, data=datas)
-    def diff_uncommitted(self, prefix: str, data: st.DataObject) -> None:
+    @rule(prefix=prefixes, depth=st.integers(1, 3), data=datas)
+    def diff_uncommitted(self, prefix: str, depth: int, data: st.DataObject) -> None:
         branch = self.branch(data)
-        self.both(
-            lambda: shown(self.repo.diff_uncommitted(branch, prefix)),
-            lambda _: within(self.model.diff_uncommitted(branch), prefix),
-        )
+
+        def expected(_: object) -> Views:
+            rows = within(self.model.diff_uncommitted(branch), prefix)
+            before = self.model.trees[self.model.branch(branch)]
+            return expected_views(rows, before, self.model.tree(branch), prefix, depth)
+
+        self.both(lambda: views(self.repo.diff_uncommitted(branch, prefix), depth), expected)
 
     @rule(prefix=prefixes, data=datas)
     def objects(self, prefix: str, data: st.DataObject) -> None:
@@ -65,12 +85,20 @@ class ReadingRules(Machine):
         first_parent=st.booleans(),
         no_merges=st.booleans(),
         amount=st.integers(1, 5),
+        part=parts,
         data=datas,
     )
     def log(
-        self, limit: str, first_parent: bool, no_merges: bool, amount: int, data: st.DataObject
+        self,
+        limit: str,
+        first_parent: bool,
+        no_merges: bool,
+        amount: int,
+        part: dict[str, str],
+        data: st.DataObject,
     ) -> None:
-        ref, words = self.ref(data), {"first_parent": first_parent, "no_merges": no_merges}
+        ref = self.ref(data)
+        words = {"first_parent": first_parent, "no_merges": no_merges, **part}
         date = self.model.commits[data.draw(st.sampled_from(sorted(self.model.commits)))]
         moment = datetime.fromtimestamp(date.creation_date, timezone.utc)
         values = {"amount": amount, "since": moment, "until": moment}
@@ -85,9 +113,25 @@ class ReadingRules(Machine):
                 for name in ("stop_at", "after")
                 if name in asked
             }
-            return self.model.history.log(start, LogOptions(**{**asked, **named}))
+            options = {name: each for name, each in asked.items() if name not in part}
+            return self.model.history.log(
+                start, LogOptions(**{**options, **named}, part=sought(**part))
+            )
 
         self.both(lambda: [each.id for each in self.repo.log(ref, **asked)], expected)
+
+    @rule(prefix=prefixes, data=datas)
+    def blame(self, prefix: str, data: st.DataObject) -> None:
+        ref = self.ref(data)
+
+        def expected(_: object) -> list[tuple[str, str]]:
+            start = self.model.resolve(ref)
+            paths = below(self.model.trees[start], prefix)
+            return [(path, self.model.history.blame(start, path)) for path in paths]
+
+        self.both(
+            lambda: [(row.path, row.commit.id) for row in self.repo.blame(ref, prefix)], expected
+        )
 
     @rule(data=datas)
     def show(self, data: st.DataObject) -> None:
@@ -112,3 +156,18 @@ class ReadingRules(Machine):
 
 def within(rows: Diff, prefix: str) -> Diff:
     return [row for row in rows if row[1].startswith(prefix)]
+
+
+def sought(path: str | None = None, prefix: str | None = None) -> Part | None:
+    if path is None and prefix is None:
+        return None
+    return lambda each: each == path if prefix is None else each.startswith(prefix)
+
+
+def views(rows: Differences, depth: int) -> Views:
+    return shown(rows), [astuple(each) for each in rows.by_folder(depth)], [astuple(rows.summary())]
+
+
+def expected_views(rows: Diff, left: Tree, right: Tree, prefix: str, depth: int) -> Views:
+    total = rolled_up(rows, left, right, prefix, 0) or [("", 0, 0, 0, 0, 0, 0)]
+    return rows, rolled_up(rows, left, right, prefix, depth), total

@@ -10,6 +10,7 @@ from tests.lake.model.machine import (
     PATHS,
     Machine,
     changes,
+    choices,
     contents,
     datas,
     paths,
@@ -72,11 +73,19 @@ class StagingRules(Machine):
             lambda _: self.model.transfer(
                 branch, source, dest, ref, removing=removing, force=force
             ),
+            may_seal=True,
         )
 
-    @rule(path=paths, prefix=st.none() | prefixes, data=datas)
-    def reset_a_part(self, path: str, prefix: str | None, data: st.DataObject) -> None:
+    @rule(changes=changes, path=paths, prefix=st.none() | prefixes, bulk=st.booleans(), data=datas)
+    def stage_and_reset_a_part(
+        self, changes: Changes, path: str, prefix: str | None, bulk: bool, data: st.DataObject
+    ) -> None:
+        """Stages first, in one layer of rows or of a run, over what there was: much is dropped."""
         name = self.branch(data)
+        if bulk:
+            self.stage_on(name, changes)
+        for each, content in () if bulk else changes.items():
+            self.put_on(name, each, content)
 
         def part(each: str) -> bool:
             return each == path if prefix is None else each.startswith(prefix)
@@ -86,3 +95,24 @@ class StagingRules(Machine):
             lambda: self.repo.branch(name).reset(**words),
             lambda _: self.model.reset_part(name, part),
         )
+
+    @rule(changes=changes, paths=choices, data=datas)
+    def restore(self, changes: Changes, paths: list[str], data: st.DataObject) -> None:
+        name, ref = self.branch(data), self.ref(data)
+        self.stage_on(name, changes)
+
+        def real() -> tuple[int, int, int]:
+            found = self.repo.branch(name).restore(ref, paths)
+            return found.added, found.changed, found.removed
+
+        self.both(real, lambda _: self.model.restore(name, ref, paths), may_seal=True)
+
+    def put_on(self, branch: str, path: str, content: Content | None) -> None:
+        def real() -> None:
+            found = self.repo.branch(branch)
+            if content is None:
+                found.delete(path)
+            else:
+                found.put(path, content.body, dict(content.metadata))
+
+        self.both(real, lambda _: self.model.stage(branch, {path: content}))

@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparklake.errors import MergeConflictError
-
 Diff = list[tuple[str, str, int]]
 """Type, path and size of each row, by path."""
 
@@ -40,15 +38,6 @@ def three_way(base: Tree, source: Tree, dest: Tree) -> Diff:
     return rows
 
 
-def merged(base: Tree, source: Tree, dest: Tree, strategy: str | None) -> Tree:
-    rows = three_way(base, source, dest)
-    conflicts = [row for row in rows if row[0] == "conflict"]
-    if conflicts and strategy is None:
-        raise MergeConflictError("", conflicts, len(conflicts))
-    taken = [path for kind, path, _ in rows if kind != "conflict" or strategy == "source-wins"]
-    return changed(dest, {path: source.get(path) for path in taken})
-
-
 def changed(tree: Mapping[str, Content], changes: Mapping[str, Content | None]) -> Tree:
     after = {**tree, **changes}
     return {path: content for path, content in after.items() if content is not None}
@@ -66,3 +55,27 @@ def differences(left: Mapping[str, Content], right: Mapping[str, Content]) -> Di
             kind = "added" if before is None else "removed" if after is None else "changed"
             rows.append((kind, path, len((after or before or Content(b"")).body)))
     return rows
+
+
+FolderRow = tuple[str, int, int, int, int, int, int]
+"""Path, how many were added, removed, changed, in conflict, bytes that came, and that went."""
+
+
+def rolled_up(
+    rows: Diff, left: Mapping[str, Content], right: Mapping[str, Content], prefix: str, depth: int
+) -> list[FolderRow]:
+    """Returns rows by the folder of a depth below a prefix."""
+    found: dict[str, list[int]] = {}
+    for kind, path, _ in rows:
+        parts = path[len(prefix) :].split("/")
+        folder = prefix + "/".join(parts[:depth]) + "/" if len(parts) > depth else path
+        counts = found.setdefault(folder if depth else "", [0] * 6)
+        counts[["added", "removed", "changed", "conflict"].index(kind)] += 1
+        if kind != "conflict":
+            counts[4] += size_of(right.get(path))
+            counts[5] += size_of(left.get(path))
+    return [(folder, *counts) for folder, counts in found.items()]  # type: ignore[misc]
+
+
+def size_of(content: Content | None) -> int:
+    return 0 if content is None else len(content.body)
