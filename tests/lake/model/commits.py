@@ -14,14 +14,18 @@ from tests.lake.model.machine import (
     Machine,
     changes,
     choices,
+    contents,
     datas,
+    paths,
     resolutions,
     shown,
     terms,
 )
 from tests.lake.model.model_commits import MergeTerms, Preview
 from tests.lake.model.strategies import Resolution
-from tests.lake.model.trees import Changes
+from tests.lake.model.trees import Changes, Content
+
+clashes = st.dictionaries(paths, st.tuples(st.none() | contents, st.none() | contents), max_size=4)
 
 
 class CommitRules(Machine):
@@ -67,14 +71,19 @@ class CommitRules(Machine):
         self.preview(source, dest, terms)
         self.merge_into(source, dest, terms)
 
-    @rule(theirs=changes, ours=changes, terms=terms, data=datas)
+    @rule(theirs=changes, ours=changes, clashes=clashes, terms=terms, data=datas)
     def diverge_and_merge(
-        self, theirs: Changes, ours: Changes, terms: MergeTerms, data: st.DataObject
+        self,
+        theirs: Changes,
+        ours: Changes,
+        clashes: dict[str, tuple[Content | None, Content | None]],
+        terms: MergeTerms,
+        data: st.DataObject,
     ) -> None:
-        heads = st.sampled_from(sorted(self.model.heads))
-        source, dest = data.draw(heads), data.draw(heads)
-        for branch, each in ((source, theirs), (dest, ours)):
-            self.stage_on(branch, each)
+        """Merges two branches of which each has changed something, some of it otherwise."""
+        source, dest = data.draw(st.permutations(sorted(self.model.heads) * 2))[:2]
+        for branch, each, side in ((source, theirs, 0), (dest, ours, 1)):
+            self.stage_on(branch, each | {path: pair[side] for path, pair in clashes.items()})
             self.commit_on(branch, allow_empty=False)
         self.preview(source, dest, terms)
         self.merge_into(source, dest, terms)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sparklake.errors import ObjectNotFoundError
 from tests.lake.model.history import LogOptions
-from tests.lake.model.model_commits import CommitsModel
+from tests.lake.model.model_transactions import TransactionsModel
 from tests.lake.model.trees import Content, Diff, below, differences, three_way
 
 
-class LakeModel(CommitsModel):
+class LakeModel(TransactionsModel):
     def find(self, ref: str, path: str) -> Content:
         tree = self.tree(ref)
         if path not in tree:

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 from unittest import mock
 from uuid import uuid4
 
@@ -21,6 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 from sparklake import DiffRow, Lake
 from sparklake.errors import MergeConflictError, SparklakeError
 from sparklake.graveler.entries import Entry, entry_identity
+from tests.lake.model.history import LogOptions
 from tests.lake.model.lake import LakeModel
 from tests.lake.model.model_commits import MergeTerms
 from tests.lake.model.model_refs import MAIN
@@ -30,9 +32,13 @@ from tests.support.folders import memory_folder
 from tests.support.lakes import memory_lake, refs_of, stage_table
 from tests.support.oracle import meta_range_id
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 # Few keys and fewer contents: most edits meet others, and one content is at several keys at once.
 PATHS = ["a", "a/b", "a/c", "b/x=1/p", "b/x=2/p", "c", "d.csv", "é"]
 PREFIXES = ["", "a", "a/", "b/", "b/x=", "c", "nothing/", "é"]
+FOLLOWED = ["a", "b/x=", "c"]
 FOLDERS = ["a/", "b/", "b/x=1/", "b/x=2/", "c/", "nothing/"]
 CONTENTS = [Content(b""), Content(b"1"), Content(b"22"), Content(b"22", (("k", "v"),))]
 SOURCES: list[Tree] = [
@@ -80,7 +86,10 @@ class Machine(RuleBasedStateMachine):
         ticks = count(1_700_000_000)
         clock = SimpleNamespace(time=lambda: next(ticks) // 3)
         self.stack.enter_context(mock.patch("sparklake.verbs.context.time", clock))
-        self.touched = {MAIN}
+        numbers = count()
+        names = SimpleNamespace(uuid4=lambda: SimpleNamespace(hex=f"{next(numbers):012}"))
+        self.stack.enter_context(mock.patch("sparklake.verbs.transactions.uuid", names))
+        self.touched, self.followed = {MAIN}, set[str]()
 
     def teardown(self) -> None:
         self.stack.close()
@@ -120,7 +129,8 @@ class Machine(RuleBasedStateMachine):
 
     # --- steps of many rules ----------------------------------------------------------------------
 
-    def stage_on(self, branch: str, changes: Changes) -> None:
+    def table(self, changes: Changes) -> pa.Table:
+        """Returns changes as they are staged at once."""
         rows = [
             {"path": path, "deleted": True}
             if content is None
@@ -133,7 +143,10 @@ class Machine(RuleBasedStateMachine):
             for path, content in changes.items()
         ]
         columns = dict.fromkeys(["path", "size", "address", "metadata", "deleted"])
-        table = stage_table([columns, *rows]).slice(1)
+        return stage_table([columns, *rows]).slice(1)
+
+    def stage_on(self, branch: str, changes: Changes) -> None:
+        table = self.table(changes)
         self.both(
             lambda: self.repo.branch(branch).stage(table),
             lambda _: self.model.stage(branch, changes),
@@ -209,7 +222,10 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def refs_agree(self) -> None:
-        states = {each.name: each for each in self.repo.branch_states()}
+        states = {each.name: each for each in self.repo.branch_states(hidden=True)}
+        hidden = {name for name, each in states.items() if each.hidden}
+        assert hidden == self.model.hidden
+        assert {each.name for each in self.repo.branches()} == states.keys() - hidden
         assert {name: each.commit_id for name, each in states.items()} == self.model.heads
         dirty = {name for name, each in states.items() if each.layers}
         assert dirty == {name for name, staged in self.model.staged.items() if staged}
@@ -236,7 +252,22 @@ class Machine(RuleBasedStateMachine):
             assert self.listing(name) == current
             staged = shown(self.repo.diff_uncommitted(name))
             assert staged == self.model.diff_uncommitted(name) == differences(tree, current)
+            self.check_history(head.id)
         self.touched = set()
+
+    def check_history(self, commit_id: str) -> None:
+        """Compares which commits made a tree what it is, once for each commit."""
+        if commit_id in self.followed:
+            return
+        self.followed.add(commit_id)
+        history = self.model.history
+        assert {row.path: row.commit.id for row in self.repo.blame(commit_id)} == {
+            path: history.blame(commit_id, path) for path in history.trees[commit_id]
+        }
+        for prefix in FOLLOWED:
+            asked = LogOptions(part=lambda path, prefix=prefix: path.startswith(prefix))
+            found = [each.id for each in self.repo.log(commit_id, prefix=prefix)]
+            assert found == history.log(commit_id, asked)
 
 
 def attempt(verb: Callable[[], object]) -> tuple[object, SparklakeError | None]:

@@ -26,6 +26,8 @@ class StagingModel(RefsModel):
         return len(gone)
 
     def remove(self, branch: str, path: str, *, recursive: bool) -> int:
+        if recursive:
+            self.open(branch, "stage")
         self.branch(branch)
         tree = self.tree(branch)
         gone = [path] if path in tree else []

@@ -13,12 +13,12 @@ from tests.support.lakes import refs_of
 
 
 class RefRules(Machine):
-    @rule(name=st.sampled_from(BRANCHES), data=datas)
-    def create_branch(self, name: str, data: st.DataObject) -> None:
+    @rule(name=st.sampled_from(BRANCHES), hidden=st.sampled_from([False, False, True]), data=datas)
+    def create_branch(self, name: str, hidden: bool, data: st.DataObject) -> None:
         ref = self.ref(data)
         self.both(
-            lambda: self.repo.create_branch(name, ref),
-            lambda _: self.model.create_branch(name, ref),
+            lambda: self.repo.create_branch(name, ref, hidden=hidden),
+            lambda _: self.model.create_branch(name, ref, hidden=hidden),
         )
         self.touched.add(name)
 

@@ -18,6 +18,14 @@ from tests.lake.model.machine import (
 )
 from tests.lake.model.trees import Changes, Content
 
+# Paths that others begin with come often.
+parts_to_reset = st.lists(
+    st.tuples(st.just("path"), st.sampled_from(["a", "a", "a", *PATHS]))
+    | st.tuples(st.just("prefix"), prefixes),
+    min_size=1,
+    max_size=2,
+)
+
 
 class StagingRules(Machine):
     @rule(path=paths, content=contents, as_file=st.booleans(), data=datas)
@@ -76,9 +84,9 @@ class StagingRules(Machine):
             may_seal=True,
         )
 
-    @rule(changes=changes, path=paths, prefix=st.none() | prefixes, bulk=st.booleans(), data=datas)
+    @rule(changes=changes, parts=parts_to_reset, bulk=st.booleans(), data=datas)
     def stage_and_reset_a_part(
-        self, changes: Changes, path: str, prefix: str | None, bulk: bool, data: st.DataObject
+        self, changes: Changes, parts: list[tuple[str, str]], bulk: bool, data: st.DataObject
     ) -> None:
         """Stages first, in one layer of rows or of a run, over what there was: much is dropped."""
         name = self.branch(data)
@@ -86,14 +94,16 @@ class StagingRules(Machine):
             self.stage_on(name, changes)
         for each, content in () if bulk else changes.items():
             self.put_on(name, each, content)
+        for kind, text in parts:
+            self.reset_on(name, kind, text)
 
-        def part(each: str) -> bool:
-            return each == path if prefix is None else each.startswith(prefix)
+    def reset_on(self, branch: str, kind: str, text: str) -> None:
+        def part(path: str) -> bool:
+            return path == text if kind == "path" else path.startswith(text)
 
-        words = {"path": path} if prefix is None else {"prefix": prefix}
         self.both(
-            lambda: self.repo.branch(name).reset(**words),
-            lambda _: self.model.reset_part(name, part),
+            lambda: self.repo.branch(branch).reset(**{kind: text}),
+            lambda _: self.model.reset_part(branch, part),
         )
 
     @rule(changes=changes, paths=choices, data=datas)

@@ -7,13 +7,11 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from sparklake import Lake
-from tests.lake.model.commits import CommitRules
+from tests.lake.model.guarding import GuardRules
 from tests.lake.model.reading import ReadingRules
-from tests.lake.model.refs import RefRules
-from tests.lake.model.staging import StagingRules
 
 
-class LakeMachine(RefRules, StagingRules, CommitRules, ReadingRules):
+class LakeMachine(GuardRules, ReadingRules):
     """Is all the rules together."""
 
 
