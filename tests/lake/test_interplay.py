@@ -30,7 +30,7 @@ def arena(request: pytest.FixtureRequest) -> Iterator[Lake]:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))]
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(2, 20))]
 )
 def test_verbs_leave_each_other_what_is_right(
     arena: Lake, folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch
