@@ -9,12 +9,12 @@ from hypothesis.stateful import rule
 
 from sparklake import Commit
 from tests.lake.model.machine import (
+    CONTENTS,
     SOURCES,
     STRATEGIES,
     Machine,
     changes,
     choices,
-    contents,
     datas,
     paths,
     resolutions,
@@ -25,7 +25,10 @@ from tests.lake.model.model_commits import MergeTerms, Preview
 from tests.lake.model.strategies import Resolution
 from tests.lake.model.trees import Changes, Content
 
-clashes = st.dictionaries(paths, st.tuples(st.none() | contents, st.none() | contents), max_size=4)
+# Each side has something else: a conflict, unless one of them is what there was.
+clashes = st.dictionaries(
+    paths, st.permutations([None, *CONTENTS]).map(lambda each: each[:2]), min_size=1, max_size=4
+)
 
 
 class CommitRules(Machine):
@@ -76,12 +79,12 @@ class CommitRules(Machine):
         self,
         theirs: Changes,
         ours: Changes,
-        clashes: dict[str, tuple[Content | None, Content | None]],
+        clashes: dict[str, list[Content | None]],
         terms: MergeTerms,
         data: st.DataObject,
     ) -> None:
         """Merges two branches of which each has changed something, some of it otherwise."""
-        source, dest = data.draw(st.permutations(sorted(self.model.heads) * 2))[:2]
+        source, dest = (data.draw(st.permutations(sorted(self.model.heads))) * 2)[:2]
         for branch, each, side in ((source, theirs, 0), (dest, ours, 1)):
             self.stage_on(branch, each | {path: pair[side] for path, pair in clashes.items()})
             self.commit_on(branch, allow_empty=False)

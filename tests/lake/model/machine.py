@@ -60,7 +60,9 @@ changes = st.dictionaries(paths, st.none() | contents, max_size=5)
 choices = st.lists(st.sampled_from(CHOICES), max_size=3)
 rules = st.tuples(st.sampled_from(GLOBS), st.sampled_from(["none", *STRATEGIES[1:]]))
 resolutions = st.builds(
-    Resolution, st.sampled_from(STRATEGIES), st.just(()) | st.lists(rules, max_size=2).map(tuple)
+    Resolution,
+    st.sampled_from(["larger-wins", "keep-both", *STRATEGIES]),
+    st.just(()) | st.lists(rules, max_size=2).map(tuple),
 )
 terms = st.builds(
     MergeTerms,
