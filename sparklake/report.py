@@ -238,6 +238,11 @@ def json_object(document: Document) -> str:
     return json.dumps(document, indent=2)
 
 
+def json_line(document: Document) -> str:
+    """Returns a document as JSON on one line, in ASCII."""
+    return f"{json.dumps(document)}\n"
+
+
 def json_list(documents: Iterable[Document]) -> Iterator[str]:
     """Yields a JSON list, a line each, as its documents come.
 

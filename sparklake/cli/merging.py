@@ -51,6 +51,9 @@ def merge(
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Even where there is nothing to merge.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even where the repository is read-only.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show changes, conflicts and cost; change nothing.")
     ] = False,
@@ -62,7 +65,7 @@ def merge(
     later begins from the same base.
     """
     theirs, ours, metadata = ref_uri(source), ref_uri(dest), labels(meta)
-    repository = session.repository(same_repository(theirs, ours))
+    repository = session.lake.repository(same_repository(theirs, ours), force)
     if explain:
         plan = repository.plan_merge(theirs.ref, ours.ref, allow_empty, path or None)
         print_explanation(session.out, plan)

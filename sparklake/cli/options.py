@@ -15,10 +15,11 @@ _PANEL = "Global options"
 
 
 class Format(str, Enum):
-    """Is how results are printed."""
+    """Is how results are printed: JSONL has a line for each row of a listing, and no list."""
 
     TEXT = "text"
     JSON = "json"
+    JSONL = "jsonl"
 
 
 @dataclass(frozen=True, slots=True)

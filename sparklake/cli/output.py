@@ -15,7 +15,7 @@ from sparklake.cli.options import Format
 from sparklake.cli.text import rendered_table
 from sparklake.cli.waiting import Meter
 from sparklake.errors import SparklakeError
-from sparklake.report import Document, error_document, json_list, json_object
+from sparklake.report import Document, error_document, json_line, json_list, json_object
 
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36, "dim": 2}
 
@@ -38,15 +38,18 @@ class Output:
     @property
     def is_json(self) -> bool:
         """Tells whether a program reads."""
-        return self._form is Format.JSON
+        return self._form is not Format.TEXT
 
     def one(self, document: Document, text: str) -> None:
         """Prints one result."""
-        self.write(f"{json_object(document) if self.is_json else text}\n")
+        self.write(self._object(document) if self.is_json else f"{text}\n")
 
     def many(self, documents: Iterable[Document], line: Callable[[Document], str]) -> None:
         """Prints a listing as it comes, however long it is."""
-        if self.is_json:
+        lines: Iterable[str]
+        if self._form is Format.JSONL:
+            lines = map(json_line, documents)
+        elif self.is_json:
             lines = json_list(documents)
         else:
             lines = (f"{line(document)}\n" for document in documents)
@@ -81,9 +84,12 @@ class Output:
             print(f"{label} {error}", file=sys.stderr)  # noqa: T201
         elif self._has_begun:
             # A list was cut short: it stays without its end, and so cannot be taken for whole.
-            print(json_object(error_document(error)), file=sys.stderr)  # noqa: T201
+            print(self._object(error_document(error)), end="", file=sys.stderr)  # noqa: T201
         else:
-            self.write(f"{json_object(error_document(error))}\n")
+            self.write(self._object(error_document(error)))
+
+    def _object(self, document: Document) -> str:
+        return json_line(document) if self._form is Format.JSONL else f"{json_object(document)}\n"
 
     def coloured(self, text: str, colour: str) -> str:
         """Returns text in a colour, where stdout takes one."""

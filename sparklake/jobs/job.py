@@ -118,10 +118,12 @@ def branch_at(lake: Lake, text: str) -> Branch:
     return lake.repository(target.repository).branch(target.ref)
 
 
-def refs_at(lake: Lake, first: str, second: str) -> tuple[Repository, str, str]:
+def refs_at(
+    lake: Lake, first: str, second: str, force: bool = False
+) -> tuple[Repository, str, str]:
     """Opens the repository of two refs that URIs name; returns it and the refs."""
     one, other = ref_uri(first), ref_uri(second)
-    return lake.repository(same_repository(one, other)), one.ref, other.ref
+    return lake.repository(same_repository(one, other), force), one.ref, other.ref
 
 
 def run(parser: ArgumentParser, verb: Verb, argv: Sequence[str] | None = None) -> int:

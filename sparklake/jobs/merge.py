@@ -22,7 +22,7 @@ from sparklake.report import Document, commit_document, explanation_document, pr
 
 def merge(lake: Lake, arguments: Namespace) -> Document:
     """Merges source into dest."""
-    repository, source, dest = refs_at(lake, arguments.source, arguments.dest)
+    repository, source, dest = refs_at(lake, arguments.source, arguments.dest, arguments.force)
     options = {"allow_empty": arguments.allow_empty, "paths": arguments.path}
     if arguments.explain:
         return explanation_document(repository.plan_merge(source, dest, **options))
@@ -41,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     deciding_options(parser)
     parser.add_argument("--squash", action="store_true", help="its only parent is DEST")
     parser.add_argument("--allow-empty", action="store_true", help="even with nothing to merge")
+    parser.add_argument("--force", action="store_true", help="even in a read-only repository")
     parser.add_argument("--dry-run", action="store_true", help="changes, conflicts and cost")
     paths_option(parser)
     explain_option(parser)

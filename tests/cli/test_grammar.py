@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from pathlib import Path
 
@@ -563,3 +564,15 @@ def test_the_log_of_moves_and_its_undoing(scene: Scene) -> None:
     assert ok("op", "undo", main) == f"{main} is back at {second['id'][:12]}\n"
     assert [each["verb"] for each in said("op", "log", main)[:2]] == ["undo", "undo"]
     assert "nothing to undo" in failed(4, "op", "undo", dev)
+
+
+def test_json_lines_have_a_row_each(scene: Scene) -> None:
+    scene.commit("main", {"a": "1", "b": "2"})
+    rows = ok("--output", "jsonl", "ls", scene.uri("main") + "/").splitlines()
+    assert [json.loads(each) for each in rows] == said("ls", scene.uri("main") + "/")
+    assert ok("--output", "jsonl", "ls", scene.uri("main", "none/")) == ""
+    (line,) = ok("show", scene.uri("main"), "--output", "jsonl").splitlines()
+    assert json.loads(line) == said("show", scene.uri("main"))
+    ran = run("--output", "jsonl", "show", scene.uri("nothing"))
+    (line,) = ran.text.splitlines()
+    assert (ran.code, json.loads(line)["kind"]) == (1, "ref_not_found")

@@ -62,6 +62,17 @@ def test_a_repository_is_read_only_and_has_labels(scene: Scene) -> None:
     ok("rm", at)
 
 
+def test_a_merge_by_force_changes_a_read_only_repository(scene: Scene) -> None:
+    scene.commit("main", {"a": "1"})
+    dev, main = scene.branch("dev"), scene.uri("main")
+    scene.commit("dev", {"b": "2"})
+    ok("repo", "set", scene.uri(), "--read-only")
+    assert "read-only" in failed(1, "merge", dev, main)
+    made = said("merge", dev, main, "--force")
+    assert said("log", main, "--amount", "1")[0]["id"] == made["id"]
+    assert said("repo", "show", scene.uri())["read_only"] is True
+
+
 def test_a_repository_is_born_read_only_and_deleted_by_force(tmp_path: Path, dsn: str) -> None:
     lake, uri = ("--dsn", dsn), "lakefs://born"
     words = ("--read-only", "--meta", "owner=joe")
