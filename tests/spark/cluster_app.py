@@ -25,8 +25,9 @@ import sparklake
 from sparklake import Repository
 from sparklake.engine.local import LocalRunner
 from sparklake.engine.spark import SparkRunner
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.chosen import Choice
 from sparklake.session import spark_session
+from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import apply_body, merge_body
 from sparklake.verbs import commit, three_way
@@ -76,19 +77,21 @@ def first_time(marks: str, name: str) -> bool:
 # --- what befalls tasks: each fault lets the task write its ranges, and then strikes --------------
 
 
-def exit_once(marks: str, workspace: Workspace, batches: Batches) -> Iterator[pa.RecordBatch]:
+def exit_once(
+    marks: str, workspace: Workspace, batches: Batches, choice: Choice
+) -> Iterator[pa.RecordBatch]:
     """Lets the Python of one task die."""
-    results = list(apply_body(workspace, batches))
+    results = list(apply_body(workspace, batches, choice))
     if first_time(marks, "exited"):
         os._exit(1)
     yield from results
 
 
 def fail_first(
-    marks: str, workspace: Workspace, strategy: Strategy, batches: Batches
+    marks: str, workspace: Workspace, resolution: Resolution, batches: Batches, choice: Choice
 ) -> Iterator[pa.RecordBatch]:
     """Fails the first attempt of every task."""
-    results = list(merge_body(workspace, strategy, batches))
+    results = list(merge_body(workspace, resolution, batches, choice))
     if context().attemptNumber() == 0:
         Path(marks, f"failed-{context().partitionId()}").touch()
         raise RuntimeError("this attempt fails")
@@ -96,10 +99,10 @@ def fail_first(
 
 
 def kill_executor(
-    marks: str, workspace: Workspace, strategy: Strategy, batches: Batches
+    marks: str, workspace: Workspace, resolution: Resolution, batches: Batches, choice: Choice
 ) -> Iterator[pa.RecordBatch]:
     """Kills the executor of one task, with all that runs there."""
-    results = list(merge_body(workspace, strategy, batches))
+    results = list(merge_body(workspace, resolution, batches, choice))
     if first_time(marks, "killed"):
         os.kill(executor(), signal.SIGKILL)
         time.sleep(WAIT_SECONDS)
@@ -107,7 +110,7 @@ def kill_executor(
 
 
 def straggle(
-    marks: str, workspace: Workspace, strategy: Strategy, batches: Batches
+    marks: str, workspace: Workspace, resolution: Resolution, batches: Batches, choice: Choice
 ) -> Iterator[pa.RecordBatch]:
     """Holds one task back until Spark runs it a second time; then both write at once."""
     if context().partitionId() == 0:
@@ -116,7 +119,7 @@ def straggle(
         end = time.monotonic() + WAIT_SECONDS
         while not Path(marks, there).exists() and time.monotonic() < end:
             time.sleep(0.01)
-    yield from merge_body(workspace, strategy, batches)
+    yield from merge_body(workspace, resolution, batches, choice)
 
 
 def context() -> TaskContext:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparklake.cli.main import main as command
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.chosen import Choice
 from sparklake.jobs.merge import main as job
+from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import merge_body
 from sparklake.verbs import three_way
@@ -27,10 +28,14 @@ HOURS = 3600
 
 
 def endless_body(
-    marks: str, workspace: Workspace, strategy: Strategy | None, batches: Iterable[pa.RecordBatch]
+    marks: str,
+    workspace: Workspace,
+    resolution: Resolution,
+    batches: Iterable[pa.RecordBatch],
+    choice: Choice,
 ) -> Iterator[pa.RecordBatch]:
     """Writes its ranges, and then does not come to an end."""
-    results = list(merge_body(workspace, strategy, batches))
+    results = list(merge_body(workspace, resolution, batches, choice))
     Path(marks, str(os.getpid())).touch()
     time.sleep(HOURS)
     yield from results
