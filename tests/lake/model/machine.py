@@ -206,7 +206,7 @@ class Machine(RuleBasedStateMachine):
             assert shown(failure.conflicts) == refusal.conflicts
             assert failure.count == refusal.count
         elif compare and failure is None and expected is not None:
-            assert outcome == expected
+            assert outcome == expected, (outcome, expected)
 
     def listing(self, ref: str, prefix: str = "") -> Tree:
         objects = list(self.repo.objects(ref, prefix))

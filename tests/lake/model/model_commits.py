@@ -87,9 +87,12 @@ class CommitsModel(StagingModel):
         _, ours, choice = self._sides(source, dest, terms, is_write=False)
         tree = self.trees[ours]
         counts: dict[str, list[int]] = {"added": [], "changed": [], "removed": []}
-        for kind, _, size in differences(tree, changed(tree, choice.changes)):
+        after = changed(tree, choice.changes)
+        for kind, _, size in differences(tree, after):
             counts[kind].append(size)
-        counts["added"] += map(size_of, choice.kept.values())
+        # Where the same lies already, nothing comes.
+        kept = choice.kept.items()
+        counts["added"] += [size_of(each) for path, each in kept if after.get(path) != each]
         conflicts = [row for row in choice.rows if row[0] == "conflict"]
         numbers = [(len(sizes), sum(sizes)) for sizes in counts.values()]
         return numbers, len(choice.left), conflicts
