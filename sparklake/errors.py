@@ -134,7 +134,7 @@ class HookFailedError(SparklakeError):
     kind = "hook_failed"
     exit_code = 6
 
-    def __init__(self, message: str, run_id: str) -> None:
+    def __init__(self, message: str, run_id: str = "") -> None:
         super().__init__(message)
         self.run_id = run_id
 
@@ -223,7 +223,7 @@ class TransactionError(SparklakeError):
 
     kind = "transaction"
 
-    def __init__(self, message: str, branch: str) -> None:
+    def __init__(self, message: str, branch: str = "") -> None:
         super().__init__(message)
         self.branch = branch
 

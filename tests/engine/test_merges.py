@@ -46,7 +46,8 @@ def all_of(cases: list[Sides], side: int) -> Contents:
 
 
 def check_conflict(conflict: Conflict, sides: Sides) -> None:
-    for stored, side in zip(conflict[1:], sides, strict=True):
+    stored_sides = (conflict.base, conflict.source, conflict.dest)
+    for stored, side in zip(stored_sides, sides, strict=True):
         identity = None if stored is None else decode_record(conflict.key, stored).identity
         assert identity == side.get(conflict.key)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,15 @@ def test_a_command_that_takes_too_long_is_killed_with_what_it_started(tmp_path: 
     outcome = script(f"echo begun; sleep 60 & echo $! > {number}; wait", timeout="500ms")
     assert outcome == Outcome(HookStatus.FAILED, "begun\n\nnot done after 0.5 seconds")
     status = Path(f"/proc/{number.read_text().strip()}/stat")
-    # What was killed may still wait for who is to be told of it.
-    assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
+
+    def is_gone() -> bool:
+        # What was killed may still wait for who is to be told of it.
+        return not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
+
+    end = time.monotonic() + 10
+    while not is_gone() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert is_gone()
 
 
 def test_what_is_left_running_is_not_waited_for() -> None:

@@ -112,7 +112,7 @@ def refused(
 def moved(repository: Repository) -> dict[str, Any]:
     """Returns all of the refs that a publish changes; what is staged is none of it."""
     found = refs_of(repository)
-    heads = [(name, commit_id) for name, commit_id, _ in found["branches"]]
+    heads = [(name, commit_id) for name, commit_id, *_ in found["branches"]]
     return {**found, "branches": heads, "rows": None}
 
 

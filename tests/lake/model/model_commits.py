@@ -90,9 +90,8 @@ class CommitsModel(StagingModel):
         after = changed(tree, choice.changes)
         for kind, _, size in differences(tree, after):
             counts[kind].append(size)
-        # Where the same lies already, nothing comes.
-        kept = choice.kept.items()
-        counts["added"] += [size_of(each) for path, each in kept if after.get(path) != each]
+        kept = choice.beside(after)
+        counts["added"] += [size_of(each) for path, each in kept.items() if path not in after]
         conflicts = [row for row in choice.rows if row[0] == "conflict"]
         numbers = [(len(sizes), sum(sizes)) for sizes in counts.values()]
         return numbers, len(choice.left), conflicts

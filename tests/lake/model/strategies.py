@@ -47,7 +47,11 @@ class Decided:
     def applied(self, dest: Tree) -> Tree:
         if self.left:
             raise MergeConflictError("", self.left, len(self.left))
-        after = changed(dest, self.changes)
+        return self.beside(changed(dest, self.changes))
+
+    def beside(self, tree: Tree) -> Tree:
+        """Returns a tree with what is kept at the first free places, or where the same lies."""
+        after = dict(tree)
         for path, content in self.kept.items():
             place = next(each for each in _places(path) if after.get(each) in (None, content))
             after[place] = content
