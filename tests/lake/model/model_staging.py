@@ -42,6 +42,7 @@ class StagingModel(RefsModel):
         self, branch: str, source: str, dest: str, ref: str | None, *, removing: bool, force: bool
     ) -> int:
         """Moves or copies; a folder ends with a slash, and so does where it goes."""
+        self.branch(branch)
         is_folder = source.endswith("/")
         overlaps = is_folder and (source.startswith(dest) or dest.startswith(source))
         if removing and (overlaps or source == dest):

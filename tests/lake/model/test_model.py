@@ -38,4 +38,4 @@ def test_a_lake_in_postgres_does_what_dicts_do(lake: Lake) -> None:
     class PostgresLakeMachine(LakeMachine):
         open_lake = staticmethod(lambda: lake)
 
-    run(PostgresLakeMachine, 15, 25)
+    run(PostgresLakeMachine, 15, 25, fixed=True)
