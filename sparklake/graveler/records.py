@@ -74,6 +74,11 @@ def decode_record(key: bytes, stored: bytes) -> ValueRecord:
     return ValueRecord(key, identity, data)
 
 
+def identity_of(key: bytes, stored: bytes | None) -> bytes | None:
+    """Returns the identity in a stored value, None for no record; raises CorruptFileError."""
+    return None if stored is None else decode_record(key, stored).identity
+
+
 def record_data(key: bytes, stored: bytes) -> bytes:
     """Returns the data of a stored record; raises CorruptFileError for bytes that are none."""
     return _fields(key, stored)[1]

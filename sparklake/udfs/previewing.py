@@ -14,7 +14,7 @@ from sparklake.graveler.algebra import Changes, Conflict, Rows, three_way_diff
 from sparklake.graveler.chosen import Choice
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.entry_columns import decode_entries
-from sparklake.graveler.records import decode_record
+from sparklake.graveler.records import identity_of
 from sparklake.udfs.results import ConflictResult, KeptResult, PreviewResult, encode_results
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, Judge
 from sparklake.udfs.strategies.resolution import Resolution
@@ -76,17 +76,13 @@ class _Tally:
         for conflict, decided in zip(conflicts, self.judge.decide(conflicts), strict=True):
             key, dest = conflict.key, conflict.dest
             shown = dest if decided is None else decided
-            if shown is not None and _identity(key, decided) != _identity(key, dest):
+            if shown is not None and identity_of(key, decided) != identity_of(key, dest):
                 kind = "removed" if decided is None else "changed" if dest else "added"
                 self._count(kind, _size(key, shown))
 
     def _count(self, kind: str, sizes: Sizes) -> None:
         self.counts[kind] += len(sizes)
         self.counts[f"{kind}_bytes"] += int(sizes.sum())
-
-
-def _identity(key: bytes, stored: bytes | None) -> bytes | None:
-    return None if stored is None else decode_record(key, stored).identity
 
 
 def _size(key: bytes, stored: bytes) -> Sizes:

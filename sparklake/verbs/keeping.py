@@ -16,7 +16,7 @@ from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.layering import plan_apply
 from sparklake.graveler.planning import Side
 from sparklake.graveler.range_lists import MetaRange, overlapping
-from sparklake.graveler.records import Record, decode_record, encode_record
+from sparklake.graveler.records import Record, decode_record, encode_record, identity_of
 from sparklake.udfs.objects import record_batch
 from sparklake.udfs.results import Kept
 from sparklake.udfs.strategies.both import marked
@@ -54,7 +54,7 @@ def places(kept: Sequence[Kept], find: Find) -> list[Record]:
     for each in kept:
         content = decode_record(each.key, each.stored)
         for key in _candidates(each.wanted):
-            there = taken.get(key) or _identity(key, find(key))
+            there = taken.get(key) or identity_of(key, find(key))
             if there is None:
                 taken[key] = content.identity
                 records.append(_record(each, key, content.identity, content.data))
@@ -75,10 +75,6 @@ def _record(each: Kept, key: bytes, identity: bytes, data: bytes) -> Record:
             f"what is kept of {each.key!r} finds no place beside it: {error}; nothing has changed. "
             "Decide it by another rule"
         ) from error
-
-
-def _identity(key: bytes, stored: bytes | None) -> bytes | None:
-    return None if stored is None else decode_record(key, stored).identity
 
 
 def _find(context: Context, tree: MetaRange, key: bytes) -> bytes | None:

@@ -10,7 +10,7 @@ from sparklake.graveler.classification import Outcome, classify
 from sparklake.graveler.disagreement import is_disagreement
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.records import decode_record
+from sparklake.graveler.records import identity_of
 from sparklake.udfs.results import Kept
 from sparklake.udfs.strategies.judging import MAX_KEPT, Judge, too_many_kept
 from sparklake.udfs.strategies.resolution import Resolution
@@ -47,7 +47,7 @@ class _Merged:
         if key not in self.sides.choice:
             return dest
         base, source = self._found(self.sides.base, key), self._found(self.sides.source, key)
-        outcome = classify(*(_identity(key, each) for each in (base, source, dest)))
+        outcome = classify(*(identity_of(key, each) for each in (base, source, dest)))
         if outcome is not Outcome.CONFLICT:
             return source if outcome is Outcome.TAKE_SOURCE else dest
         disputed = base is not None and is_disagreement(base)
@@ -58,7 +58,3 @@ class _Merged:
     def _found(self, tree: MetaRangeId, key: bytes) -> bytes | None:
         ranges = self.context.trees.get(tree).ranges
         return RangeLayer(self.context.open_ranges, ranges).find(key)
-
-
-def _identity(key: bytes, stored: bytes | None) -> bytes | None:
-    return None if stored is None else decode_record(key, stored).identity
