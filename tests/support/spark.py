@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sparklake import session
+from tests.support.jars import found_jars
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +52,7 @@ def start_session(warehouse: Path) -> SparkSession:
 
 
 def spark_environment() -> dict[str, str]:
-    """Returns what a process needs to start Spark: a Java, a Python, and no network."""
+    """Returns what a process needs to start Spark: a Java, a Python, and loopback."""
     return {
         "JAVA_HOME": str(session.find_java_home()),
         "PYSPARK_PYTHON": sys.executable,
@@ -67,5 +68,8 @@ def _settings(warehouse: Path) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": warehouse.as_uri(),
+        "spark.jars": ",".join(map(str, found_jars())),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.extraJavaOptions": f"{session.LOGGING_OPTION} {SHORT_LIVED}",
     }

@@ -1,0 +1,48 @@
+"""Fetches the jars that Spark's tests need beside Spark: Delta, Avro and Hadoop's S3 client.
+
+`python -m tests.support.jars` puts those of tests/jars/spark-N.xml into the environment that runs it, by
+the resolver that comes with Spark.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from sparklake.session import find_java_home
+
+JARS = Path(sys.prefix) / "jars"
+
+
+def found_jars() -> list[Path]:
+    """Returns what was fetched; raises FileNotFoundError where nothing was."""
+    found = sorted(JARS.glob("*.jar"))
+    if not found:
+        raise FileNotFoundError(f"{JARS} has no jars for the tests: run `make setup`")
+    return found
+
+
+def main() -> None:
+    import pyspark
+
+    (ivy,) = Path(pyspark.__file__).parent.glob("jars/ivy-*.jar")
+    java = find_java_home() / "bin" / "java"
+    major = version("pyspark").partition(".")[0]
+    wanted = Path(__file__).parents[1] / "jars" / f"spark-{major}.xml"
+    command = [java, "-jar", ivy, "-warn", "-cache", JARS / ".ivy", "-ivy", wanted]
+    fetched = [
+        "-types",
+        "jar",
+        "bundle",
+        "-retrieve",
+        JARS / "[artifact]-[revision].[ext]",
+        "-sync",
+    ]
+    subprocess.run([*map(str, command), *map(str, fetched)], check=True)
+    found_jars()
+
+
+if __name__ == "__main__":
+    main()
