@@ -1,7 +1,7 @@
 """Fetches the jars that Spark's tests need beside Spark: Delta, Avro and Hadoop's S3 client.
 
-`python -m tests.support.jars` puts those of tests/jars/spark-N.xml into the environment that runs it,
-by the resolver that comes with Spark.
+`python -m tests.support.jars` puts those of tests/jars/spark-N.xml into the environment that runs
+it, by the resolver that comes with Spark.
 """
 
 from __future__ import annotations
