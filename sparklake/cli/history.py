@@ -12,7 +12,13 @@ from sparklake.cli.commits import print_commit
 from sparklake.cli.diffs import print_folders, print_summary, print_tree
 from sparklake.cli.explaining import ExplainOption, print_explanation
 from sparklake.cli.output import Output
-from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption, PathsOption
+from sparklake.cli.parameters import (
+    BranchArgument,
+    CommitterOption,
+    MessageOption,
+    MetaOption,
+    PathsOption,
+)
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown, size
 from sparklake.report import Document, diff_document
@@ -21,7 +27,6 @@ from sparklake.uri import ref_uri, same_repository
 if TYPE_CHECKING:
     from sparklake.verbs.differences import Differences
 
-BranchArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH", show_default=False)]
 
 _SIGNS = {
     "added": ("+", "green"),

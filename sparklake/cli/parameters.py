@@ -29,6 +29,7 @@ def _checked(check: str, text: str) -> str:
     return text
 
 
+BranchArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH", show_default=False)]
 MetaOption = Annotated[
     list[str] | None,
     typer.Option("--meta", metavar="K=V", help="A label; may be given several times."),

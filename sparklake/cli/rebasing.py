@@ -8,8 +8,7 @@ import typer
 
 from sparklake.arguments import rule_pairs
 from sparklake.cli.merging import shown_conflicts
-from sparklake.cli.parameters import RuleOption, StrategyOption
-from sparklake.cli.replaying import BranchArgument
+from sparklake.cli.parameters import BranchArgument, RuleOption, StrategyOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import number, short
 from sparklake.report import branch_document

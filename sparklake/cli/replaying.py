@@ -11,6 +11,7 @@ from sparklake.arguments import labels, rule_pairs
 from sparklake.cli.commits import print_commits
 from sparklake.cli.merging import shown_conflicts
 from sparklake.cli.parameters import (
+    BranchArgument,
     CommitterOption,
     MessageOption,
     MetaOption,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from sparklake.branch import Branch
     from sparklake.graveler.commits import Commit
 
-BranchArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH", show_default=False)]
 RefsArgument = Annotated[
     list[str], typer.Argument(metavar="lakefs://REPO/REF...", show_default=False)
 ]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sparklake.cli.parameters import RequiredPathsOption
+from sparklake.cli.parameters import BranchArgument, RequiredPathsOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown
 from sparklake.graveler.chosen import named
@@ -17,7 +17,7 @@ from sparklake.uri import ref_uri, same_repository
 @command
 def restore(
     session: Session,
-    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH", show_default=False)],
+    uri: BranchArgument,
     source: Annotated[
         str,
         typer.Option(

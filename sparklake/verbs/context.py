@@ -16,7 +16,7 @@ from sparklake.engine.base import Runner
 from sparklake.engine.choice import Runners
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ids import CommitId, MetaRangeId, RangeId
+from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId, RangeId
 from sparklake.graveler.ports import ObjectStore, RepositoryInfo, RepositoryRefs
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.tables import read_meta_range
@@ -66,6 +66,12 @@ class Context:
     def tree(self, commit: Commit) -> MetaRange:
         """Returns the metarange of a commit."""
         return self.trees.get(commit.meta_range_id)
+
+    def tree_before(self, commit: Commit, number: int = 1) -> MetaRangeId:
+        """Returns the tree of a parent of a commit, of a first commit the empty one."""
+        if not commit.parents:
+            return EMPTY_META_RANGE
+        return self.graph.commit(commit.parents[number - 1]).meta_range_id
 
 
 class Trees:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning import Opened, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
 from sparklake.graveler.touched import Sought
@@ -196,10 +196,8 @@ def show(context: Context, ref: str) -> CommitSummary:
     The first commit is compared with an empty tree.
     """
     commit = get_commit(context, ref)
-    before = EMPTY_META_RANGE
-    if commit.parents:
-        before = context.graph.commit(commit.parents[0]).meta_range_id
-    left, right = (context.trees.get(each).ranges for each in (before, commit.meta_range_id))
+    trees = context.tree_before(commit), commit.meta_range_id
+    left, right = (context.trees.get(each).ranges for each in trees)
     counts = _counts(context, ref, plan_diff(left, right))
     return CommitSummary(
         commit,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sparklake.errors import MergeConflictError, NoChangesError
+from sparklake.errors import NoChangesError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import actions_of
-from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.own_commits import own_commits
 from sparklake.graveler.ports import BranchMove, BranchState
 from sparklake.udfs.strategies.resolution import Resolution
@@ -17,10 +17,10 @@ from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.hooks import guarded_move
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import signed_commit, touched_by, until_it_moves
-from sparklake.verbs.replay import COMMITTER_METADATA_KEY, ORIGIN_METADATA_KEY
+from sparklake.verbs.replay import origin_labels, replayed_tree
 from sparklake.verbs.resolve import check_clean, get_commit, open_branch
 from sparklake.verbs.signing import Signature
-from sparklake.verbs.three_way import Sides, merged_tree
+from sparklake.verbs.three_way import Sides
 
 
 @dataclass(slots=True)
@@ -34,24 +34,16 @@ class _Replays:
 
     def made(self, origin: Commit, head: Commit) -> Commit | None:
         """Returns a commit over a head, not yet published; None where it has become empty."""
-        before = EMPTY_META_RANGE
-        if origin.parents:
-            before = self.context.graph.commit(origin.parents[0]).meta_range_id
-        tree_id = self._tree(origin, Sides(before, origin.meta_range_id, head.meta_range_id))
+        before = self.context.tree_before(origin)
+        attempts = self._attempts.setdefault(origin.id, Attempts(self.context, self.title))
+        sides = Sides(before, origin.meta_range_id, head.meta_range_id)
+        tree_id = replayed_tree(attempts, sides, self.resolution, f"rebase {origin.id[:12]}")
         # What was empty from the start is kept: somebody wanted it.
         if tree_id == head.meta_range_id and origin.meta_range_id != before:
             return None
-        source = {ORIGIN_METADATA_KEY: origin.id, COMMITTER_METADATA_KEY: origin.committer}
-        signature = Signature(origin.message, origin.committer, {**origin.metadata, **source})
+        labels = {**origin.metadata, **origin_labels(origin)}
+        signature = Signature(origin.message, origin.committer, labels)
         return signed_commit([head], tree_id, signature)
-
-    def _tree(self, origin: Commit, sides: Sides) -> MetaRangeId:
-        attempts = self._attempts.setdefault(origin.id, Attempts(self.context, self.title))
-        try:
-            return merged_tree(attempts, sides, self.resolution)
-        except MergeConflictError as error:
-            words = f"cannot rebase {origin.id[:12]}: {error}"
-            raise MergeConflictError(words, error.conflicts, error.count) from error
 
 
 def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> list[Commit]:

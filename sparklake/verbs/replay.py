@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from sparklake.errors import InvalidInputError, MergeConflictError, NoChangesError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import actions_of
-from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
@@ -75,13 +75,29 @@ def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms
 
     def step(origin: Commit, before: MetaRangeId) -> _Step:
         kept = terms.metadata or origin.metadata
-        source = {ORIGIN_METADATA_KEY: origin.id, COMMITTER_METADATA_KEY: origin.committer}
         message = terms.message or origin.message
-        signature = sign(context, message, terms.committer, {**kept, **source})
+        labels = {**kept, **origin_labels(origin)}
+        signature = sign(context, message, terms.committer, labels)
         return _Step(f"cherry-pick {origin.id[:12]}", before, origin.meta_range_id, signature)
 
     steps = [step(*_change(context, ref, terms)) for ref in refs]
     return _replay(context, "cherry-pick", branch, steps, terms)
+
+
+def origin_labels(origin: Commit) -> dict[str, str]:
+    """Returns the labels that say of which commit another one is made."""
+    return {ORIGIN_METADATA_KEY: origin.id, COMMITTER_METADATA_KEY: origin.committer}
+
+
+def replayed_tree(
+    attempts: Attempts, sides: Sides, resolution: Resolution, title: str
+) -> MetaRangeId:
+    """Returns the tree of a change made again; a conflict says of what it is one."""
+    try:
+        return merged_tree(attempts, sides, resolution)
+    except MergeConflictError as error:
+        words = f"cannot {title}: {error}"
+        raise MergeConflictError(words, error.conflicts, error.count) from error
 
 
 def _change(context: Context, ref: str, terms: Terms) -> tuple[Commit, MetaRangeId]:
@@ -95,9 +111,7 @@ def _change(context: Context, ref: str, terms: Terms) -> tuple[Commit, MetaRange
             f"commit {commit.id[:12]} is a merge of {count} parents: say by a parent number, from "
             "1 on, which of them its changes are counted from"
         )
-    if not commit.parents:
-        return commit, EMPTY_META_RANGE
-    return commit, context.graph.commit(commit.parents[(number or 1) - 1]).meta_range_id
+    return commit, context.tree_before(commit, number or 1)
 
 
 def _replay(
@@ -122,12 +136,8 @@ def _replay(
 
 def _replayed(attempts: Attempts, step: _Step, head: Commit, terms: Terms) -> Commit:
     """Returns the commit of one step over a head, not yet published."""
-    try:
-        sides = Sides(step.base, step.source, head.meta_range_id)
-        tree_id = merged_tree(attempts, sides, terms.resolution)
-    except MergeConflictError as error:
-        words = f"cannot {step.title}: {error}"
-        raise MergeConflictError(words, error.conflicts, error.count) from error
+    sides = Sides(step.base, step.source, head.meta_range_id)
+    tree_id = replayed_tree(attempts, sides, terms.resolution, step.title)
     if tree_id == head.meta_range_id and not terms.allow_empty:
         raise NoChangesError(f"to {step.title} would change nothing")
     return signed_commit([head], tree_id, step.signature)
