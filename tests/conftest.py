@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,9 @@ from sparklake.stores.cache.counts import TALLY
 os.environ.setdefault("SPARKLAKE_CACHE_BYTES", "0")
 
 pytest_plugins = ["tests.support.spark", "tests.support.cluster"]
+
+# Who starts the tests in the background may have them ignore interrupts, which some of them send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Generated cases open files, so that the first one of a test may be slow; no deadline therefore.
 # In CI the same cases run each time, and a failure prints how to repeat it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from sparklake.stores.postgres.embedded import embedded_dsn
+
+_STOP_SECONDS = 10
 
 SYSTEM_FOLDER = "SPARKLAKE_SYSTEM_FOLDER"
 
@@ -27,7 +30,17 @@ def public_folder() -> Iterator[Path]:
     try:
         yield path
     finally:
+        _await_servers(path)
         shutil.rmtree(path)
+
+
+def _await_servers(folder: Path) -> None:
+    """Waits for the servers in a folder that are stopping: each removes its own pid file."""
+    patience = time.monotonic() + _STOP_SECONDS
+    while any("postmaster.pid" in files for _, _, files in os.walk(folder)):
+        if time.monotonic() > patience:
+            return
+        time.sleep(0.05)
 
 
 @contextmanager
