@@ -36,6 +36,7 @@ try:
         SSOError,
         TokenRetrievalError,
     )
+    from botocore.session import get_session
 except ImportError as missing:
     raise MissingDependencyError(
         "S3 needs boto3, which is not installed: run pip install 'sparklake[s3]'."
@@ -64,6 +65,9 @@ CUT_SHORT = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
 # lock for each process: one that was held while the process forked would never come free.
 _CREATING: dict[int, Lock] = {}
 
+# Tasks on many machines throttle a bucket together; each waits longer with every try. What the user
+# has set (AWS_MAX_ATTEMPTS, max_attempts of a profile) wins.
+_ATTEMPTS = 8
 _CONNECT_SECONDS = 10
 _READ_SECONDS = 60
 
@@ -103,14 +107,16 @@ def s3_client() -> Any:  # boto3 makes a client's methods at run time
 @lru_cache(maxsize=8)
 def _client(pid: int, environment: tuple[tuple[str, str], ...]) -> Any:
     # A session of its own, because boto3's default one may not be used by two threads at once.
+    core = get_session()
+    attempts = core.get_config_variable("max_attempts") or _ATTEMPTS
     config = Config(
-        retries={"mode": "standard"},
+        retries={"mode": "standard", "total_max_attempts": attempts},
         connect_timeout=_CONNECT_SECONDS,
         read_timeout=_READ_SECONDS,
         max_pool_connections=MAX_CONNECTIONS,
     )
     try:
-        return Session().client("s3", config=config)
+        return Session(botocore_session=core).client("s3", config=config)
     except ValueError as error:
         raise StoreUnreachableError(
             "The S3 endpoint is no URL: correct AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL."

@@ -1,0 +1,68 @@
+"""A bucket that throttles and drops: verbs do what they should, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sparklake import Lake
+from tests.support.faulty_s3 import FAULTS, FaultyS3, faulty_s3
+from tests.support.lakes import contents
+from tests.support.s3 import aws_client, make_bucket, s3_environment, s3_server
+
+BUCKET = "bucket"
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def faulty(
+    endpoint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[FaultyS3]:
+    """Yields a bad line to a bucket; only what arranges a test goes round it."""
+    with faulty_s3(endpoint, rate=0.1, seed=7) as line:
+        for name, value in s3_environment(line.endpoint, tmp_path).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("AWS_MAX_ATTEMPTS")
+        yield line
+
+
+def test_nothing_is_lost_on_a_bad_line(
+    faulty: FaultyS3, endpoint: str, tmp_path: Path, small_lake: Lake
+) -> None:
+    direct = s3_environment(endpoint, tmp_path)
+    make_bucket(direct, BUCKET)
+    root = f"s3://{BUCKET}/{tmp_path.name}"
+    raw = {f"raw/{number:02}": b"%d" % number for number in range(40)}
+    for key, body in raw.items():
+        aws_client("s3", direct).put_object(Bucket=BUCKET, Key=f"{tmp_path.name}/{key}", Body=body)
+
+    repo = small_lake.create_repository("lake", f"{root}/lake", range_records=4)
+    main = repo.branch("main")
+    main.import_objects(f"{root}/raw", "raw")
+    assert contents(repo, "main") == raw
+
+    dev = repo.create_branch("dev", "main")
+    theirs = {"raw/03": b"theirs", "new": b"n" * 100_000}
+    for path, body in theirs.items():
+        dev.put(path, body)
+    dev.delete("raw/07")
+    dev.commit("theirs")
+    main.put("raw/20", b"ours")
+    main.commit("ours")
+    repo.merge("dev", "main")
+
+    wanted = {**raw, **theirs, "raw/20": b"ours"}
+    del wanted["raw/07"]
+    assert contents(repo, "main") == wanted
+    assert contents(repo, "dev") == {**wanted, "raw/20": b"20"}
+    assert len(list(repo.log("main", first_parent=True))) == 4, "no verb was done twice"
+    assert set(faulty.spoilt) == set(FAULTS)

@@ -1,0 +1,122 @@
+"""An S3 that is overloaded, on a bad line: a proxy before a real one, which spoils some answers."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPResponse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import cycle
+from random import Random
+from threading import Lock, Thread
+from urllib.parse import urlsplit
+
+THROTTLED, DROPPED, LOST, CUT = "throttled", "dropped", "lost", "cut"
+"""Refused with 503; not heard at all; done, but never answered; answered in half."""
+
+FAULTS = (THROTTLED, DROPPED, LOST, CUT)
+
+_SLOW_DOWN = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>slow</Message></Error>"
+_OF_A_CONNECTION = {"connection", "keep-alive", "transfer-encoding", "content-length"}
+
+
+class FaultyS3:
+    """Is where the proxy listens, and how many answers it has spoilt in which way."""
+
+    def __init__(self, endpoint: str, rate: float, seed: int) -> None:
+        self.upstream = urlsplit(endpoint).netloc
+        self.spoilt: Counter[str] = Counter()
+        self.endpoint = ""
+        self._rate = rate
+        self._random = Random(seed)
+        self._faults = cycle(FAULTS)
+        self._lock = Lock()
+
+    def fate(self) -> str | None:
+        """Returns what is to happen to the next request; None for nothing."""
+        with self._lock:
+            if self._random.random() >= self._rate:
+                return None
+            fault = next(self._faults)
+            self.spoilt[fault] += 1
+            return fault
+
+
+@contextmanager
+def faulty_s3(endpoint: str, rate: float, seed: int) -> Iterator[FaultyS3]:
+    """Yields a proxy that spoils that share of all answers."""
+    faulty = FaultyS3(endpoint, rate, seed)
+    handler = type("Handler", (_Handler,), {"faulty": faulty})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        faulty.endpoint = f"http://127.0.0.1:{server.server_port}"
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield faulty
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    faulty: FaultyS3
+
+    def _pass_on(self) -> None:
+        body, fate = self._body(), self.faulty.fate()
+        if fate == DROPPED:
+            self._hang_up()
+        elif fate == THROTTLED:
+            self._answer(503, {"Content-Type": "application/xml"}, _SLOW_DOWN)
+        else:
+            status, headers, answer = self._ask(body)
+            if fate == LOST:
+                self._hang_up()
+            else:
+                self._answer(status, headers, answer, is_cut=fate == CUT and len(answer) > 1)
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on  # noqa: N815
+
+    def _body(self) -> bytes:
+        if self.headers.get("Expect", "").lower() == "100-continue":
+            self.send_response_only(100)
+            self.end_headers()
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def _ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        upstream = HTTPConnection(self.faulty.upstream, timeout=60)
+        headers = {name: value for name, value in self.headers.items() if name != "Expect"}
+        upstream.request(self.command, self.path, body or None, headers)
+        answer: HTTPResponse = upstream.getresponse()
+        content = answer.read()
+        upstream.close()
+        length = answer.headers.get("Content-Length", "0") if self.command == "HEAD" else None
+        kept = {
+            name: value
+            for name, value in answer.headers.items()
+            if name.lower() not in _OF_A_CONNECTION
+        }
+        return answer.status, kept | ({"Content-Length": length} if length else {}), content
+
+    def _answer(
+        self, status: int, headers: dict[str, str], body: bytes, *, is_cut: bool = False
+    ) -> None:
+        self.send_response(status)
+        for name, value in ({"Content-Length": str(len(body))} | headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body[: len(body) // 2] if is_cut else body)
+        if is_cut:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        self.wfile.flush()
+        self.connection.shutdown(socket.SHUT_RDWR)
+        self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
