@@ -25,6 +25,7 @@ from sparklake.graveler.ports.history import (
 from sparklake.graveler.ports.objects import (
     Content,
     ObjectStore,
+    Part,
     StoredObject,
 )
 from sparklake.graveler.ports.repositories import (
@@ -47,6 +48,7 @@ __all__ = [
     "ObjectStore",
     "Operation",
     "Operations",
+    "Part",
     "RefStore",
     "RefVerb",
     "RefsSnapshot",

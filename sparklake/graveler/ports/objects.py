@@ -34,6 +34,14 @@ class Content(Protocol):
         """Returns a part of the bytes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Is some of an object's bytes; `size` is how many it has in all."""
+
+    body: bytes
+    size: int
+
+
 class ObjectStore(Protocol):
     """Holds immutable objects under one root. Keys are relative to it, with '/' between parts.
 
@@ -52,6 +60,12 @@ class ObjectStore(Protocol):
 
     def get(self, key: str) -> bytes:
         """Returns the bytes of an object."""
+
+    def get_part(self, key: str, start: int, stop: int) -> Part:
+        """Returns the bytes from `start` up to but without `stop`, and reads no others.
+
+        There are fewer where the object ends before.
+        """
 
     def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
         """Yields the contents of objects in the order asked for; reads overlap where that pays.

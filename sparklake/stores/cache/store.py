@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from sparklake.graveler.ports import Content, ObjectStore, StoredObject
+from sparklake.graveler.ports import Content, ObjectStore, Part, StoredObject
 from sparklake.graveler.tables import table_key
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.stores.cache.disk import DiskCache
@@ -52,6 +52,13 @@ class CachedStore:
             return self._inner.get(key)
         content = self._find(table_id)
         return self._enter(table_id, self._inner.get(key)) if content is None else content
+
+    def get_part(self, key: str, start: int, stop: int) -> Part:
+        """Returns the bytes from `start` up to but without `stop`."""
+        if _find_table_id(key) is None:
+            return self._inner.get_part(key, start, stop)
+        content = self.get(key)
+        return Part(content[start:stop], len(content))
 
     def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
         """Yields the contents of objects in the order asked for; reads of the store overlap."""

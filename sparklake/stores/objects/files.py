@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sparklake.errors import StoreError, StorePermissionError
+from sparklake.graveler.ports import Part
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -135,12 +136,25 @@ class LocalFile:
             self._descriptor = -1
 
     def _read(self, start: int, stop: int) -> bytes:
-        # The system may return less than it is asked for.
-        parts = []
-        while start < stop and (part := os.pread(self._descriptor, stop - start, start)):
-            parts.append(part)
-            start += len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return _read_part(self._descriptor, start, stop)
+
+
+def read_part(path: Path, start: int, stop: int) -> Part:
+    """Returns some bytes of a file: fewer where it ends before."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return Part(_read_part(descriptor, start, stop), os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
+
+
+def _read_part(descriptor: int, start: int, stop: int) -> bytes:
+    # The system may return less than it is asked for.
+    parts = []
+    while start < stop and (part := os.pread(descriptor, stop - start, start)):
+        parts.append(part)
+        start += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from sparklake.stores.objects.files import (
     link_new,
     link_or_copy,
     make_directories,
+    read_part,
     store_errors,
     sync,
 )
@@ -32,7 +33,7 @@ from sparklake.stores.objects.listing import ABSENT, TEMPORARY, resolve, stored,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from sparklake.graveler.ports import StoredObject
+    from sparklake.graveler.ports import Part, StoredObject
 
 # What a killed process left behind is removed by a later write.
 _ABANDONED_SECONDS = 24 * 3600
@@ -63,6 +64,12 @@ class LocalStore:
         path = self._path(key)
         with self._reading(path):
             return path.read_bytes()
+
+    def get_part(self, key: str, start: int, stop: int) -> Part:
+        """Returns the bytes from `start` up to but without `stop`."""
+        path = self._path(key)
+        with self._reading(path):
+            return read_part(path, start, stop)
 
     def get_many(self, keys: Sequence[str]) -> Iterator[LocalFile]:
         """Yields the contents of objects: what is not asked for is not read."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 
-from sparklake.graveler.ports import StoredObject
+from sparklake.graveler.ports import Part, StoredObject
 from sparklake.stores.objects.files import store_errors, whole_file
 from sparklake.stores.objects.keys import check_key, check_prefix
 from sparklake.stores.objects.overlap import overlapped
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _T = TypeVar("_T")
+_Answer: TypeAlias = "Mapping[str, Any]"
 
 PUT_THREADS = 16
 MULTIPART_BYTES = 64 << 20
@@ -44,6 +45,7 @@ _CHUNK_BYTES = 1 << 20
 
 _READ_ATTEMPTS = 3
 
+_BEYOND_THE_END = {"InvalidRange", "416"}
 _PRESENT = {"PreconditionFailed", "412"}
 # Another conditional write of the key was under way: AWS asks for the whole write once more.
 _CONFLICT = {"ConditionalRequestConflict", "OperationAborted", "409"}
@@ -74,7 +76,21 @@ class S3Store:
 
     def get(self, key: str) -> bytes:
         """Returns the bytes of an object."""
-        return self._read(key, _whole_body)
+        target = self._target(key)
+        with s3_errors(self._address(key)):
+            return _read(target, _whole_body)
+
+    def get_part(self, key: str, start: int, stop: int) -> Part:
+        """Returns the bytes from `start` up to but without `stop`, by a range request."""
+        target = {**self._target(key), "Range": f"bytes={start}-{stop - 1}"}
+        with s3_errors(self._address(key)):
+            try:
+                if start < stop:
+                    return _read(target, lambda answer: _part(answer, start, stop))
+            except ClientError as error:
+                if error_code(error) not in _BEYOND_THE_END:
+                    raise
+        return Part(b"", self._head(key).size)
 
     def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
         """Yields the bytes of objects; several are read at a time."""
@@ -82,8 +98,9 @@ class S3Store:
 
     def get_to_file(self, key: str, path: Path) -> None:
         """Makes a local file of an object, streamed to a temporary name beside it."""
-        with store_errors(path):
-            self._read(key, lambda body: _save(body, path))
+        target = self._target(key)
+        with store_errors(path), s3_errors(self._address(key)):
+            _read(target, lambda answer: _save(answer, path))
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
         """Writes an object unless it exists; returns whether this call wrote it.
@@ -134,10 +151,7 @@ class S3Store:
 
     def checksum(self, key: str) -> str:
         """Returns the ETag of an object."""
-        found = self.find(key)
-        if found is None:
-            raise no_object(self._address(key))
-        return found.checksum
+        return self._head(key).checksum
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yields the objects whose key begins with a prefix, leaving out directory markers."""
@@ -161,6 +175,12 @@ class S3Store:
         check_key(key)
         return {"Bucket": self.bucket, "Key": f"{self.prefix}/{key}" if self.prefix else key}
 
+    def _head(self, key: str) -> StoredObject:
+        found = self.find(key)
+        if found is None:
+            raise no_object(self._address(key))
+        return found
+
     def _check_bucket(self, key: str) -> None:
         """Raises if the bucket is not there, which the answer to a HEAD of an object hides."""
         # A 403 settles nothing: to see the bucket takes a right that reading its objects does not.
@@ -181,15 +201,6 @@ class S3Store:
                     if key and not (key.endswith("/") and each["Size"] == 0):
                         yield _stored(key, each["Size"], each)
 
-    def _read(self, key: str, consume: Callable[[Any], _T]) -> _T:
-        target = self._target(key)
-        with s3_errors(self._address(key)):
-            for _ in range(_READ_ATTEMPTS - 1):
-                with closing(_body(target)) as body, suppress(*CUT_SHORT):
-                    return consume(body)
-            with closing(_body(target)) as body:
-                return consume(body)
-
     def _put_file(self, key: str, path: Path) -> bool:
         with store_errors(path), path.open("rb") as stream:
             return self._put(key, stream, path.stat().st_size)
@@ -206,18 +217,32 @@ class S3Store:
             return _wins(lambda: write(target, stream, size))
 
 
-def _body(target: Mapping[str, str]) -> Any:
-    return s3_client().get_object(**target)["Body"]
+def _read(target: Mapping[str, str], consume: Callable[[_Answer], _T]) -> _T:
+    """Asks for an object, again if the answer is cut short."""
+    for _ in range(_READ_ATTEMPTS - 1):
+        answer = s3_client().get_object(**target)
+        with closing(answer["Body"]), suppress(*CUT_SHORT):
+            return consume(answer)
+    answer = s3_client().get_object(**target)
+    with closing(answer["Body"]):
+        return consume(answer)
 
 
-def _whole_body(body: Any) -> bytes:
-    content: bytes = body.read()
+def _whole_body(answer: _Answer) -> bytes:
+    content: bytes = answer["Body"].read()
     return content
 
 
-def _save(body: Any, path: Path) -> None:
+def _part(answer: _Answer, start: int, stop: int) -> Part:
+    body = _whole_body(answer)
+    _, slash, size = answer.get("ContentRange", "").rpartition("/")
+    # A store that knows no ranges answers with all of it.
+    return Part(body, int(size)) if slash else Part(body[start:stop], len(body))
+
+
+def _save(answer: _Answer, path: Path) -> None:
     with whole_file(path) as temporary, temporary.open("wb") as file:
-        shutil.copyfileobj(body, file, _CHUNK_BYTES)
+        shutil.copyfileobj(answer["Body"], file, _CHUNK_BYTES)
 
 
 def _stored(key: str, size: int, facts: Mapping[str, Any]) -> StoredObject:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sparklake.errors import InvalidKeyError, MissingFileError
+from sparklake.graveler.ports import Part
 from sparklake.stores.objects import open_object, open_store
 
 if TYPE_CHECKING:
@@ -365,6 +366,23 @@ class ObjectStoreContract:
         store.delete("x")
         assert len(found) == 10
         assert (found[2:5], found[-3:], found[8:99], found[7:7]) == (b"234", b"789", b"89", b"")
+
+    @pytest.mark.parametrize("key", ["data/x", "_lakefs/x"])
+    def test_a_part_is_read_of_an_object(self, store: ObjectStore, key: str) -> None:
+        store.put_if_absent(key, b"0123456789")
+        for start, stop in ((0, 10), (2, 5), (0, 1), (9, 10), (8, 99), (10, 11), (50, 60), (4, 4)):
+            assert store.get_part(key, start, stop) == Part(b"0123456789"[start:stop], 10)
+
+    def test_a_part_of_an_empty_object_is_empty(self, store: ObjectStore) -> None:
+        store.put_if_absent("x", b"")
+        assert store.get_part("x", 0, 0) == store.get_part("x", 0, 5) == Part(b"", 0)
+
+    @pytest.mark.parametrize(("start", "stop"), [(0, 1), (0, 0), (5, 9)])
+    def test_there_is_no_part_of_nothing(self, store: ObjectStore, start: int, stop: int) -> None:
+        with pytest.raises(MissingFileError, match="data/x"):
+            store.get_part("data/x", start, stop)
+        with pytest.raises(InvalidKeyError):
+            store.get_part("../x", start, stop)
 
     def test_what_a_store_holds_it_has_not_verified(self, store: ObjectStore) -> None:
         assert not store.verifies
