@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from sparklake.engine.explanation import Explanation
 from sparklake.errors import InvalidInputError
@@ -18,6 +18,7 @@ from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import commit as commits
 from sparklake.verbs import (
+    files,
     imports,
     moves,
     read,
@@ -27,6 +28,7 @@ from sparklake.verbs import (
     stage,
     tables,
     transfer,
+    uploads,
 )
 from sparklake.verbs import rebase as rebases
 from sparklake.verbs import reset as resets
@@ -91,6 +93,55 @@ class Branch:
         """Copies a local file of any size into the storage namespace and stages it."""
         return stage.put_file(
             self._context, self.name, path, Path(file), metadata or {}, content_type
+        )
+
+    def put_many(
+        self,
+        objects: uploads.Objects,
+        metadata: Mapping[str, str] | None = None,
+        content_type: str = DEFAULT_CONTENT_TYPE,
+    ) -> int:
+        """Writes many objects and stages all of them at once, or none; returns how many.
+
+        `objects` are bytes, or Paths of local files, by the path of each: a mapping, or pairs,
+        which are taken as they come, so that there may be any number. Raises InvalidRecordError
+        for a path that comes twice.
+        """
+        labels = uploads.Labels(metadata or {}, content_type)
+        return uploads.put_many(self._context, self.name, objects, labels)
+
+    def put_folder(
+        self,
+        prefix: str,
+        folder: str | Path,
+        metadata: Mapping[str, str] | None = None,
+        content_type: str = DEFAULT_CONTENT_TYPE,
+    ) -> int:
+        """Copies all files below a local folder, under a prefix, and stages them at once."""
+        labels = uploads.Labels(metadata or {}, content_type)
+        return uploads.put_folder(self._context, self.name, prefix, Path(folder), labels)
+
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        encoding: str = "utf-8",
+        errors: str | None = None,
+        newline: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        content_type: str = DEFAULT_CONTENT_TYPE,
+    ) -> IO[Any]:
+        """Opens one object to read it, or a new one, which is staged when it is closed.
+
+        Modes are rb, wb and xb for bytes, r, w and x for text; x raises AlreadyExistsError for an
+        object that is there. What is written waits on local disk; when the body of the `with`
+        raises, or the file is never closed, nothing is staged.
+        """
+        how, text = files.Mode.of(mode), files.TextOptions(encoding, errors, newline)
+        if how.kind == "r":
+            return files.open_to_read(self._context, self.name, path, how, text)
+        return files.open_to_write(
+            self._context, self.name, path, how, text, metadata or {}, content_type
         )
 
     def delete(self, path: str) -> None:

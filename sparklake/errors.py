@@ -74,13 +74,13 @@ class NotFoundError(SparklakeError, LookupError):
     kind = "not_found"
 
 
-class RepositoryNotFoundError(NotFoundError):
+class RepositoryNotFoundError(NotFoundError, FileNotFoundError):
     """Says that the lake has no such repository."""
 
     kind = "repository_not_found"
 
 
-class RefNotFoundError(NotFoundError):
+class RefNotFoundError(NotFoundError, FileNotFoundError):
     """Says that no branch, tag or commit answers to a ref."""
 
     kind = "ref_not_found"
@@ -92,13 +92,13 @@ class AmbiguousRefError(RefNotFoundError):
     kind = "ambiguous_ref"
 
 
-class ObjectNotFoundError(NotFoundError):
+class ObjectNotFoundError(NotFoundError, FileNotFoundError):
     """Says that a ref holds no object of that key."""
 
     kind = "object_not_found"
 
 
-class AlreadyExistsError(SparklakeError):
+class AlreadyExistsError(SparklakeError, FileExistsError):
     """Says that the name is taken."""
 
     kind = "already_exists"
@@ -110,16 +110,22 @@ class NamespaceInUseError(AlreadyExistsError):
     kind = "namespace_in_use"
 
 
-class ProtectedError(SparklakeError):
+class ProtectedError(SparklakeError, PermissionError):
     """Says that the thing may not be changed: a protected branch, or the default one's being."""
 
     kind = "protected"
 
 
-class ReadOnlyError(SparklakeError):
+class ReadOnlyError(SparklakeError, PermissionError):
     """Says that the repository takes no changes at all."""
 
     kind = "read_only"
+
+
+class ImmutableRefError(SparklakeError, PermissionError):
+    """Says that something was to be written to a tag or a commit, which never changes."""
+
+    kind = "immutable_ref"
 
 
 # --- hooks ----------------------------------------------------------------------------------------
@@ -253,7 +259,10 @@ class StorePermissionError(StoreError, PermissionError):
 
 
 class MissingFileError(StoreError):
-    """Says that a file which the lake refers to is gone from the object store."""
+    """Says that a file which the lake refers to is gone from the object store.
+
+    It is no FileNotFoundError, which many take for an answer rather than for a loss.
+    """
 
     kind = "missing_file"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from sparklake.branch import Branch
 from sparklake.engine.explanation import Explanation
@@ -16,7 +16,7 @@ from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
-from sparklake.verbs import bases, folders, history, preview, read, tables
+from sparklake.verbs import bases, files, folders, history, preview, read, tables
 from sparklake.verbs import merge as merges
 from sparklake.verbs.blame import Blame, blame
 from sparklake.verbs.context import Context
@@ -172,6 +172,22 @@ class Repository:
     def read_bytes(self, ref: str, path: str) -> bytes:
         """Returns the content of one object; raises MissingFileError, CorruptFileError."""
         return read.read_object(self._context, ref, path)
+
+    def open(
+        self,
+        ref: str,
+        path: str,
+        mode: str = "rb",
+        encoding: str = "utf-8",
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> IO[Any]:
+        """Opens one object to read it, as it is now: "rb" for bytes, "r" for text.
+
+        Only the parts that are asked for are read; they raise MissingFileError, CorruptFileError.
+        """
+        text = files.TextOptions(encoding, errors, newline)
+        return files.open_to_read(self._context, ref, path, files.Mode.of(mode), text)
 
     def read(
         self,

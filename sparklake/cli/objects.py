@@ -25,16 +25,27 @@ StagedArgument = Annotated[
 @command
 def put(
     session: Session,
-    file: Annotated[str, typer.Argument(help="A file, or - for stdin.", show_default=False)],
+    file: Annotated[
+        str, typer.Argument(help="A file, or - for stdin; with -r a folder.", show_default=False)
+    ],
     uri: StagedArgument,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="All files below a folder, under KEY/.")
+    ] = False,
     content_type: Annotated[
         str | None, typer.Option(help="Its media type.", show_default=False)
     ] = None,
     meta: MetaOption = None,
 ) -> None:
-    """Copy a file into the repository and stage it."""
-    target, metadata = object_uri(uri), labels(meta)
+    """Copy a file, or with -r a folder, into the repository and stage it."""
+    target, metadata = (folder_uri if recursive else object_uri)(uri), labels(meta)
     branch = session.repository(target.repository).branch(target.ref)
+    if recursive:
+        with session.out.working(f"copying {shown(file)}"):
+            count = branch.put_folder(target.key, file, metadata, content_type or "")
+        text = f"staged {number(count, 'object')} below {shown(str(target))}"
+        session.out.one({"path": target.key, "put": count}, text)
+        return
     with file_at(file, disk_root()) as path, session.out.working(f"copying {shown(file)}"):
         staged = branch.put_file(target.key, path, metadata, content_type or "")
     text = f"staged {shown(str(target))} ({size(staged.size)})"

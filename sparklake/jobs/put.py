@@ -1,4 +1,4 @@
-"""Copy a file into the repository and stage it."""
+"""Copy a file, or with -r a folder, into the repository and stage it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ from sparklake.config import disk_root
 from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
 from sparklake.report import Document, object_document
-from sparklake.uri import object_uri
+from sparklake.uri import folder_uri, object_uri
 
 
 def put(lake: Lake, arguments: Namespace) -> Document:
-    """Stages a file as an object."""
-    target, metadata = object_uri(arguments.object), labels(arguments.meta)
+    """Stages a file as an object, or all files below a folder."""
+    target = (folder_uri if arguments.recursive else object_uri)(arguments.object)
     branch = lake.repository(target.repository).branch(target.ref)
+    metadata, content_type = labels(arguments.meta), arguments.content_type or ""
+    if arguments.recursive:
+        count = branch.put_folder(target.key, arguments.file, metadata, content_type)
+        return {"path": target.key, "put": count}
     with file_at(arguments.file, disk_root()) as file:
-        staged = branch.put_file(target.key, file, metadata, arguments.content_type or "")
-    return object_document(staged)
+        return object_document(branch.put_file(target.key, file, metadata, content_type))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the job; returns its exit code."""
     parser = job_parser(__doc__)
-    parser.add_argument("file", metavar="FILE", help="a file of the driver, or - for stdin")
+    parser.add_argument("file", metavar="FILE", help="of the driver, or - for stdin")
     parser.add_argument("object", metavar="lakefs://REPO/BRANCH/KEY")
+    parser.add_argument("-r", "--recursive", action="store_true", help="a folder, under KEY/")
     parser.add_argument("--content-type", help="its media type")
     parser.add_argument("--meta", action="append", metavar="K=V", help="a label; repeatable")
     return run(parser, put, argv)

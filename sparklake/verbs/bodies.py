@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.stores.objects import open_object
 from sparklake.udfs.objects import ObjectInfo
@@ -14,16 +18,52 @@ def read_body(found: ObjectInfo, ref: str) -> bytes:
     size than it had when it was added.
     """
     store, key = open_object(found.address)
-    try:
+    with _missing(found, ref):
         body = store.get(key)
+    _check_size(found, ref, len(body))
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectContent:
+    """Is the content of an object that a ref holds, read in the parts that are asked for.
+
+    To ask for one raises what `read_body` raises.
+    """
+
+    found: ObjectInfo
+    ref: str
+
+    def __len__(self) -> int:
+        """Returns how many bytes there are."""
+        return self.found.size
+
+    def __getitem__(self, part: slice, /) -> bytes:
+        """Returns some of the bytes."""
+        start, stop, _ = part.indices(self.found.size)
+        if start >= stop and self.found.size:
+            return b""
+        store, key = open_object(self.found.address)
+        with _missing(self.found, self.ref):
+            read = store.get_part(key, start, stop)
+        _check_size(self.found, self.ref, read.size)
+        return read.body
+
+
+@contextmanager
+def _missing(found: ObjectInfo, ref: str) -> Iterator[None]:
+    try:
+        yield
     except MissingFileError as error:
         raise MissingFileError(
             f"{found.path!r} at {ref!r} is gone from {found.address}: it was moved or deleted "
             "outside of the lake; restore it there"
         ) from error
-    if len(body) != found.size:
+
+
+def _check_size(found: ObjectInfo, ref: str, size: int) -> None:
+    if size != found.size:
         raise CorruptFileError(
-            f"{found.path!r} at {ref!r} has {len(body)} bytes at {found.address}, not "
+            f"{found.path!r} at {ref!r} has {size} bytes at {found.address}, not "
             f"{found.size}: it was overwritten outside of the lake; restore what was there"
         )
-    return body

@@ -33,7 +33,7 @@ def import_objects(
     Raises DirtyBranchError, NoChangesError, InvalidInputError for a source that is empty or
     overlaps the repository's own namespace, MissingFileError for an object that vanishes.
     """
-    root = _checked_source(context, source)
+    root = checked_source(context, source)
     folder = f"{prefix.rstrip('/')}/" if prefix else ""
     if folder:
         object_key(folder)
@@ -50,13 +50,14 @@ def import_objects(
     return until_it_moves(context, branch, attempt)
 
 
-def _checked_source(context: Context, source: str) -> str:
+def checked_source(context: Context, source: str) -> str:
+    """Returns the root of a source; raises InvalidInputError where it overlaps the namespace."""
     root, own = normalise_store_uri(source), context.info.storage_namespace
     here, there = _real(root), _real(own)
     if here.startswith(there) or there.startswith(here):
         raise InvalidInputError(
-            f"{root} overlaps the storage namespace of {context.info.name}, {own}: import from "
-            "elsewhere, or name a folder that does not contain the namespace"
+            f"{root} overlaps the storage namespace of {context.info.name}, {own}: name a folder "
+            "that neither contains the namespace nor lies in it"
         )
     return root
 

@@ -53,7 +53,7 @@ def put_bytes(
     open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
-    new = _new_object(context, path, len(body), checksum, metadata, content_type)
+    new = new_object(context, path, len(body), checksum, metadata, content_type)
     context.store.put_if_absent(new.key, body)
     context.refs.staging.put(branch, [new.record])
     return new.info
@@ -78,9 +78,20 @@ def put_file(
         copy = scratch / "object"
         with store_errors(file):
             shutil.copyfile(file, copy)
-        checksum, size = _md5(copy), copy.stat().st_size
-        new = _new_object(context, path, size, checksum, metadata, content_type)
-        context.store.put_files_if_absent({new.key: copy})
+        return put_copy(context, branch, path, copy, metadata, content_type)
+
+
+def put_copy(
+    context: Context,
+    branch: str,
+    path: str,
+    copy: Path,
+    metadata: Mapping[str, str],
+    content_type: str,
+) -> ObjectInfo:
+    """Moves a file, which nobody changes any more, to a fresh place and stages it."""
+    new = object_of_copy(context, path, copy, metadata, content_type)
+    context.store.put_files_if_absent({new.key: copy})
     context.refs.staging.put(branch, [new.record])
     return new.info
 
@@ -145,7 +156,7 @@ def deletions(paths: Sequence[str]) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _NewObject:
+class NewObject:
     """Is an object that can be staged, and the fresh place in the namespace to write it to."""
 
     key: str
@@ -153,14 +164,14 @@ class _NewObject:
     record: Record
 
 
-def _new_object(
+def new_object(
     context: Context,
     path: str,
     size: int,
     checksum: str,
     metadata: Mapping[str, str],
     content_type: str,
-) -> _NewObject:
+) -> NewObject:
     """Returns an object that nothing was written of yet; raises what is wrong with it."""
     namespace = context.info.storage_namespace
     key = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
@@ -173,7 +184,15 @@ def _new_object(
         metadata=dict(metadata),
         content_type=content_type or DEFAULT_CONTENT_TYPE,
     )
-    return _NewObject(key, info, object_record(info, namespace))
+    return NewObject(key, info, object_record(info, namespace))
+
+
+def object_of_copy(
+    context: Context, path: str, copy: Path, metadata: Mapping[str, str], content_type: str
+) -> NewObject:
+    """Returns the object that a file will be."""
+    checksum, size = _md5(copy), copy.stat().st_size
+    return new_object(context, path, size, checksum, metadata, content_type)
 
 
 def _check_columns(names: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from unittest import mock
 
+from sparklake.graveler.ports import Part
 from sparklake.stores.objects.files import LocalFile
 from sparklake.stores.objects.local import LocalStore
 
@@ -30,3 +31,18 @@ def recorded_reads() -> Iterator[list[str]]:
         mock.patch.object(LocalStore, "get_many", noting_many),
     ):
         yield names
+
+
+@contextmanager
+def recorded_parts() -> Iterator[list[int]]:
+    """Notes how many bytes each part has that local stores are asked for."""
+    sizes: list[int] = []
+    get_part = LocalStore.get_part
+
+    def noting(store: LocalStore, key: str, start: int, stop: int) -> Part:
+        found = get_part(store, key, start, stop)
+        sizes.append(len(found.body))
+        return found
+
+    with mock.patch.object(LocalStore, "get_part", noting):
+        yield sizes

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from sparklake.errors import StoreError, StorePermissionError
+from sparklake.errors import SparklakeError, StoreError, StorePermissionError
 from sparklake.graveler.ports import Part
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def store_errors(path: Path) -> Iterator[None]:
     """Turns the system's errors into the store's; `path` is named where the system names none."""
     try:
         yield
-    except StoreError:
+    except SparklakeError:
         raise
     except PermissionError as error:
         raise StorePermissionError(

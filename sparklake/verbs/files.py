@@ -1,0 +1,246 @@
+"""Objects as files that are opened: read in parts, or written and staged when they are closed."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Protocol, cast
+
+from typing_extensions import Buffer
+
+from sparklake.config import disk_root
+from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
+from sparklake.graveler.guards import Action
+from sparklake.graveler.keys import object_key
+from sparklake.graveler.ports import Content
+from sparklake.scratch import scratch_folder
+from sparklake.verbs.bodies import ObjectContent
+from sparklake.verbs.context import Context
+from sparklake.verbs.namespaces import check_namespace
+from sparklake.verbs.resolve import open_branch
+from sparklake.verbs.snapshot import stat_object
+from sparklake.verbs.stage import put_copy
+
+_BUFFERED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Is how a file is opened: to be read (r), written (w) or made new (x), as text or bytes."""
+
+    kind: str
+    is_text: bool
+
+    @staticmethod
+    def of(text: str) -> Mode:
+        """Parses what Python's `open` takes; raises InvalidInputError."""
+        kind = text.replace("b", "", 1).replace("t", "", 1)
+        if kind not in ("r", "w", "x") or {"b", "t"} <= set(text):
+            raise InvalidInputError(
+                f"a file cannot be opened in mode {text!r}: choose rb, wb or xb, or r, w or x for "
+                "text. An object is written as a whole: nothing can be appended to it"
+            )
+        return Mode(kind, is_text="b" not in text)
+
+
+@dataclass(frozen=True, slots=True)
+class TextOptions:
+    """Is what Python's `open` takes of text files."""
+
+    encoding: str = "utf-8"
+    errors: str | None = None
+    newline: str | None = None
+
+
+def open_to_read(context: Context, ref: str, path: str, mode: Mode, text: TextOptions) -> IO[Any]:
+    """Opens an object of a ref as it is now; only the parts that are asked for are read."""
+    if mode.kind != "r":
+        raise InvalidInputError(f"{ref!r} is opened to be read: to write, open a file of a branch")
+    content = ObjectContent(stat_object(context, ref, path), ref)
+    file = io.BufferedReader(ContentReader(content, path), _BUFFERED_BYTES)
+    return (
+        io.TextIOWrapper(file, text.encoding, text.errors, text.newline) if mode.is_text else file
+    )
+
+
+def open_to_write(
+    context: Context,
+    branch: str,
+    path: str,
+    mode: Mode,
+    text: TextOptions,
+    metadata: Mapping[str, str],
+    content_type: str,
+) -> IO[Any]:
+    """Opens a new object, which is staged when it is closed."""
+    check_writable(context, branch, path, exclusive=mode.kind == "x")
+    publish = partial(_publish, context, branch, path, metadata, content_type)
+    file = ObjectWriter(publish, path)
+    return (
+        ObjectTextWriter(file, text.encoding, text.errors, text.newline) if mode.is_text else file
+    )
+
+
+def check_writable(context: Context, branch: str, path: str, *, exclusive: bool) -> None:
+    """Raises what would be raised when an object is staged; AlreadyExistsError for one there is."""
+    object_key(path)
+    open_branch(context, branch, Action.STAGE)
+    check_namespace(context.store)
+    if not exclusive:
+        return
+    try:
+        stat_object(context, branch, path)
+    except ObjectNotFoundError:
+        return
+    raise AlreadyExistsError(f"{branch!r} has an object {path!r} already: choose another path")
+
+
+def _publish(
+    context: Context,
+    branch: str,
+    path: str,
+    metadata: Mapping[str, str],
+    content_type: str,
+    copy: Path,
+) -> None:
+    put_copy(context, branch, path, copy, metadata, content_type)
+
+
+class ContentReader(io.RawIOBase):
+    """Is content as a file to be read."""
+
+    def __init__(self, content: Content, name: str) -> None:
+        self._content = content
+        self._at = 0
+        self.name = name
+
+    def readable(self) -> bool:
+        """Tells that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Tells that it can be read from anywhere."""
+        return True
+
+    def tell(self) -> int:
+        """Returns where it is read next."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Moves to where it is read next."""
+        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._content)}
+        if whence not in starts or starts[whence] + offset < 0:
+            raise ValueError(f"there is no place {offset} from {whence} in {self.name!r}")
+        self._at = starts[whence] + offset
+        return self._at
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        """Reads as much as fits."""
+        view = memoryview(buffer).cast("B")
+        read = self._content[self._at : self._at + len(view)]
+        view[: len(read)] = read
+        self._at += len(read)
+        return len(read)
+
+    def readall(self) -> bytes:
+        """Reads all that is left."""
+        read = self._content[self._at :]
+        self._at += len(read)
+        return read
+
+
+class _Discarding(Protocol):
+    def discard(self) -> None:
+        """Closes the file and leaves no trace of it."""
+
+    def close(self) -> None:
+        """Closes the file and stages it."""
+
+
+class ObjectWriter(io.BufferedWriter):
+    """Is a file on local disk that is published when it is closed.
+
+    Nothing is published where the body of its `with` raises, or where it is never closed.
+    """
+
+    def __init__(self, publish: Callable[[Path], object], name: str) -> None:
+        self._name = name
+        self._scratch = ExitStack()
+        self._publish: Callable[[Path], object] | None = None
+        self._file = self._scratch.enter_context(scratch_folder(disk_root())) / "object"
+        super().__init__(io.FileIO(self._file, "w"), _BUFFERED_BYTES)
+        self._publish = publish
+
+    @property
+    def name(self) -> str:
+        """Returns the path of the object."""
+        return self._name
+
+    def close(self) -> None:
+        """Publishes the file, unless it is closed already."""
+        publish, self._publish = self._publish, None
+        with self._scratch:
+            super().close()
+            if publish is not None:
+                publish(self._file)
+
+    def discard(self) -> None:
+        """Closes the file and leaves no trace of it."""
+        self._publish = None
+        self.close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _leave(self, error)
+
+    def __del__(self) -> None:
+        """Discards what was never closed: who knows whether it is whole."""
+        if self._publish is not None:
+            warnings.warn(f"{self._name!r} was never closed: it is dropped", ResourceWarning, 2)
+            self.discard()
+
+
+class ObjectTextWriter(io.TextIOWrapper):
+    """Is a text file that is published when it is closed, as an ObjectWriter is."""
+
+    def close(self) -> None:
+        """Publishes the file, unless it is closed already, or cannot be written to its end."""
+        if not self.closed:
+            try:
+                self.flush()
+            except BaseException:
+                self.discard()
+                raise
+        super().close()
+
+    def discard(self) -> None:
+        """Closes the file and leaves no trace of it."""
+        cast("ObjectWriter", self.buffer).discard()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _leave(self, error)
+
+    def __del__(self) -> None:
+        """Leaves it to the buffer to say that it was never closed."""
+
+
+def _leave(file: _Discarding, error: BaseException | None) -> None:
+    if error is None:
+        file.close()
+    else:
+        file.discard()
