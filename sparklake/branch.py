@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -159,6 +159,18 @@ class Branch:
         """
         take = removal.remove_folder if recursive else removal.remove_object
         return take(self._context, self.name, path)
+
+    def remove_many(self, paths: Sequence[str]) -> int:
+        """Stages the removal of the objects that are at some paths, at once; returns how many."""
+        return removal.remove_objects(self._context, self.name, paths)
+
+    def copy_many(self, paths: Iterable[tuple[str, str]], ref: str | None = None) -> int:
+        """Stages objects under other paths, pairs of source and dest, at once; returns how many.
+
+        They are of another ref if one is given. What is at a dest is overwritten. Raises
+        ObjectNotFoundError, InvalidRecordError for a dest that comes twice; then none is staged.
+        """
+        return uploads.copy_many(self._context, self.name, ref or self.name, paths)
 
     def move(self, source: str, dest: str, recursive: bool = False, force: bool = False) -> int:
         """Stages objects under other paths, and their removal from the old; returns how many.

@@ -60,7 +60,7 @@ def connect(
     SPARKLAKE_HOME or ~/.sparklake. No JVM is started before one is needed. `progress` is told how
     far commits, merges and diffs have come. Raises RefStoreUnavailableError.
     """
-    settings = load_settings(home, dsn, _engine(engine))
+    settings = load_settings(home, dsn, parse_engine(engine))
     ref_store, release = _open_ref_store(settings)
     runners = Runners(settings.engine, spark, settings.workers, progress)
     return Lake(ref_store, runners, settings.committer, release, settings.cache, settings.hooks)
@@ -210,7 +210,8 @@ class Lake:
         return Repository(context)
 
 
-def _engine(engine: Engine | str | None) -> Engine | None:
+def parse_engine(engine: Engine | str | None) -> Engine | None:
+    """Returns the engine of a name; raises InvalidInputError."""
     if engine is None:
         return None
     try:

@@ -171,6 +171,7 @@ class ObjectWriter(io.BufferedWriter):
 
     def __init__(self, publish: Callable[[Path], object], name: str) -> None:
         self._name = name
+        self._waits = False
         self._scratch = ExitStack()
         self._publish: Callable[[Path], object] | None = None
         self._file = self._scratch.enter_context(scratch_folder(disk_root())) / "object"
@@ -182,8 +183,30 @@ class ObjectWriter(io.BufferedWriter):
         """Returns the path of the object."""
         return self._name
 
+    @property
+    def file(self) -> Path:
+        """Returns where the file waits on local disk."""
+        return self._file
+
+    @property
+    def is_dropped(self) -> bool:
+        """Tells whether nothing will come of it any more: it was discarded, or is published."""
+        return self._publish is None
+
+    def defer(self) -> None:
+        """Lets the file wait when it is closed, until `commit` or `discard`."""
+        self._waits = True
+
+    def commit(self) -> None:
+        """Closes the file and publishes it, whether it waits or not."""
+        self._waits = False
+        self.close()
+
     def close(self) -> None:
-        """Publishes the file, unless it is closed already."""
+        """Publishes the file, unless it is closed already, or waits."""
+        if self._waits:
+            super().close()
+            return
         publish, self._publish = self._publish, None
         with self._scratch:
             super().close()
@@ -192,7 +215,7 @@ class ObjectWriter(io.BufferedWriter):
 
     def discard(self) -> None:
         """Closes the file and leaves no trace of it."""
-        self._publish = None
+        self._waits, self._publish = False, None
         self.close()
 
     def __exit__(

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
+
 from sparklake.errors import ObjectNotFoundError
+from sparklake.graveler.guards import Action
+from sparklake.graveler.keys import object_key
+from sparklake.graveler.records import tombstone
 from sparklake.verbs.context import Context
+from sparklake.verbs.resolve import open_branch
 from sparklake.verbs.snapshot import open_snapshot
-from sparklake.verbs.stage import delete_object, delete_prefix
+from sparklake.verbs.stage import delete_object, delete_prefix, deletions, stage_batches
+from sparklake.verbs.staged import INLINE_ROWS
 
 
 def remove_object(context: Context, branch: str, path: str) -> int:
@@ -13,6 +21,20 @@ def remove_object(context: Context, branch: str, path: str) -> int:
     open_snapshot(context, branch).stat(path)
     delete_object(context, branch, path)
     return 1
+
+
+def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
+    """Stages the removal of all objects that are at some paths, at once; returns how many."""
+    open_branch(context, branch, Action.STAGE)
+    snapshot = open_snapshot(context, branch)
+    there = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]
+    if len(there) <= INLINE_ROWS:
+        context.refs.staging.put(branch, [tombstone(object_key(path)) for path in there])
+    else:
+        remaining = iter(there)
+        chunks = iter(lambda: list(islice(remaining, INLINE_ROWS)), [])
+        stage_batches(context, branch, context.runner(0, "rm", branch), map(deletions, chunks))
+    return len(there)
 
 
 def remove_folder(context: Context, branch: str, path: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TypeAlias
@@ -25,6 +25,7 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.imports import checked_source
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.resolve import open_branch
+from sparklake.verbs.snapshot import open_snapshot
 from sparklake.verbs.stage import NewObject, new_object, object_of_copy, stage_batches
 from sparklake.verbs.staged import INLINE_ROWS
 
@@ -71,6 +72,17 @@ def put_folder(context: Context, branch: str, prefix: str, folder: Path, labels:
     if not count:
         raise InvalidInputError(f"{folder} holds no file; nothing was staged")
     return count
+
+
+def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
+    """Stages objects of a ref under other paths, all of them or none; returns how many.
+
+    `paths` are pairs of source and dest. Not a byte of an object is copied.
+    """
+    open_branch(context, branch, Action.STAGE)
+    snapshot = open_snapshot(context, ref)
+    copies = (replace(snapshot.stat(source), path=dest) for source, dest in paths)
+    return stage_objects(context, branch, copies)
 
 
 def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo]) -> int:

@@ -13,6 +13,7 @@ from sparklake.errors import InvalidInputError
 
 CONNECT_SECONDS = 10
 
+_SECRETS = {"password", "sslpassword", "oauth_client_secret"}
 _PORTS = re.compile(r"[\d,]*")
 
 
@@ -38,12 +39,30 @@ class Target:
         return words.replace(self.password, "***") if self.password else words
 
 
+def public_dsn(dsn: str) -> str:
+    """Returns a connection string without its secrets; raises InvalidInputError as `parse_dsn`."""
+    parts = _parts(dsn)
+    if not _SECRETS & parts.keys():
+        return dsn
+    return make_conninfo("", **{name: parts[name] for name in parts if name not in _SECRETS})
+
+
 def parse_dsn(dsn: str) -> Target:
     """Returns what a connection string points at; raises InvalidInputError, which echoes nothing.
 
     A password with unquoted '@' or '/' would end up in host, port or database name, and so in
     messages: such a string is refused.
     """
+    parts = _parts(dsn)
+    defaults = {"connect_timeout": str(CONNECT_SECONDS), "application_name": "sparklake"}
+    return Target(
+        name=_name(parts),
+        conninfo=make_conninfo("", **(defaults | parts)),
+        password=parts.get("password", ""),
+    )
+
+
+def _parts(dsn: str) -> dict[str, str]:
     try:
         parts = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
     except psycopg.Error:
@@ -51,12 +70,7 @@ def parse_dsn(dsn: str) -> Target:
     names = parts.get("host", "") + parts.get("dbname", "")
     if "@" in names or not _PORTS.fullmatch(parts.get("port", "")):
         raise _malformed()
-    defaults = {"connect_timeout": str(CONNECT_SECONDS), "application_name": "sparklake"}
-    return Target(
-        name=_name(parts),
-        conninfo=make_conninfo("", **(defaults | parts)),
-        password=parts.get("password", ""),
-    )
+    return parts
 
 
 def _malformed() -> InvalidInputError:

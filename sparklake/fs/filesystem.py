@@ -1,0 +1,67 @@
+"""The file system `lakefs://REPOSITORY/REF/KEY`: it reads any ref, and writes to branches.
+
+Directories are implied by the paths of objects: to make one does nothing, and an empty one does not
+exist. What is written is staged, and committed by `sparklake commit` or `branch.commit`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fsspec.spec import make_instance
+
+from sparklake.errors import (
+    InvalidInputError,
+)
+from sparklake.fs.lakes import LakeOptions, without_secrets
+from sparklake.fs.writing import WritingFileSystem
+from sparklake.lake import Lake
+
+
+class SparklakeFileSystem(WritingFileSystem):
+    """Is a lake as fsspec has it.
+
+    `home`, `dsn` and `engine` are those of `sparklake.connect`, and come from the environment and
+    the settings file where they are not given; or `lake` is a lake that is open. A pickle holds
+    these options without their secrets, and no connection.
+    """
+
+    def __init__(
+        self,
+        *,
+        lake: Lake | None = None,
+        home: str | Path | None = None,
+        dsn: str | None = None,
+        engine: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if lake is not None and (home or dsn or engine):
+            raise InvalidInputError("give a lake that is open, or what to open one with, not both")
+        super().__init__(lake, LakeOptions(home, dsn, engine), **kwargs)
+        if dsn:
+            without_secrets(dsn)  # raises for what is none
+
+    def __repr__(self) -> str:
+        options = "an open lake" if self._given is not None else self._public_options()
+        return f"{type(self).__name__}({options})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return make_instance, (type(self), self.storage_args, self._public_options())
+
+    def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
+        """Returns what makes the same file system elsewhere, never with a secret."""
+        options = self._public_options()
+        found: dict[str, Any] = super().to_dict(include_password=include_password)
+        return found | options
+
+    def _public_options(self) -> dict[str, Any]:
+        if self._given is not None:
+            raise InvalidInputError(
+                "a file system on an open lake is of this process alone: make it with home or dsn, "
+                "or by SPARKLAKE_HOME or SPARKLAKE_DSN, to send it to another one"
+            )
+        options = dict(self.storage_options)
+        if options.get("dsn"):
+            options["dsn"] = without_secrets(options["dsn"])
+        return options

@@ -1,0 +1,231 @@
+"""The part of the file system that lists: repositories, refs, and what is at any ref."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any, cast
+
+from fsspec.core import has_magic
+from fsspec.spec import AbstractFileSystem
+
+from sparklake.errors import ObjectNotFoundError
+from sparklake.fs.infos import (
+    Info,
+    directories_above,
+    directory,
+    entries,
+    file_info,
+    nothing_there,
+    path_of,
+    place_of,
+)
+from sparklake.fs.lakes import LakeOptions
+from sparklake.lake import Lake
+from sparklake.repository import Repository
+from sparklake.uri import LakeUri
+
+
+class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """Lists lakes. Nothing of a listing is kept, so what it says is always as it is now."""
+
+    protocol = "lakefs"
+    root_marker = ""
+
+    def __init__(self, lake: Lake | None, options: LakeOptions, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._given = lake
+        self._options = options
+        self._opened: tuple[int, Lake] | None = None
+        self._repositories: dict[str, Repository] = {}
+
+    @property
+    def lake(self) -> Lake:
+        """Returns the lake, which is opened when it is first asked for; a forked child opens it."""
+        if self._given is not None:
+            return self._given
+        if self._opened is None or self._opened[0] != os.getpid():
+            self._repositories = {}
+            self._opened = os.getpid(), self._options.open()
+        return self._opened[1]
+
+    def repository(self, name: str) -> Repository:
+        """Returns a repository as it is now; what has been read of it is kept while it is that."""
+        found, known = self.lake.repository(name), self._repositories.get(name)
+        if known is None or known.info != found.info:
+            known = self._repositories[name] = found
+        return known
+
+    # --- listings ---------------------------------------------------------------------------------
+
+    def info(self, path: str, **kwargs: Any) -> Info:
+        """Returns what is known of a file or a directory; raises FileNotFoundError."""
+        path = self._strip_protocol(path)
+        with nothing_there(path):
+            place = place_of(path)
+            if place is None:
+                return directory("")
+            repository = self.repository(place.repository)
+            if place.ref is None:
+                return directory(path)
+            if not place.key:
+                repository.resolve(place.ref.removesuffix("$"))
+                return directory(path)
+            try:
+                return file_info(path, repository.stat(place.ref, place.key))
+            except ObjectNotFoundError:
+                if next(repository.folder(place.ref, f"{place.key}/"), None) is None:
+                    raise
+        return directory(path)
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+        """Returns what is in a directory: repositories, refs, or objects and directories.
+
+        Of a repository, its branches and tags; any other ref can be named, too.
+        """
+        path = self._strip_protocol(path)
+        with nothing_there(path):
+            found = list(self._level(path, place_of(path)))
+        return found if detail else [each["name"] for each in found]
+
+    def _level(self, path: str, place: LakeUri | None) -> Iterator[Info]:
+        if place is None:
+            yield from (directory(each.name) for each in self.lake.repositories())
+            return
+        repository = self.repository(place.repository)
+        if place.ref is None:
+            branches = [each.name for each in repository.branch_states()]
+            names = sorted([*branches, *(each.name for each in repository.tags())])
+            yield from (directory(f"{path}/{name}") for name in names)
+            return
+        root = path_of(LakeUri(place.repository, place.ref))
+        prefix = f"{place.key}/" if place.key else ""
+        found = list(entries(root, repository.folder(place.ref, prefix)))
+        yield from found
+        if not found and prefix and (info := self.info(path))["type"] == "file":
+            yield info
+
+    def find(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Returns all files below a directory, in one listing where there is no `maxdepth`."""
+        path = self._strip_protocol(path)
+        try:
+            with nothing_there(path):
+                place = place_of(path)
+                if maxdepth is None and place is not None and place.ref is not None:
+                    found = self._below(path, place, withdirs=withdirs)
+                else:
+                    return super().find(path, maxdepth, withdirs, detail, **kwargs)
+        except FileNotFoundError:
+            found = {}
+        if not found and self.isfile(path):
+            found = {path: self.info(path)}
+        return {name: found[name] for name in sorted(found)} if detail else sorted(found)
+
+    def _below(self, path: str, place: LakeUri, *, withdirs: bool) -> dict[str, Info]:
+        ref = cast("str", place.ref)
+        root = path_of(LakeUri(place.repository, ref))
+        prefix = f"{place.key}/" if place.key else ""
+        objects = self.repository(place.repository).objects(ref, prefix)
+        found = {each["name"]: each for each in entries(root, objects)}
+        if withdirs:
+            above = {name for each in found for name in directories_above(each, path)}
+            found = {name: directory(name) for name in above} | found
+        return found
+
+    def walk(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        topdown: bool = True,
+        on_error: str | Callable[[OSError], object] = "omit",
+        **kwargs: Any,
+    ) -> Iterator[Any]:
+        """Walks a directory. What is not there is left out; what cannot be listed raises."""
+        told = _raise_unless_missing if on_error == "omit" else on_error
+        return cast("Iterator[Any]", super().walk(path, maxdepth, topdown, told, **kwargs))
+
+    def exists(self, path: str, **kwargs: Any) -> bool:
+        """Tells whether there is a file or a directory; raises where that cannot be known."""
+        return self._type(path) is not None
+
+    def isfile(self, path: str) -> bool:
+        """Tells whether there is a file; raises where that cannot be known."""
+        return self._type(path) == "file"
+
+    def isdir(self, path: str) -> bool:
+        """Tells whether there is a directory; raises where that cannot be known."""
+        return self._type(path) == "directory"
+
+    def _type(self, path: str) -> str | None:
+        try:
+            return cast("str", self.info(path)["type"])
+        except FileNotFoundError:
+            return None
+
+    def created(self, path: str) -> datetime:
+        """Returns when an object was written: it never changes afterwards."""
+        return self.modified(path)
+
+    def modified(self, path: str) -> datetime:
+        """Returns when an object was written."""
+        info = self.info(path)
+        if info["type"] != "file":
+            raise IsADirectoryError(f"{path!r} is a directory, which has no time")
+        return cast("datetime", info["mtime"])
+
+    def du(
+        self,
+        path: str,
+        total: bool = True,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Returns how many bytes the files below a directory have, in all or each."""
+        found = self.find(path, maxdepth, withdirs, detail=True, **kwargs)
+        sizes = {name: info["size"] for name, info in found.items()}
+        return sum(sizes.values()) if total else sizes
+
+    def paired(self, source: Any, dest: str) -> tuple[Any, Any]:
+        """Returns both as lists where source is a file whose name would be taken for a pattern."""
+        if not isinstance(source, str) or not has_magic(source) or dest.endswith("/"):
+            return source, dest
+        return ([source], [dest]) if self.isfile(source) else (source, dest)
+
+    def expand_path(
+        self,
+        path: Any,
+        recursive: bool = False,
+        maxdepth: int | None = None,
+        assume_literal: bool = False,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Returns the paths that patterns stand for; what is there by that name is none.
+
+        Raises FileNotFoundError where there are none.
+        """
+        given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        found: set[str] = set()
+        for each in given:
+            name = self._strip_protocol(each)
+            literal = assume_literal or (has_magic(name) and self.exists(name))
+            try:
+                found.update(super().expand_path([each], recursive, maxdepth, literal, **kwargs))
+            except FileNotFoundError:
+                continue
+        if not found:
+            raise ObjectNotFoundError(f"there is nothing at {path!r}")
+        return sorted(found)
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

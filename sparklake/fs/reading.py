@@ -1,0 +1,113 @@
+"""The part of the file system that reads files, of which only what is asked for is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.spec import AbstractBufferedFile
+
+from sparklake.errors import ObjectNotFoundError
+from sparklake.fs.infos import file_info, nothing_there, place_of
+from sparklake.fs.listing import ListingFileSystem
+from sparklake.verbs.bodies import ObjectContent
+
+_BLOCK_BYTES = 1 << 20
+_GET_THREADS = 8
+
+
+class ReadingFileSystem(ListingFileSystem):
+    """Reads files of lakes, at any ref."""
+
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
+    ) -> bytes:
+        """Returns the bytes of a file, or only those between two places."""
+        return self.content(path)[start:end]
+
+    def content(self, path: str) -> ObjectContent:
+        """Returns the content of a file as it is now; raises FileNotFoundError."""
+        path = self._strip_protocol(path)
+        with nothing_there(path):
+            place = place_of(path)
+            if place is None or place.ref is None or not place.key:
+                raise ObjectNotFoundError(f"{path!r} is no object, but what has some")
+            found = self.repository(place.repository).stat(place.ref, place.key)
+            return ObjectContent(found, place.ref)
+
+    def get_file(
+        self,
+        rpath: str,
+        lpath: Any = None,
+        callback: Any = DEFAULT_CALLBACK,
+        outfile: Any = None,
+        gathered: list[tuple[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Copies a file to local disk; makes a folder of a directory."""
+        if gathered is None:
+            super().get_file(rpath, lpath, callback=callback, outfile=outfile, **kwargs)
+        else:
+            gathered.append((rpath, lpath))
+
+    def get(
+        self,
+        rpath: Any,
+        lpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Copies files to local disk, several at a time."""
+        if isinstance(lpath, str) and not Path(lpath).is_dir():
+            rpath, lpath = self.paired(rpath, lpath)
+        pairs: list[tuple[str, Any]] = []
+        super().get(rpath, lpath, recursive, maxdepth=maxdepth, gathered=pairs, **kwargs)
+        callback.set_size(len(pairs))
+        with ThreadPoolExecutor(_GET_THREADS) as pool:
+            waiting = [pool.submit(self.get_file, *pair) for pair in pairs]
+            try:
+                for each in callback.wrap(waiting):
+                    each.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _read(self, path: str, block_size: int | None, **kwargs: Any) -> LakeFile:
+        content = self.content(path)
+        options = {name: kwargs[name] for name in ("cache_type", "cache_options") if name in kwargs}
+        return LakeFile(self, path, content, block_size or _BLOCK_BYTES, **options)
+
+
+class LakeFile(AbstractBufferedFile):  # type: ignore[misc]
+    """Is an object as it was when it was opened, read in blocks."""
+
+    def __init__(
+        self, fs: ReadingFileSystem, path: str, content: ObjectContent, block_size: int, **kw: Any
+    ) -> None:
+        self._content = content
+        self._details = file_info(path, content.found)
+        super().__init__(fs, path, "rb", block_size, size=len(content), **kw)
+
+    def __reduce__(self) -> tuple[Callable[..., LakeFile], tuple[Any, ...]]:
+        parts = (self.fs, self.path, self._content, self.blocksize, self.cache.name, self.loc)
+        return _reopened, parts
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        return self._content[start:end]
+
+
+def _reopened(
+    fs: ReadingFileSystem,
+    path: str,
+    content: ObjectContent,
+    block_size: int,
+    cache_type: str,
+    at: int,
+) -> LakeFile:
+    file = LakeFile(fs, path, content, block_size, cache_type=cache_type)
+    file.seek(at)
+    return file

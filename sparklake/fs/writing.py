@@ -1,0 +1,263 @@
+"""The part of the file system that writes to branches; what is written is staged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, cast
+
+from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.utils import stringify_path
+
+from sparklake.branch import Branch
+from sparklake.errors import (
+    ImmutableRefError,
+    InvalidInputError,
+    InvalidRefError,
+    ObjectNotFoundError,
+    RefNotFoundError,
+)
+from sparklake.fs.reading import ReadingFileSystem
+from sparklake.fs.transaction import StagedTransaction
+from sparklake.uri import SCHEME, KeyUri, LakeUri, object_uri, prefix_uri, same_repository
+from sparklake.verbs.files import ObjectTextWriter, ObjectWriter
+
+Pairs = list[tuple[str, str]]
+
+_TEXT_OPTIONS = {"encoding", "errors", "newline"}
+
+
+class WritingFileSystem(ReadingFileSystem):
+    """Writes files of lakes, to branches."""
+
+    transaction_type = StagedTransaction
+
+    def branch(self, place: LakeUri | KeyUri) -> Branch:
+        """Returns the branch to write to; raises ImmutableRefError for another ref."""
+        ref = cast("str", place.ref)
+        repository = self.repository(place.repository)
+        try:
+            return repository.branch(ref)
+        except RefNotFoundError:
+            with suppress(InvalidRefError):
+                repository.resolve(ref)
+            raise ImmutableRefError(
+                f"{SCHEME}{place.repository}/{ref} is no branch, and never changes: write to a "
+                "branch"
+            ) from None
+
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        cache_options: dict[str, Any] | None = None,
+        compression: str | None = None,
+        **kwargs: Any,
+    ) -> IO[Any]:
+        """Opens a file: rb, wb, xb, or r, w, x for text, in UTF-8 where nothing else is said.
+
+        What is written is staged when it is closed. When the body of the `with` raises, or it is
+        never closed, nothing is staged.
+        """
+        if "b" not in mode:
+            kwargs.setdefault("encoding", "utf-8")
+        if "r" in mode:
+            file = super().open(path, mode, block_size, cache_options, compression, **kwargs)
+            return cast("IO[Any]", file)
+        if compression is not None:
+            raise InvalidInputError("compress what you write to the file: it is stored as it comes")
+        text = {name: kwargs.pop(name) for name in _TEXT_OPTIONS & kwargs.keys()}
+        binary = f"{mode.replace('t', '').replace('b', '')}b"
+        written: ObjectWriter = super().open(path, binary, **kwargs)
+        return written if "b" in mode else ObjectTextWriter(written, **text)
+
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        autocommit: bool = True,
+        cache_options: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        if mode == "rb":
+            return self._read(path, block_size, cache_options=cache_options, **kwargs)
+        place = object_uri(SCHEME + path)
+        file = cast("ObjectWriter", self.branch(place).open(place.key, mode))
+        if not autocommit:
+            file.defer()
+            self.transaction.waiting.append((place, file))
+        return file
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
+        """Writes a file; with mode "create", only where there is none."""
+        with self.open(path, "xb" if mode == "create" else "wb") as file:
+            file.write(value)
+
+    def put_file(
+        self,
+        lpath: Any,
+        rpath: str,
+        callback: Any = DEFAULT_CALLBACK,
+        mode: str = "overwrite",
+        gathered: Pairs | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Copies a file of local disk; a folder is implied by what is in it."""
+        if gathered is None:
+            super().put_file(lpath, rpath, callback=callback, mode=mode, **kwargs)
+        elif not os.path.isdir(lpath):  # noqa: PTH112
+            gathered.append((lpath, rpath))
+
+    def cp_file(self, path1: str, path2: str, gathered: Pairs | None = None, **kwargs: Any) -> None:
+        """Gives an object another path, too, in the same repository; no byte of it is copied."""
+        pairs: Pairs = [] if gathered is None else gathered
+        pairs.append((self._strip_protocol(path1), self._strip_protocol(path2)))
+        if gathered is None:
+            self._copy(pairs, missing_is_fine=False)
+
+    def rm_file(self, path: str) -> None:
+        """Removes a file; raises FileNotFoundError."""
+        place = object_uri(SCHEME + self._strip_protocol(path))
+        self.branch(place).remove(place.key)
+
+    # --- many files -------------------------------------------------------------------------------
+
+    def pipe(self, path: Any, value: bytes | None = None, **kwargs: Any) -> None:
+        """Writes files; those of one branch are staged at once."""
+        if isinstance(path, dict) and not self._intrans and not kwargs:
+            self._put_all(path.items())
+        else:
+            super().pipe(path, value, **kwargs)
+
+    def put(
+        self,
+        lpath: Any,
+        rpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Copies files of local disk; those of one branch are staged at once."""
+        if self._intrans or kwargs:
+            super().put(lpath, rpath, recursive, callback, maxdepth, **kwargs)
+            return
+        pairs: Pairs = []
+        super().put(lpath, rpath, recursive, maxdepth=maxdepth, gathered=pairs)
+        callback.set_size(len(pairs))
+        self._put_all(((there, Path(here)) for here, there in pairs), callback)
+
+    def copy(
+        self,
+        path1: Any,
+        path2: Any,
+        recursive: bool = False,
+        maxdepth: int | None = None,
+        on_error: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Gives objects other paths, too, in the same repository; all of a branch at once."""
+        pairs = self._pairs(path1, path2, recursive, maxdepth)
+        ignored = on_error == "ignore" or (on_error is None and recursive)
+        self._copy(pairs, missing_is_fine=ignored)
+
+    def mv(
+        self,
+        path1: Any,
+        path2: Any,
+        recursive: bool = False,
+        maxdepth: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Gives objects other paths, and then removes them from the old ones."""
+        pairs = self._pairs(path1, path2, recursive, maxdepth)
+        if all(source == dest for source, dest in pairs):
+            return
+        if {source for source, _ in pairs} & {dest for _, dest in pairs}:
+            raise InvalidInputError(f"{path1!r} and {path2!r} overlap: move it elsewhere first")
+        for ref, _ in _by_ref(source for source, _ in pairs if self._type(source) == "file"):
+            self.branch(ref)
+        for ref, keys in _by_ref(self._copy(pairs, missing_is_fine=False)):
+            self.branch(ref).remove_many(keys)
+
+    def _pairs(self, path1: Any, path2: Any, recursive: bool, maxdepth: int | None) -> Pairs:
+        """Returns what fsspec would copy to where."""
+        if isinstance(path2, str) and not self.isdir(path2):
+            path1, path2 = self.paired(path1, path2)
+        pairs: Pairs = []
+        super().copy(path1, path2, recursive, maxdepth, "raise", gathered=pairs)
+        return pairs
+
+    def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
+        """Removes files, and recursively directories; raises FileNotFoundError."""
+        given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        whole = recursive and maxdepth is None
+        names = self.expand_path(path, recursive and not whole, maxdepth)
+        # What patterns stand for is told apart by what it is; what was named may be both.
+        named = {self._strip_protocol(stringify_path(each)) for each in given}
+        files, folders = [], []
+        for name in names:
+            kind = self.info(name)["type"]
+            if kind == "file":
+                files.append(name)
+            elif not recursive:
+                raise IsADirectoryError(f"{name!r} is a directory: remove it recursively")
+            if whole and (kind == "directory" or name in named):
+                folders.append(name)
+        self._remove(files, folders)
+
+    def _remove(self, files: Sequence[str], folders: Sequence[str]) -> None:
+        places = [prefix_uri(SCHEME + each) for each in folders]
+        below = [(self.branch(each), f"{each.key}/" if each.key else "") for each in places]
+        at = [(self.branch(ref), keys) for ref, keys in _by_ref(files)]
+        for branch, keys in at:
+            branch.remove_many(keys)
+        for branch, prefix in below:
+            branch.delete_prefix(prefix)
+
+    def _put_all(
+        self, bodies: Iterable[tuple[str, bytes | Path]], callback: Any = DEFAULT_CALLBACK
+    ) -> None:
+        """Puts what comes for one branch after the other."""
+        stripped = ((self._strip_protocol(name), body) for name, body in bodies)
+        placed = [(object_uri(SCHEME + name), body) for name, body in stripped]
+        branches = {(each.repository, each.ref): self.branch(each) for each, _ in placed}
+        for ref, branch in branches.items():
+            its = ((each.key, body) for each, body in placed if (each.repository, each.ref) == ref)
+            branch.put_many(callback.wrap(its))
+
+    def _copy(self, pairs: Pairs, *, missing_is_fine: bool) -> list[str]:
+        """Copies what is an object, all of a source and a dest ref at once; returns what was.
+
+        A directory is implied by what is in it.
+        """
+        ways: dict[tuple[str, str, str], tuple[Branch, list[tuple[str, str]]]] = {}
+        copied = []
+        for source, dest in pairs:
+            kind = self._type(source)
+            if kind is None and not missing_is_fine:
+                raise ObjectNotFoundError(f"there is nothing at {source!r}")
+            if kind != "file":
+                continue
+            old, new = object_uri(SCHEME + source), object_uri(SCHEME + dest)
+            way = (same_repository(old, new), old.ref, new.ref)
+            if way not in ways:
+                ways[way] = self.branch(new), []
+            ways[way][1].append((old.key, new.key))
+            copied.append(source)
+        for (_, ref, _), (branch, keys) in ways.items():
+            branch.copy_many(keys, ref)
+        return copied
+
+
+def _by_ref(names: Iterable[str]) -> list[tuple[LakeUri, list[str]]]:
+    """Returns the keys of some objects, by the ref that they are of."""
+    found: dict[LakeUri, list[str]] = {}
+    for name in names:
+        place = object_uri(SCHEME + name)
+        found.setdefault(LakeUri(place.repository, place.ref), []).append(place.key)
+    return list(found.items())

@@ -1,0 +1,37 @@
+"""A lake on memory, and file systems on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from sparklake import Lake, Repository
+from sparklake.fs import SparklakeFileSystem
+from tests.support.folders import memory_folder
+from tests.support.lakes import memory_lake
+
+fsspec.register_implementation("lakefs", SparklakeFileSystem, clobber=True)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with memory_folder() as made:
+        yield made
+
+
+@pytest.fixture
+def lake() -> Lake:
+    return memory_lake()
+
+
+@pytest.fixture
+def repo(lake: Lake, folder: Path) -> Repository:
+    return lake.create_repository("repo", str(folder / "namespace"))
+
+
+@pytest.fixture
+def fs(lake: Lake, repo: Repository) -> SparklakeFileSystem:
+    return SparklakeFileSystem(lake=lake, skip_instance_cache=True)
