@@ -13,9 +13,8 @@ from fsspec.spec import AbstractBufferedFile
 from sparklake.errors import ObjectNotFoundError
 from sparklake.fs.infos import file_info, nothing_there, place_of
 from sparklake.fs.listing import ListingFileSystem
-from sparklake.verbs.bodies import ObjectContent
+from sparklake.verbs.bodies import AHEAD_BYTES, ObjectContent, ReadAhead
 
-_BLOCK_BYTES = 1 << 20
 _GET_THREADS = 8
 
 
@@ -79,25 +78,40 @@ class ReadingFileSystem(ListingFileSystem):
     def _read(self, path: str, block_size: int | None, **kwargs: Any) -> LakeFile:
         content = self.content(path)
         options = {name: kwargs[name] for name in ("cache_type", "cache_options") if name in kwargs}
-        return LakeFile(self, path, content, block_size or _BLOCK_BYTES, **options)
+        return LakeFile(self, path, content, block_size or AHEAD_BYTES, **options)
 
 
 class LakeFile(AbstractBufferedFile):  # type: ignore[misc]
-    """Is an object as it was when it was opened, read in blocks."""
+    """Is an object as it was when it was opened; what is read in order is read in blocks.
+
+    fsspec's own caches read more than is asked for wherever it is, and are there to be asked for.
+    """
 
     def __init__(
-        self, fs: ReadingFileSystem, path: str, content: ObjectContent, block_size: int, **kw: Any
+        self,
+        fs: ReadingFileSystem,
+        path: str,
+        content: ObjectContent,
+        block_size: int,
+        cache_type: str = "none",
+        cache_options: dict[str, Any] | None = None,
     ) -> None:
+        self._ahead = ReadAhead(content, block_size if cache_type == "none" else 0)
         self._content = content
         self._details = file_info(path, content.found)
-        super().__init__(fs, path, "rb", block_size, size=len(content), **kw)
+        super().__init__(
+            *(fs, path, "rb", block_size),
+            cache_type=cache_type,
+            cache_options=cache_options,
+            size=len(content),
+        )
 
     def __reduce__(self) -> tuple[Callable[..., LakeFile], tuple[Any, ...]]:
         parts = (self.fs, self.path, self._content, self.blocksize, self.cache.name, self.loc)
         return _reopened, parts
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        return self._content[start:end]
+        return self._ahead[start:end]
 
 
 def _reopened(

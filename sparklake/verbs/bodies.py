@@ -7,8 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sparklake.errors import CorruptFileError, MissingFileError
+from sparklake.graveler.ports import Content
 from sparklake.stores.objects import open_object
 from sparklake.udfs.objects import ObjectInfo
+
+AHEAD_BYTES = 1 << 20
 
 
 def read_body(found: ObjectInfo, ref: str) -> bytes:
@@ -48,6 +51,39 @@ class ObjectContent:
             read = store.get_part(key, start, stop)
         _check_size(self.found, self.ref, read.size)
         return read.body
+
+
+class ReadAhead:
+    """Is content of which more is read than is asked for, where it is asked for in order.
+
+    Lines are so read in large parts, and columns here and there without what lies between them.
+    """
+
+    def __init__(self, content: Content, ahead: int = AHEAD_BYTES) -> None:
+        self._content = content
+        self._ahead = ahead
+        self._asked = -1
+        self._kept = b""
+        self._start = 0
+
+    def __len__(self) -> int:
+        """Returns how many bytes there are."""
+        return len(self._content)
+
+    def __getitem__(self, part: slice, /) -> bytes:
+        """Returns some of the bytes."""
+        start, stop, _ = part.indices(len(self))
+        if start >= stop:
+            return self._content[part]
+        in_order, self._asked = start == self._asked, stop
+        at = start - self._start
+        known = self._kept[at : at + stop - start] if at >= 0 else b""
+        if len(known) == stop - start:
+            return known
+        begin = start + len(known)
+        read = self._content[begin : stop + self._ahead if in_order else stop]
+        self._kept, self._start = read[stop - begin :], stop
+        return known + read[: stop - begin]
 
 
 @contextmanager

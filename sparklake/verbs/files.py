@@ -20,14 +20,14 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import Content
 from sparklake.scratch import scratch_folder
-from sparklake.verbs.bodies import ObjectContent
+from sparklake.verbs.bodies import ObjectContent, ReadAhead
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.resolve import open_branch
 from sparklake.verbs.snapshot import stat_object
 from sparklake.verbs.stage import put_copy
 
-_BUFFERED_BYTES = 1 << 20
+_BUFFERED_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def open_to_read(context: Context, ref: str, path: str, mode: Mode, text: TextOp
     if mode.kind != "r":
         raise InvalidInputError(f"{ref!r} is opened to be read: to write, open a file of a branch")
     content = ObjectContent(stat_object(context, ref, path), ref)
-    file = io.BufferedReader(ContentReader(content, path), _BUFFERED_BYTES)
+    file = io.BufferedReader(ContentReader(ReadAhead(content), path), _BUFFERED_BYTES)
     return (
         io.TextIOWrapper(file, text.encoding, text.errors, text.newline) if mode.is_text else file
     )

@@ -215,8 +215,8 @@ def test_parts_of_a_file(fs: SparklakeFileSystem, main: Branch) -> None:
         assert (fs.head("repo/main/large", 4), fs.tail("repo/main/large", 4)) == (
             *(body[:4], body[-4:]),
         )
-        assert sum(parts) < 3 << 20
-    with recorded_parts() as parts, fs.open("repo/main/large", cache_type="none") as file:
+        assert sum(parts) == 5 + 5 + 5 + 3 + 2 + 4 + 4
+    with recorded_parts() as parts, fs.open("repo/main/large") as file:
         file.seek(1000)
         assert file.read(24) == body[1000:1024]
         assert parts == [24]

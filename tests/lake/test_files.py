@@ -10,6 +10,8 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import (
@@ -21,6 +23,7 @@ from sparklake.errors import (
     ObjectNotFoundError,
     ProtectedError,
 )
+from sparklake.verbs.bodies import ReadAhead
 from tests.support.lakes import contents, namespace_of
 from tests.support.reads import recorded_parts
 
@@ -75,7 +78,11 @@ def test_only_what_is_asked_for_is_read(repo: Repository, main: Branch) -> None:
         file.seek(5_000_000)
         file.read(10)
         file.read(10)
-    assert sum(parts) <= 1 << 20
+    assert sum(parts) <= 64 << 10
+    with recorded_parts() as parts, repo.open("main", "large") as file:
+        assert b"".join(iter(lambda: file.read(1000), b"")) == LARGE
+    # What is read in order is read ahead.
+    assert (sum(parts), len(parts)) == (len(LARGE), 11)
     with recorded_parts() as parts, repo.open("main", "large") as file:
         assert file.read() == LARGE
     assert parts == [len(LARGE)]
@@ -214,3 +221,48 @@ def test_files_are_written_at_the_same_time(repo: Repository, main: Branch) -> N
         list(pool.map(write, range(24)))
     assert contents(repo, "main") == {f"{each}": b"%d" % each * 100_000 for each in range(24)}
     assert len(list((namespace_of(repo) / "data").iterdir())) == 24
+
+
+# --- reading ahead --------------------------------------------------------------------------------
+
+
+class Asked:
+    """Is content that notes what it is asked for."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.parts: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self.body)
+
+    def __getitem__(self, part: slice, /) -> bytes:
+        self.parts.append(part.indices(len(self.body))[:2])
+        return self.body[part]
+
+
+def test_what_is_asked_for_in_order_is_read_ahead() -> None:
+    asked = Asked(bytes(range(100)))
+    content = ReadAhead(asked, 20)
+    assert [content[at : at + 5] for at in range(0, 35, 5)] == [
+        asked.body[at : at + 5] for at in range(0, 35, 5)
+    ]
+    assert asked.parts == [(0, 5), (5, 30), (30, 55)]
+    asked.parts.clear()
+    assert (content[70:80], content[10:12], content[90:]) == (
+        *(asked.body[70:80], asked.body[10:12], asked.body[90:]),
+    )
+    assert asked.parts == [(70, 80), (10, 12), (90, 100)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), max_size=12), st.integers(0, 9))
+def test_parts_are_what_they_are_however_they_are_read(
+    spans: list[tuple[int, int]], ahead: int
+) -> None:
+    body = bytes(range(50))
+    content, last = ReadAhead(Asked(body), ahead), 0
+    for start, length in spans:
+        # Every other part follows on the one before.
+        start = last if start % 2 else start
+        assert content[start : start + length] == body[start : start + length]
+        last = min(start + length, 50)
