@@ -25,7 +25,7 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.resolve import open_branch
 from sparklake.verbs.snapshot import stat_object
-from sparklake.verbs.stage import put_copy
+from sparklake.verbs.stage import new_object, put_copy
 
 _BUFFERED_BYTES = 64 << 10
 
@@ -80,6 +80,7 @@ def open_to_write(
 ) -> IO[Any]:
     """Opens a new object, which is staged when it is closed."""
     check_writable(context, branch, path, exclusive=mode.kind == "x")
+    new_object(context, path, 0, "", metadata, content_type)  # raises for labels that cannot be
     publish = partial(_publish, context, branch, path, metadata, content_type)
     file = ObjectWriter(publish, path)
     return (

@@ -35,6 +35,7 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from tests.lake.bad_edits import CHOSEN, HISTORIES, JOININGS, SETTINGS, TRANSFERS
+from tests.lake.bad_files import FILES
 from tests.lake.bad_verbs import LAKE_VERBS, MOVES, READS, REPLAYS, RESETS
 from tests.lake.lab import SURROGATE, Case, Lab, Verb, ambiguous, make_lab
 from tests.lake.refusals import never_refused, noted_refusals
@@ -538,6 +539,7 @@ TABLE = {
     "joining": JOININGS,
     "setting": SETTINGS,
     "history": HISTORIES,
+    "file": FILES,
 }
 ROWS = [
     pytest.param(*case[1:], id=f"{kind}: {case[0]}")
