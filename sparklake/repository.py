@@ -35,6 +35,7 @@ from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.settings import LiveSettings
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
+from sparklake.verbs.table_versions import open_table
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -200,7 +201,24 @@ class Repository:
 
         `options` go to Spark's reader. Raises ObjectNotFoundError.
         """
-        return tables.read_table(self._context, ref, path, format, options)
+        return tables.read_table(
+            self._context, open_table(self._context, ref, path), format, options
+        )
+
+    def view(
+        self,
+        ref: str,
+        path: str,
+        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        **options: Any,
+    ) -> str:
+        """Returns the URI of a Delta table that shows what is under a path, for readers of Delta.
+
+        It is of Parquet files or of a Delta table, never changes, and is not to be written to.
+        """
+        return tables.view_table(
+            self._context, open_table(self._context, ref, path), format, options
+        )
 
     def diff(
         self,

@@ -13,8 +13,9 @@ from sparklake.udfs.reading import DiffRow
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.read import diff_trees, list_tree
-from sparklake.verbs.snapshot import Snapshot, tree_snapshot
-from sparklake.verbs.tables import table_of
+from sparklake.verbs.snapshot import Snapshot, snapshot_over
+from sparklake.verbs.table_versions import tree_table
+from sparklake.verbs.tables import read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,8 +58,8 @@ class PublishedTree:
         **options: Any,
     ) -> DataFrame:
         """Returns the table under a path as a DataFrame; raises ObjectNotFoundError."""
-        objects = self.objects(f"{path.strip('/')}/")
-        return table_of(self._context, objects, self._ref, path, format, options)
+        table = tree_table(self._context, self._tree, self._ref, path)
+        return read_table(self._context, table, format, options)
 
     def changes(self, prefix: str = "") -> Rows[DiffRow]:
         """Returns what the event changes; nothing for an event of a name alone."""
@@ -71,4 +72,4 @@ class PublishedTree:
 
     @property
     def _snapshot(self) -> Snapshot:
-        return tree_snapshot(self._context, self._ref, self._tree)
+        return snapshot_over(self._context, self._ref, self._tree)

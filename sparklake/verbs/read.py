@@ -52,13 +52,17 @@ def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
         sides = Staged(context, start).sides(found.layers)
         return plan_listing(found.tree(context).ranges, sides, prefix_interval(start))
 
-    found = steadily(context, ref, plan)
-    return _rows(context, found, OBJECTS, list_body, "ls", ref, LAYERED)
+    return listing_of_plan(context, steadily(context, ref, plan), ref)
 
 
 def list_tree(context: Context, tree: MetaRange, prefix: str, what: str) -> Rows[ObjectInfo]:
     """Returns the objects of a tree, of a commit or of none yet."""
     plan = plan_listing(tree.ranges, (), prefix_interval(key_prefix(prefix)))
+    return listing_of_plan(context, plan, what)
+
+
+def listing_of_plan(context: Context, plan: Plan, what: str) -> Rows[ObjectInfo]:
+    """Returns the objects of a listing that is planned."""
     return _rows(context, plan, OBJECTS, list_body, "ls", what, LAYERED)
 
 

@@ -49,15 +49,17 @@ def open_snapshot(context: Context, ref: str, prefix: bytes = b"") -> Snapshot:
 
     def read(found: Resolved) -> Snapshot:
         sides = Staged(context, prefix).sides(found.layers)
-        base = RangeLayer(context.open_ranges, found.tree(context).ranges)
-        return Snapshot(context, ref, (*(_layer(context, side) for side in sides), base))
+        return snapshot_over(context, ref, found.tree(context), sides)
 
     return steadily(context, ref, read)
 
 
-def tree_snapshot(context: Context, what: str, tree: MetaRange) -> Snapshot:
-    """Returns a tree, of a commit or of none yet, to ask for objects."""
-    return Snapshot(context, what, (RangeLayer(context.open_ranges, tree.ranges),))
+def snapshot_over(
+    context: Context, what: str, tree: MetaRange, sides: Sequence[Side] = ()
+) -> Snapshot:
+    """Returns a tree, of a commit or of none yet, under staged layers, to ask for objects."""
+    base = RangeLayer(context.open_ranges, tree.ranges)
+    return Snapshot(context, what, (*(_layer(context, side) for side in sides), base))
 
 
 @dataclass(frozen=True)

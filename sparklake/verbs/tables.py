@@ -2,45 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sparklake.errors import ObjectNotFoundError
-from sparklake.udfs.objects import ObjectInfo
+import pyarrow as pa
+
+from sparklake.errors import InvalidInputError, MissingDependencyError
+from sparklake.udfs.partitions import PartitionColumns
+from sparklake.udfs.table_files import FILE_SCHEMA, data_files
 from sparklake.verbs.context import Context
-from sparklake.verbs.read import list_objects
-from sparklake.verbs.table_paths import spark_uri, table_folder
+from sparklake.verbs.delta_views import DELTA, VERSION_AS_OF, find_delta_view
+from sparklake.verbs.parquet_views import PARQUET, find_parquet_view, no_data_file
+from sparklake.verbs.table_versions import TableVersion
+from sparklake.verbs.views import View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 def read_table(
-    context: Context, ref: str, path: str, table_format: str, options: Mapping[str, Any]
+    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
 ) -> DataFrame:
-    """Returns the table under a path as it is at a ref, partition columns included.
+    """Returns the rows of a table, partition columns included.
 
-    Raises ObjectNotFoundError where the ref has no data file under the path.
+    Parquet and Delta are read through a Delta log that is made of what the version holds, so that
+    Spark prunes partitions and files. Of other formats, and where there is no Delta, Spark is told
+    of each file. Raises ObjectNotFoundError where there is no data file.
     """
-    objects = list_objects(context, ref, table_folder(path))
-    return table_of(context, objects, ref, path, table_format, options)
-
-
-def table_of(
-    context: Context,
-    objects: Iterable[ObjectInfo],
-    ref: str,
-    path: str,
-    table_format: str,
-    options: Mapping[str, Any],
-) -> DataFrame:
-    """Returns a table of the objects that lie under its path."""
     # Not at the top: writing and the CLI must not pay for importing Spark.
-    from sparklake.frames.tables import TableFile, read_files
+    from sparklake.frames.sources import has_delta, load_delta
 
-    folder = table_folder(path)
-    files = [TableFile(spark_uri(each.address), each.path.removeprefix(folder)) for each in objects]
-    data = [each for each in files if not each.is_hidden]
-    if not data:
-        raise ObjectNotFoundError(f"{ref!r} has no data file under {path!r}")
-    return read_files(context.runners.session(), data, table_format, options)
+    spark, view = context.runners.session(), None
+    if table_format == DELTA and not has_delta(spark):
+        raise MissingDependencyError(
+            "this session of Spark reads no Delta tables: pip install 'sparklake[delta]', and "
+            "start it with delta-spark's jars"
+        )
+    if table_format == DELTA or (table_format == PARQUET and has_delta(spark)):
+        view = _view(context, table, table_format, options)
+    if view is None:
+        return _read_files(context, table, table_format, options)
+    left = options if table_format == DELTA else {}
+    rest = {name: each for name, each in left.items() if name.lower() != VERSION_AS_OF.lower()}
+    return load_delta(spark, view.uri, rest)
+
+
+def view_table(
+    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+) -> str:
+    """Returns the URI of a Delta table that is made of a version of a table.
+
+    Raises InvalidInputError for what cannot be shown as one.
+    """
+    if table_format not in (DELTA, PARQUET):
+        raise InvalidInputError(f"a view is made of parquet or delta, not of {table_format}")
+    view = _view(context, table, table_format, options)
+    if view is None:
+        raise InvalidInputError(
+            f"Delta has no table like {table.path!r} at {table.ref!r}: its columns have types or "
+            "names that Delta has not, an option is none of a view's, or nothing may be written "
+            f"to {context.info.storage_namespace}"
+        )
+    return view.uri
+
+
+def _view(
+    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+) -> View | None:
+    if table_format == DELTA:
+        return find_delta_view(context, table, options)
+    return find_parquet_view(context, table, options)
+
+
+def _read_files(
+    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+) -> DataFrame:
+    from sparklake.frames.tables import infers_types, read_files
+
+    columns, found = PartitionColumns(), []
+    for batch in data_files(table.objects.batches(), table.folder):
+        columns.add(batch.column("relative"))
+        found.append(batch)
+    files = pa.Table.from_batches(found, FILE_SCHEMA)
+    if not files.num_rows:
+        raise no_data_file(table)
+    spark = context.runners.session()
+    types = columns.types(infers=infers_types(spark))
+    return read_files(spark, files, types, table_format, options)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
+import pyarrow as pa
 import pytest
 
-from sparklake.frames.tables import TableFile, _scans, partition_type
-from sparklake.verbs.tables import _spark_uri
+from sparklake.frames.tables import root_of, scans
+from sparklake.udfs.objects import OBJECT_SCHEMA
+from sparklake.udfs.partitions import partition_type
+from sparklake.udfs.table_files import data_files, partition_of
+from sparklake.verbs.table_paths import spark_uri
 
 
 @pytest.mark.parametrize(
@@ -39,7 +45,7 @@ from sparklake.verbs.tables import _spark_uri
 def test_the_type_of_a_partition_column_holds_all_its_values(
     values: list[str], expected: str
 ) -> None:
-    assert partition_type(set(values)) == expected
+    assert partition_type(values) == expected
 
 
 @pytest.mark.parametrize(
@@ -54,7 +60,7 @@ def test_the_type_of_a_partition_column_holds_all_its_values(
     ],
 )
 def test_the_partition_of_a_file(relative: str, partition: tuple[tuple[str, str], ...]) -> None:
-    assert TableFile("file:///any", relative).partition == partition
+    assert partition_of(relative) == partition
 
 
 @pytest.mark.parametrize(
@@ -70,7 +76,7 @@ def test_the_partition_of_a_file(relative: str, partition: tuple[tuple[str, str]
 def test_the_root_from_which_a_path_leads_to_a_file(
     uri: str, relative: str, root: str | None
 ) -> None:
-    assert TableFile(uri, relative).root == root
+    assert root_of(uri, relative) == root
 
 
 @pytest.mark.parametrize(
@@ -86,11 +92,16 @@ def test_the_root_from_which_a_path_leads_to_a_file(
     ],
 )
 def test_what_spark_passes_over_is_hidden(relative: str, is_hidden: bool) -> None:
-    assert TableFile(f"file:///{relative}", relative).is_hidden is is_hidden
+    row = {"path": f"t/{relative}", "size": 1, "address": "s3://bucket/one", "metadata": {}}
+    row |= {"checksum": "", "content_type": "", "mtime": datetime(1970, 1, 1, tzinfo=timezone.utc)}
+    batch = pa.RecordBatch.from_pylist([row], schema=OBJECT_SCHEMA)
+    found = [each.to_pylist() for each in data_files([batch], "t/")]
+    file = {"uri": "s3a://bucket/one", "relative": relative, "size": 1, "mtime": 0}
+    assert found == [[] if is_hidden else [file]]
 
 
 @pytest.mark.parametrize(
-    ("places", "scans"),
+    ("places", "expected"),
     [
         (["a:p=1", "a:p=2", "a:p=3"], 1),
         (["a:p=1", "b:p=2"], 2),
@@ -99,24 +110,22 @@ def test_what_spark_passes_over_is_hidden(relative: str, is_hidden: bool) -> Non
         (["a:p=1", "a:p=2", ":p=1", ":p=2"], 1 + 2),
     ],
 )
-def test_a_table_of_many_writes_is_read_by_few_scans(places: list[str], scans: int) -> None:
-    files = []
+def test_a_table_of_many_writes_is_read_by_few_scans(places: list[str], expected: int) -> None:
+    files = {}
     for number, place in enumerate(places):
         root, _, folder = place.partition(":")
         relative = f"{folder}/{number}.parquet"
-        files.append(TableFile(f"file:///{root}/{relative}" if root else "file:///x", relative))
-    found = list(_scans(files))
-    assert len(found) == scans
-    assert sorted(each.relative for _, _, some in found for each in some) == sorted(
-        each.relative for each in files
-    )
+        files[f"file:///{root}/{relative}" if root else f"file:///x{number}"] = relative
+    found = list(scans(list(files), list(files.values())))
+    assert len(found) == expected
+    assert sorted(uri for _, _, some in found for uri in some) == sorted(files)
     for root, partition, some in found:
         if root:
-            assert {each.root for each in some} == {root}
+            assert {root_of(each, files[each]) for each in some} == {root}
         else:
-            assert {each.partition for each in some} == {partition}
+            assert {partition_of(files[each]) for each in some} == {partition}
 
 
 def test_spark_is_told_of_s3_by_the_name_of_hadoops_client() -> None:
-    assert _spark_uri("s3://bucket/s3://x") == "s3a://bucket/s3://x"
-    assert _spark_uri("file:///s3://x") == "file:///s3://x"
+    assert spark_uri("s3://bucket/s3://x") == "s3a://bucket/s3://x"
+    assert spark_uri("file:///s3://x") == "file:///s3://x"

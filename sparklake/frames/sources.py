@@ -1,0 +1,97 @@
+"""What a session can read: its data sources and file systems, and what it says of files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pyspark.errors import AnalysisException
+
+from sparklake.errors import MissingFileError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+# What Spark says, less the state of SQL and a server's stack.
+_GONE = re.compile(r"\[PATH_NOT_FOUND\] (.*?)\.?(?: SQLSTATE|\n|$)")
+_GLOB = re.compile(r"([{}\[\]*?\\])")
+_NO_SOURCE = re.compile("DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source")
+_NO_FILE_SYSTEM = re.compile("No FileSystem for scheme|ClassNotFoundException|not found")
+
+_asking = Lock()
+_known: WeakKeyDictionary[SparkSession, dict[str, bool]] = WeakKeyDictionary()
+
+
+def load(
+    spark: SparkSession,
+    uris: Iterable[str],
+    table_format: str,
+    options: Mapping[str, Any],
+    schema: StructType | None = None,
+) -> DataFrame:
+    """Returns the rows of files, whatever characters are in their names."""
+    reader = spark.read.format(table_format).options(**options)
+    reader = reader.schema(schema) if schema is not None else reader
+    return reader.load([_GLOB.sub(r"\\\1", uri) for uri in uris])
+
+
+def load_delta(spark: SparkSession, uri: str, options: Mapping[str, Any]) -> DataFrame:
+    """Returns the rows of a Delta table; unlike other sources, Delta takes a name as it is."""
+    return spark.read.format("delta").options(**options).load(uri)
+
+
+def schema_of(
+    spark: SparkSession, uris: Iterable[str], table_format: str, options: Mapping[str, Any]
+) -> StructType:
+    """Returns the schema of files, as Spark reads it; raises MissingFileError."""
+    with missing_files():
+        return load(spark, uris, table_format, options).schema
+
+
+def has_delta(spark: SparkSession) -> bool:
+    """Tells whether a session reads Delta tables."""
+    return _can(spark, "delta", "file:///sparklake/no/such/table", _NO_SOURCE)
+
+
+def has_s3a(spark: SparkSession) -> bool:
+    """Tells whether a session has Hadoop's S3 client."""
+    # Without a bucket, so that the client is found and then refuses, and no network is asked.
+    return _can(spark, "text", "s3a:///", _NO_FILE_SYSTEM)
+
+
+def _can(spark: SparkSession, table_format: str, place: str, lacking: re.Pattern[str]) -> bool:
+    """Tells whether a session fails at a place that is not there for another reason than lacking.
+
+    No part of the public API says what is installed.
+    """
+    with _asking:
+        known = _known.setdefault(spark, {})
+    if place not in known:
+        try:
+            # The schema, since Spark Connect reads nothing before it is asked for something.
+            _ = spark.read.format(table_format).load(place).schema
+        except Exception as error:  # noqa: BLE001  (of Spark or of py4j, as the version may be)
+            known[place] = lacking.search(str(error)) is None
+        else:
+            known[place] = True
+    return known[place]
+
+
+@contextmanager
+def missing_files() -> Iterator[None]:
+    """Raises MissingFileError where Spark says that a path is not there."""
+    try:
+        yield
+    except AnalysisException as error:
+        gone = _GONE.match(str(error).lstrip())
+        if gone is None:
+            raise
+        raise MissingFileError(
+            f"a data file of the table is gone: {gone[1]}. It was moved or deleted outside of the "
+            "lake; restore it there, or commit its removal"
+        ) from error

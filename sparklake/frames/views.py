@@ -1,0 +1,56 @@
+"""Delta tables that are made of plain Parquet files: what Delta is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+READ_SETTINGS = (
+    "spark.sql.parquet.binaryAsString",
+    "spark.sql.parquet.inferTimestampNTZ.enabled",
+    "spark.sql.parquet.int96AsTimestamp",
+    "spark.sql.sources.partitionColumnTypeInference.enabled",
+    "spark.sql.parquet.mergeSchema",
+)
+"""Is what a session sets that decides of which schema a table of Parquet files is."""
+
+_FEATURES = {"timestamp_ntz": "timestampNtz"}
+_PLAIN = {
+    *("string", "binary", "boolean", "byte", "short", "integer", "long", "float", "double"),
+    *("decimal", "date", "timestamp", "array", "map", "struct"),
+}
+
+
+def read_settings(spark: SparkSession) -> list[str | None]:
+    """Returns what a session sets of READ_SETTINGS."""
+    return [spark.conf.get(each, None) for each in READ_SETTINGS]
+
+
+def reader_features(schema: StructType) -> list[str] | None:
+    """Returns what a reader of Delta must know for a schema; None where Delta has no such tables.
+
+    Delta tells names apart by more than their case, and has not all types of Spark.
+    """
+    kinds = {each.typeName() for each in _types(schema)}
+    names = [name.lower() for name in schema.names]
+    if len(set(names)) < len(names) or kinds - _PLAIN - set(_FEATURES):
+        return None
+    return sorted(_FEATURES[kind] for kind in kinds & set(_FEATURES))
+
+
+def _types(kind: DataType) -> Iterator[DataType]:
+    yield kind
+    inner: list[DataType] = []
+    if isinstance(kind, StructType):
+        inner = [each.dataType for each in kind.fields]
+    elif isinstance(kind, ArrayType):
+        inner = [kind.elementType]
+    elif isinstance(kind, MapType):
+        inner = [kind.keyType, kind.valueType]
+    for each in inner:
+        yield from _types(each)

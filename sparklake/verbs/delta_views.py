@@ -1,0 +1,203 @@
+"""Delta tables that a repository holds: their log at a ref, with the addresses of the files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sparklake.config import disk_root
+from sparklake.errors import InvalidInputError, MissingFileError, ObjectNotFoundError
+from sparklake.graveler.keys import key_prefix, prefix_interval
+from sparklake.scratch import scratch_folder
+from sparklake.stores.objects import open_object
+from sparklake.udfs.delta_log import (
+    LAST_CHECKPOINT,
+    LOG_FOLDER,
+    checkpoint_key,
+    commit_info,
+    last_checkpoint,
+    log_key,
+)
+from sparklake.udfs.delta_paths import Resolve, resolved_batch, resolved_commit
+from sparklake.udfs.objects import ObjectInfo
+from sparklake.udfs.table_files import data_files, hashes, repeated, spark_uris, unlike
+from sparklake.verbs.bodies import read_body
+from sparklake.verbs.context import Context
+from sparklake.verbs.table_versions import TableVersion
+from sparklake.verbs.views import VIEWS, View, view_of, write_checkpoint
+
+DELTA = "delta"
+VERSION_AS_OF = "versionAsOf"
+_TIMESTAMP_AS_OF = "timestampAsOf"
+_COMMIT = re.compile(r"([0-9]{20})\.json")
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.([0-9]{10})\.([0-9]{10}))?\.parquet")
+# Only checkpoints of Delta's second form have these.
+_SECOND_FORM = ("checkpointMetadata", "sidecar")
+
+
+def find_delta_view(context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
+    """Returns the view of a Delta table, written if it is not there.
+
+    It is the part of the table's log that a reader of one version needs, in which every path is the
+    address that the object has at the ref. Raises ObjectNotFoundError where there is no log.
+    """
+    log = _Log.of(table)
+    version = _version(options, log, table)
+    base, commits = log.segment(version, table)
+    view = view_of(context.store, table, version, DELTA)
+    if not view.exists:
+        _write(context, view, table, base, commits)
+    return view
+
+
+def _version(options: Mapping[str, Any], log: _Log, table: TableVersion) -> int:
+    """Returns the version that is asked for, or the latest."""
+    asked = {name.lower(): value for name, value in options.items()}
+    if _TIMESTAMP_AS_OF.lower() in asked:
+        raise InvalidInputError(
+            f"{_TIMESTAMP_AS_OF} asks for the times at which files were made, and a version of "
+            f"{table.path!r} may hold them anew: name a ref, `timestamp`, or {VERSION_AS_OF}"
+        )
+    latest = max(log.versions)
+    text = str(asked.get(VERSION_AS_OF.lower(), latest))
+    if not re.fullmatch("[0-9]+", text) or int(text) > latest:
+        raise InvalidInputError(
+            f"{table.path!r} has no version {text} at {table.ref!r}: its latest is {latest}"
+        )
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checkpoint:
+    version: int
+    parts: tuple[ObjectInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """Is the files of a Delta log at a ref."""
+
+    commits: dict[int, ObjectInfo] = field(default_factory=dict)
+    checkpoints: dict[int, _Checkpoint] = field(default_factory=dict)
+
+    @staticmethod
+    def of(table: TableVersion) -> _Log:
+        """Lists a log; raises ObjectNotFoundError where there is none."""
+        log, folder = _Log(), f"{table.folder}{LOG_FOLDER}/"
+        parts: dict[tuple[int, int], list[ObjectInfo]] = {}
+        for each in table.objects.within(prefix_interval(key_prefix(folder))):
+            name = each.path.removeprefix(folder)
+            if commit := _COMMIT.fullmatch(name):
+                log.commits[int(commit[1])] = each
+            elif checkpoint := _CHECKPOINT.fullmatch(name):
+                parts.setdefault((int(checkpoint[1]), int(checkpoint[3] or 1)), []).append(each)
+        for (version, count), found in parts.items():
+            # A writer that died leaves some parts only.
+            if len(found) == count:
+                log.checkpoints[version] = _Checkpoint(version, tuple(found))
+        if not log.versions:
+            raise ObjectNotFoundError(
+                f"{table.ref!r} has no Delta table under {table.path!r}: there is no log in "
+                f"{folder!r}"
+            )
+        return log
+
+    @property
+    def versions(self) -> set[int]:
+        """Returns the versions that files are named by."""
+        return {*self.commits, *self.checkpoints}
+
+    def segment(
+        self, version: int, table: TableVersion
+    ) -> tuple[_Checkpoint | None, list[tuple[int, ObjectInfo]]]:
+        """Returns the checkpoint that a version begins from, and the commits since then."""
+        base = max((each for each in self.checkpoints if each <= version), default=None)
+        numbers = range(0 if base is None else base + 1, version + 1)
+        missing = [each for each in numbers if each not in self.commits]
+        if missing:
+            raise MissingFileError(
+                f"the Delta log of {table.path!r} at {table.ref!r} has no "
+                f"{log_key(missing[0])!r}, which its version {version} needs: restore the file, or "
+                "read a version behind a checkpoint"
+            )
+        first = [] if base is None or base not in self.commits else [base]
+        commits = [(each, self.commits[each]) for each in (*first, *numbers)]
+        return None if base is None else self.checkpoints[base], commits
+
+
+def _write(
+    context: Context,
+    view: View,
+    table: TableVersion,
+    base: _Checkpoint | None,
+    commits: list[tuple[int, ObjectInfo]],
+) -> None:
+    resolve = _resolver(context, table)
+    files: dict[str, Path | bytes] = {
+        log_key(number): resolved_commit(read_body(each, table.ref), resolve)
+        for number, each in commits
+    }
+    if base is None:
+        view.put(files)
+        return
+    files.setdefault(log_key(base.version), commit_info())
+    with scratch_folder(disk_root()) as scratch:
+        made = scratch / "checkpoint.parquet"
+        size = _write_checkpoint(table, base, resolve, scratch, made)
+        files[checkpoint_key(base.version)] = made
+        files[LAST_CHECKPOINT] = last_checkpoint(base.version, size)
+        view.put(files)
+
+
+def _write_checkpoint(
+    table: TableVersion, base: _Checkpoint, resolve: Resolve, scratch: Path, made: Path
+) -> int:
+    """Writes a checkpoint of one file from one of any number of parts; returns its size."""
+    local = []
+    for number, part in enumerate(base.parts):
+        store, key = open_object(part.address)
+        local.append(scratch / str(number))
+        store.get_to_file(key, local[-1])
+    schema = pq.read_schema(local[0])
+    return write_checkpoint(made, schema, _resolved(table, local, resolve))
+
+
+def _resolved(table: TableVersion, parts: list[Path], resolve: Resolve) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        with pq.ParquetFile(part) as file:
+            for batch in file.iter_batches():
+                _check_form(table, batch)
+                yield resolved_batch(batch, resolve)
+
+
+def _check_form(table: TableVersion, batch: pa.RecordBatch) -> None:
+    for name in _SECOND_FORM:
+        if name in batch.schema.names and batch.column(name).null_count < len(batch):
+            raise InvalidInputError(
+                f"the Delta log of {table.path!r} at {table.ref!r} has a checkpoint of the second "
+                "form (v2Checkpoint), which is not read: set delta.checkpointPolicy to classic "
+                "on the table, and let it write a checkpoint"
+            )
+
+
+def _resolver(context: Context, table: TableVersion) -> Resolve:
+    """Returns what turns paths below the table into addresses; of shared files, unlike ones."""
+    files = data_files(table.objects.batches(), table.folder)
+    shared = repeated(hashes(batch.column("uri")) for batch in files)
+    nowhere = f"{context.info.storage_namespace}/{VIEWS}/no-longer-there/{table.folder}"
+
+    def resolve(relative: pa.Array) -> pa.Array:
+        paths = pa.array([table.folder + each for each in relative.to_pylist()], pa.string())
+        # Old versions name files that are no more: these have a name where nothing is.
+        absent = pa.array([nowhere + each for each in relative.to_pylist()], pa.string())
+        found = pc.coalesce(table.snapshot.lookup(paths).column("address"), absent)
+        return unlike(spark_uris(found.combine_chunks()), relative, shared)
+
+    return resolve

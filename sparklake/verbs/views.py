@@ -1,0 +1,126 @@
+"""Delta tables made of a version's own files: their logs are kept in the storage namespace.
+
+A view is named by what determines it, and never changes: to read a version again writes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparklake.config import disk_root
+from sparklake.graveler.ports import ObjectStore
+from sparklake.scratch import scratch_folder
+from sparklake.udfs.delta_log import (
+    CHECKPOINT_SCHEMA,
+    LAST_CHECKPOINT,
+    TableShape,
+    add_batches,
+    checkpoint_key,
+    commit_info,
+    last_checkpoint,
+    log_key,
+    shape_batch,
+)
+from sparklake.udfs.table_files import data_files
+from sparklake.verbs.table_paths import spark_uri
+from sparklake.verbs.table_versions import TableVersion
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+VIEWS = "_sparklake/views"
+"""Is the folder of the storage namespace that holds views. What is removed, reads make anew."""
+
+_FORM = 1
+"""Is part of what names a view: a later form of views is to have other names."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Is the place of a view of some version, below the storage namespace."""
+
+    store: ObjectStore
+    id: str
+    version: int
+
+    @property
+    def uri(self) -> str:
+        """Returns the URI by which Spark knows it, and other readers of Delta too."""
+        return spark_uri(f"{self.store.uri}/{self.folder}")
+
+    @property
+    def folder(self) -> str:
+        """Returns its key in the store."""
+        return f"{VIEWS}/{self.id}"
+
+    @property
+    def exists(self) -> bool:
+        """Tells whether all of it is there: what is looked for is put last."""
+        return self.store.find(f"{self.folder}/{log_key(self.version)}") is not None
+
+    def put(self, files: Mapping[str, Path | bytes]) -> None:
+        """Puts the files of its log, that of its version last."""
+        last = log_key(self.version)
+        paths = {f"{self.folder}/{key}": each for key, each in files.items()}
+        local = {key: each for key, each in paths.items() if isinstance(each, Path)}
+        self.store.put_files_if_absent(local)
+        bodies = {key: each for key, each in paths.items() if isinstance(each, bytes)}
+        final = bodies.pop(f"{self.folder}/{last}")
+        self.store.put_many_if_absent(bodies)
+        self.store.put_if_absent(f"{self.folder}/{last}", final)
+
+
+def view_of(store: ObjectStore, table: TableVersion, version: int, *terms: Any) -> View:
+    """Returns the view of a table, which is named by the ranges and rows that hold its objects."""
+    named = [_FORM, table.folder, list(table.objects.plan.pieces), version, *terms]
+    return View(store, hashlib.sha256(msgspec.msgpack.encode(named)).hexdigest(), version)
+
+
+def write_view(
+    view: View, table: TableVersion, shape: TableShape, shared: NDArray[np.int64]
+) -> None:
+    """Writes the log of a table of plain files, as they are listed: none is held."""
+    adds = add_batches(data_files(table.objects.batches(), table.folder), shared)
+    actions = chain([shape_batch(shape)], adds)
+    with scratch_folder(disk_root()) as scratch:
+        written = scratch / "checkpoint.parquet"
+        size = write_checkpoint(written, CHECKPOINT_SCHEMA, actions)
+        view.put(
+            {
+                checkpoint_key(view.version): written,
+                LAST_CHECKPOINT: last_checkpoint(view.version, size),
+                log_key(view.version): commit_info(),
+            }
+        )
+
+
+def write_checkpoint(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Writes actions to a file; returns their number."""
+    size = 0
+    with pq.ParquetWriter(path, schema) as writer:
+        for table in _row_groups(batches, schema):
+            writer.write_table(table)
+            size += table.num_rows
+    return size
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yields batches in tables of about 50,000 rows, which a reader shares out to its cores."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(map(len, held)) >= 50_000:
+            yield pa.Table.from_batches(held, schema)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held, schema)

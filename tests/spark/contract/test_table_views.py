@@ -1,0 +1,199 @@
+"""Tables are read through a Delta log of their own: of Parquet files, and of Delta tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sparklake import Branch, Lake, Repository
+from sparklake.errors import InvalidInputError, MissingFileError, ObjectNotFoundError
+from sparklake.verbs.views import VIEWS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+TABLE = "tables/x"
+ODD = ["a b", "50%", "c=d", "é/ü", "#1", "?", None, "x" * 150]
+"""Is values of a partition column of which most are escaped in a path, and again in a log."""
+
+
+def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def rust_rows(uri: str) -> list[tuple[Any, ...]]:
+    """Returns the rows of a Delta table as the Rust reader sees them."""
+    found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(uri))
+    table = pa.table(found.execute("select * from t").read_all())
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
+
+
+def views(namespace: Path) -> list[str]:
+    return sorted(str(each) for each in (namespace / VIEWS).rglob("*") if each.is_file())
+
+
+@pytest.fixture
+def repo(
+    local_lake: Lake, spark: SparkSession, names: Iterator[str], namespace: Path
+) -> Repository:
+    """Is a repository whose plans run in this process: what is read here is for Spark to read."""
+    return local_lake.create_repository(next(names), str(namespace), range_records=8)
+
+
+@pytest.fixture
+def main(repo: Repository) -> Branch:
+    return repo.branch("main")
+
+
+def odd_frame(spark: SparkSession) -> DataFrame:
+    rows = [(number, (number, [str(number)]), value) for number, value in enumerate(ODD)]
+    return spark.createDataFrame(rows, "id int, nested struct<a: int, b: array<string>>, p string")
+
+
+def test_parquet_is_read_through_a_log_that_is_written_once(
+    repo: Repository, main: Branch, spark: SparkSession, namespace: Path
+) -> None:
+    frame = odd_frame(spark).coalesce(1)
+    main.write(frame, TABLE, partition_by=["p"])
+    found = repo.read("main", TABLE)
+    assert rows_of(found) == rows_of(frame)
+    assert rows_of(found.where("p = '50%'").select("id")) == [(1,)]
+    assert "_sparklake/views" not in found.inputFiles()[0]
+    made = views(namespace)
+    assert len(made) == 3
+    main.commit("the same objects, in other ranges")
+    repo.create_tag("v1", "main")
+    assert rows_of(repo.read("v1", TABLE)) == rows_of(repo.read("main", TABLE)) == rows_of(frame)
+    made = views(namespace)
+    uri = repo.view("v1", TABLE)
+    assert Path(uri.removeprefix("file://")).parent == namespace / VIEWS
+    assert views(namespace) == made
+    assert rows_of(spark.sql(f"SELECT id, nested, p FROM delta.`{uri}`")) == rows_of(frame)
+    assert [row[0] for row in rust_rows(uri)] == list(range(len(ODD)))
+    with pytest.raises(Exception, match="sparklakeView"):
+        frame.write.format("delta").mode("append").save(uri)
+
+
+def test_one_file_under_two_names_is_read_twice(
+    repo: Repository, main: Branch, spark: SparkSession
+) -> None:
+    main.write(spark.range(3).coalesce(1), TABLE)
+    main.commit("written")
+    (file,) = [each.path for each in repo.objects("main", TABLE) if each.path.endswith(".parquet")]
+    main.copy(file, f"{TABLE}/a second name.parquet")
+    assert rows_of(repo.read("main", TABLE)) == [(each // 2,) for each in range(6)]
+    assert rust_rows(repo.view("main", TABLE)) == [(each // 2,) for each in range(6)]
+
+
+def test_schemas_are_merged_where_that_is_asked_for(
+    repo: Repository, main: Branch, tmp_path: Path
+) -> None:
+    place = tmp_path / "made by others"
+    (place / "p=1").mkdir(parents=True)
+    (place / "p=2").mkdir()
+    stamps = pa.array([0], pa.timestamp("us"))
+    pq.write_table(pa.table({"id": [1], "at": stamps}), place / "p=1" / "a.parquet")
+    pq.write_table(pa.table({"id": [2], "at": stamps, "name": ["b"]}), place / "p=2" / "b.parquet")
+    main.import_objects(str(place), TABLE)
+    assert repo.read("main", TABLE).columns == ["id", "at", "p"]
+    merged = repo.read("main", TABLE, mergeSchema=True)
+    assert dict(merged.dtypes)["at"] == "timestamp_ntz"
+    assert rows_of(merged.select("id", "name", "p")) == [(1, None, 1), (2, "b", 2)]
+    # An option that only Spark's own reader of Parquet has.
+    assert rows_of(repo.read("main", TABLE, pathGlobFilter="b*").select("id")) == [(2,)]
+    with pytest.raises(InvalidInputError, match="an option"):
+        repo.view("main", TABLE, pathGlobFilter="b*")
+    with pytest.raises(InvalidInputError, match="not of csv"):
+        repo.view("main", TABLE, format="csv")
+
+
+def test_a_file_that_is_gone_is_named_by_the_reading_of_it(
+    repo: Repository, main: Branch, spark: SparkSession
+) -> None:
+    main.write(spark.range(4).repartition(2), TABLE)
+    files = [each for each in repo.objects("main", TABLE) if each.path.endswith(".parquet")]
+    Path(files[-1].address.removeprefix("file://")).unlink()
+    found = repo.read("main", TABLE)
+    with pytest.raises(Exception, match=Path(files[-1].address).name):
+        found.collect()
+
+
+# --- Delta tables ---------------------------------------------------------------------------------
+
+
+def test_a_delta_table_is_read_at_every_ref(
+    repo: Repository, main: Branch, spark: SparkSession, tmp_path: Path
+) -> None:
+    place = tmp_path / "delta %41"
+    truth: list[list[tuple[Any, ...]]] = []
+
+    def change(mode: str, first: int, *options: tuple[str, str]) -> None:
+        rows = spark.range(first, first + 4, 1, 1).selectExpr("id", "concat(id % 2, ' %é') as p")
+        writer = rows.write.format("delta").partitionBy("p").options(**dict(options))
+        writer.mode(mode).save(str(place))
+
+    def keep() -> None:
+        main.import_objects(str(place), TABLE)
+        truth.append(rows_of(spark.read.format("delta").load(str(place))))
+
+    table = f"delta.`{place}`"
+    settings = ("delta.enableDeletionVectors", "true"), ("delta.checkpointInterval", "2")
+    change("append", 0, *settings)
+    keep()
+    spark.sql(f"DELETE FROM {table} WHERE id = 2")
+    keep()
+    change("append", 10)
+    change("append", 20)
+    keep()
+    change("overwrite", 30)
+    keep()
+    assert list(map(len, truth)) == [4, 3, 11, 4]
+    for number, rows in enumerate(truth):
+        ref = f"main~{len(truth) - 1 - number}"
+        assert rows_of(repo.read(ref, TABLE, format="delta")) == rows, ref
+    assert rows_of(repo.read("main", TABLE, format="delta", versionAsOf=1)) == truth[1]
+    for options, words in (
+        ({"versionAsOf": 99}, "no version 99"),
+        ({"timestampAsOf": "2024-01-01"}, "name a ref"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            repo.read("main", TABLE, format="delta", **options)
+
+
+def test_a_delta_table_by_the_rust_writer(
+    repo: Repository, main: Branch, tmp_path: Path, namespace: Path
+) -> None:
+    place = tmp_path / "rust"
+    rows = [{"id": number, "p": value} for number, value in enumerate(ODD)]
+    table = pa.Table.from_pylist(rows, pa.schema([("id", pa.int64()), ("p", pa.string())]))
+    deltalake.write_deltalake(place, table, partition_by=["p"])
+    main.import_objects(str(place), TABLE)
+    deltalake.write_deltalake(place, table.slice(0, 1), mode="append")
+    deltalake.DeltaTable(place).delete("id = 2")
+    deltalake.DeltaTable(place).create_checkpoint()
+    deltalake.write_deltalake(place, table.slice(1, 1), mode="append")
+    main.import_objects(str(place), TABLE)
+    first = [(number, value) for number, value in enumerate(ODD)]
+    later = [*(each for each in first if each[0] != 2), *first[:2]]
+    for ref, expected in (("main~1", first), ("main", later)):
+        assert rows_of(repo.read(ref, TABLE, format="delta")) == sorted(expected, key=repr)
+        assert rust_rows(repo.view(ref, TABLE, format="delta")) == sorted(expected, key=repr)
+    made = views(namespace)
+    repo.read("main", TABLE, format="delta")
+    assert views(namespace) == made
+
+
+def test_what_is_no_whole_delta_table_is_refused(repo: Repository, main: Branch) -> None:
+    with pytest.raises(ObjectNotFoundError, match="no Delta table"):
+        repo.read("main", TABLE, format="delta")
+    main.put(f"{TABLE}/_delta_log/{1:020}.json", b"{}")
+    with pytest.raises(MissingFileError, match=f"{0:020}.json"):
+        repo.read("main", TABLE, format="delta")
