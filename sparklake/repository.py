@@ -29,6 +29,7 @@ from sparklake.verbs.history import CommitSummary, LogOptions
 from sparklake.verbs.hooks import get_hook_run, guarded_name, list_hook_runs
 from sparklake.verbs.lanes import names_of
 from sparklake.verbs.merge import MergeTerms
+from sparklake.verbs.moments import head_at
 from sparklake.verbs.operations import list_operations
 from sparklake.verbs.preview import MergePreview
 from sparklake.verbs.resolve import get_branch, get_commit
@@ -143,6 +144,13 @@ class Repository:
         """Returns the commit of a ref: an id, branch, tag or unique prefix, then ~N and ^N."""
         return get_commit(self._context, ref)
 
+    def at_time(self, branch: str, moment: datetime) -> Commit:
+        """Returns what was the head of a branch at a moment, which has a time zone.
+
+        Raises RefNotFoundError for a moment before the branch began.
+        """
+        return head_at(self._context, branch, moment)
+
     def tree(self, ref: str) -> MetaRange:
         """Returns the tree of a ref, as committed: its ranges, none of which is read."""
         return self._context.tree(self.resolve(ref))
@@ -195,12 +203,15 @@ class Repository:
         ref: str,
         path: str,
         format: str = "parquet",  # noqa: A002  (Spark's own word)
+        timestamp: datetime | None = None,
         **options: Any,
     ) -> DataFrame:
         """Returns the table under a path as a DataFrame, partition columns included.
 
-        `options` go to Spark's reader. Raises ObjectNotFoundError.
+        With a timestamp, as it was on a branch then. `options` go to Spark's reader. Raises
+        ObjectNotFoundError.
         """
+        ref = ref if timestamp is None else self.at_time(ref, timestamp).id
         return tables.read_table(
             self._context, open_table(self._context, ref, path), format, options
         )
