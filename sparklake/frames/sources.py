@@ -1,4 +1,4 @@
-"""What a session can read: its data sources and file systems, and what it says of files."""
+"""What a session can read, and what it says of files that are gone."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _GONE = re.compile(r"\[PATH_NOT_FOUND\] (.*?)\.?(?: SQLSTATE|\n|$)")
 _GLOB = re.compile(r"([{}\[\]*?\\])")
 _NO_SOURCE = re.compile("DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source")
-_NO_FILE_SYSTEM = re.compile("No FileSystem for scheme|ClassNotFoundException|not found")
+_NOWHERE = "file:///sparklake/no/such/table"
 
 _asking = Lock()
-_known: WeakKeyDictionary[SparkSession, dict[str, bool]] = WeakKeyDictionary()
+_has_delta: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
 
 
 def load(
@@ -54,32 +54,21 @@ def schema_of(
 
 
 def has_delta(spark: SparkSession) -> bool:
-    """Tells whether a session reads Delta tables."""
-    return _can(spark, "delta", "file:///sparklake/no/such/table", _NO_SOURCE)
+    """Tells whether a session reads Delta tables; it is asked once, and nothing is read.
 
-
-def has_s3a(spark: SparkSession) -> bool:
-    """Tells whether a session has Hadoop's S3 client."""
-    # Without a bucket, so that the client is found and then refuses, and no network is asked.
-    return _can(spark, "text", "s3a:///", _NO_FILE_SYSTEM)
-
-
-def _can(spark: SparkSession, table_format: str, place: str, lacking: re.Pattern[str]) -> bool:
-    """Tells whether a session fails at a place that is not there for another reason than lacking.
-
-    No part of the public API says what is installed.
+    No part of the public API says what is installed, but a place that is not there is refused for
+    that, or for the source that is not there.
     """
     with _asking:
-        known = _known.setdefault(spark, {})
-    if place not in known:
-        try:
-            # The schema, since Spark Connect reads nothing before it is asked for something.
-            _ = spark.read.format(table_format).load(place).schema
-        except Exception as error:  # noqa: BLE001  (of Spark or of py4j, as the version may be)
-            known[place] = lacking.search(str(error)) is None
-        else:
-            known[place] = True
-    return known[place]
+        if spark not in _has_delta:
+            try:
+                # The schema, since Spark Connect does nothing before it is asked for something.
+                _ = load_delta(spark, _NOWHERE, {}).schema
+            except Exception as error:  # noqa: BLE001  (of Spark or of py4j, as the version may be)
+                _has_delta[spark] = _NO_SOURCE.search(str(error)) is None
+            else:
+                _has_delta[spark] = True
+        return _has_delta[spark]
 
 
 @contextmanager

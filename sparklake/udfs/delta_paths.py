@@ -93,12 +93,13 @@ def _fill(slots: list[_Slot], resolve: Resolve) -> None:
 def vector_path(name: str) -> str:
     """Returns the path of a deletion vector from its short name: a prefix, and a UUID in Z85."""
     prefix, digits = name[:-_UUID_DIGITS], name[-_UUID_DIGITS:]
+    if len(digits) < _UUID_DIGITS:
+        raise CorruptFileError(f"{name!r} names no deletion vector of a Delta table")
     try:
         value = b"".join(_four_bytes(digits[at : at + 5]) for at in range(0, _UUID_DIGITS, 5))
-        vector = UUID(bytes=value)
-    except (KeyError, OverflowError, ValueError) as error:
+    except (KeyError, OverflowError) as error:
         raise CorruptFileError(f"{name!r} names no deletion vector of a Delta table") from error
-    return f"{prefix}/deletion_vector_{vector}.bin".lstrip("/")
+    return f"{prefix}/deletion_vector_{UUID(bytes=value)}.bin".lstrip("/")
 
 
 def _four_bytes(digits: str) -> bytes:
