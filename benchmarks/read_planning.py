@@ -1,0 +1,140 @@
+"""Measures how long a read of many files plans: python -m benchmarks.read_planning -n 100000.
+
+Makes a table of small Parquet files in 100 partitions, imports it, and reads one partition at a
+ref: through the generated Delta log, and by telling Spark of each file. Spark and Delta have read a
+small table in both ways before anything is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import sparklake
+from sparklake.session import spark_session
+from sparklake.verbs.table_versions import open_table
+from sparklake.verbs.tables import _read_files
+from tests.support.jars import found_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Step = Callable[[], object]
+
+PARTITIONS = 100
+WARM_UP = 200
+PATH = "table"
+
+
+def main() -> None:
+    """Prints a table of what a read costs, step by step."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-n", type=int, nargs="+", default=[10_000, 100_000], help="files")
+    parser.add_argument("--memory", default="1g", help="of the JVM of Spark's driver")
+    parser.add_argument("--paths-up-to", type=int, default=10_000, help="files told of one by one")
+    args = parser.parse_args()
+    os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join([*_settings(args.memory), "pyspark-shell"])
+    with (
+        tempfile.TemporaryDirectory(prefix="read-planning-") as folder,
+        sparklake.connect(home=folder, engine="local") as lake,
+    ):
+        spark = spark_session()
+        print("| files | what | seconds | CPU |\n| ---: | --- | ---: | ---: |")
+        for files in (WARM_UP, *args.n):
+            repo = _imported(lake, Path(folder), files)
+            steps = _through_a_view(repo)
+            if files <= args.paths_up_to:
+                steps |= _by_paths(repo)
+            for what, step in steps.items():
+                wall, cpu = _timed(step)
+                if files != WARM_UP:
+                    print(f"| {files:,} | {what} | {wall:.2f} | {cpu:.2f} |", flush=True)
+        spark.stop()
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"\nPeak memory of this process beside the JVM's {args.memory}: {megabytes:.0f} MB")
+
+
+def _settings(memory: str) -> list[str]:
+    settings = {
+        "spark.jars": ",".join(map(str, found_jars())),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "2",
+    }
+    confs = (f"--conf {name}={value}" for name, value in settings.items())
+    return [f"--driver-memory {memory}", *confs]
+
+
+def _imported(lake: sparklake.Lake, folder: Path, files: int) -> sparklake.Repository:
+    place = folder / f"files-{files}"
+    body = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
+    for number in range(files):
+        target = place / f"p={number % PARTITIONS}" / f"part-{number:07}.parquet"
+        if number < PARTITIONS:
+            target.parent.mkdir(parents=True)
+            pq.write_table(body, target)
+        else:
+            # File systems allow some ten thousand names of one file.
+            first = place / target.parent.name / f"part-{number % PARTITIONS:07}.parquet"
+            os.link(first, target)
+    repo = lake.create_repository(f"files-{files}", str(folder / f"namespace-{files}"))
+    repo.branch("main").import_objects(str(place), PATH)
+    return repo
+
+
+def _through_a_view(repo: sparklake.Repository) -> dict[str, Step]:
+    return {
+        "list the files at the ref": lambda: repo.objects("main", PATH).to_arrow(),
+        "view: write its log": lambda: repo.view("main", PATH),
+        "view: plan the first read of it": lambda: _plan(repo.read("main", PATH)),
+        "view: plan another read of it": lambda: _plan(repo.read("main", PATH)),
+        "view: read one partition": lambda: _read(repo.read("main", PATH)),
+    }
+
+
+def _by_paths(repo: sparklake.Repository) -> dict[str, Step]:
+    def read() -> DataFrame:
+        return _read_files(repo._context, open_table(repo._context, "main", PATH), "parquet", {})
+
+    return {
+        "paths: plan a read": lambda: _plan(read()),
+        "paths: plan and read one partition": lambda: _read(read()),
+    }
+
+
+def _plan(frame: DataFrame) -> None:
+    with redirect_stdout(StringIO()):
+        frame.where("p = 7").explain()
+
+
+def _read(frame: DataFrame) -> None:
+    frame.where("p = 7").collect()
+
+
+def _timed(step: Step) -> tuple[float, float]:
+    """Returns the seconds of a step by the clock, and of CPU in this process and the JVM."""
+    start, spent = time.perf_counter(), _cpu_seconds()
+    step()
+    return time.perf_counter() - start, _cpu_seconds() - spent
+
+
+def _cpu_seconds() -> float:
+    here = psutil.Process()
+    times = [each.cpu_times() for each in (here, *here.children(recursive=True))]
+    return float(sum(each.user + each.system for each in times))
+
+
+if __name__ == "__main__":
+    main()
