@@ -277,6 +277,7 @@ class Branch:
         committer: str | None = None,
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
+        delta: bool = True,
     ) -> list[Commit]:
         """Undoes what commits changed, each by a commit of its own; all of them, or none.
 
@@ -284,7 +285,7 @@ class Branch:
         MergeConflictError where what they changed was changed again, and the errors of a merge;
         conflicts are decided as in one, too.
         """
-        resolution = parse_resolution(strategy, rules)
+        resolution = parse_resolution(strategy, rules, delta)
         terms = Terms(parent_number, resolution, message, committer, metadata, allow_empty)
         return replay.revert(self._context, self.name, refs, terms)
 
@@ -298,18 +299,23 @@ class Branch:
         committer: str | None = None,
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
+        delta: bool = True,
     ) -> list[Commit]:
         """Makes the changes of commits here, each as a commit of its own; all of them, or none.
 
         Messages and metadata are kept where none are given, and the metadata say which commit it
         was, and whose. Takes and raises what `revert` does.
         """
-        resolution = parse_resolution(strategy, rules)
+        resolution = parse_resolution(strategy, rules, delta)
         terms = Terms(parent_number, resolution, message, committer, metadata, allow_empty)
         return replay.cherry_pick(self._context, self.name, refs, terms)
 
     def rebase(
-        self, onto: str, strategy: StrategyLike = None, rules: RulesLike = None
+        self,
+        onto: str,
+        strategy: StrategyLike = None,
+        rules: RulesLike = None,
+        delta: bool = True,
     ) -> list[Commit]:
         """Moves the branch onto a ref, with its own commits made once more there; returns these.
 
@@ -317,7 +323,8 @@ class Branch:
         empty is left out, and so is a merge of what `onto` contains; another merge becomes one
         commit. Raises what `cherry_pick` does, NoChangesError where it stands there already.
         """
-        return rebases.rebase(self._context, self.name, onto, parse_resolution(strategy, rules))
+        resolution = parse_resolution(strategy, rules, delta)
+        return rebases.rebase(self._context, self.name, onto, resolution)
 
     def reset(self, prefix: str | None = None, path: str | None = None) -> None:
         """Drops what is staged: all of it, or only under a prefix, or only of one object."""

@@ -140,7 +140,7 @@ def folder_document(each: ObjectInfo | Folder) -> Document:
 
 def diff_document(row: DiffRow) -> Document:
     """Returns what is said of an object that differs."""
-    return {
+    said = {
         "type": row.type.value,
         "path": row.path,
         "size": row.size,
@@ -148,6 +148,7 @@ def diff_document(row: DiffRow) -> Document:
         "right_checksum": row.right_checksum,
         "base_checksum": row.base_checksum,
     }
+    return said if row.reason is None else {**said, "reason": row.reason}
 
 
 def blame_document(row: BlameRow) -> Document:
@@ -193,6 +194,7 @@ def preview_document(said: MergePreview) -> Document:
         "bytes": {kind: getattr(said, f"{kind}_bytes") for kind in kinds},
         "count": said.conflict_count,
         "unresolved": said.unresolved,
+        "delta": list(said.united),
         "conflicts": [diff_document(row) for row in said.conflicts],
         "cost": explanation_document(said.cost),
     }

@@ -328,12 +328,13 @@ class Repository:
         allow_empty: bool = False,
         paths: Sequence[str] | None = None,
         rules: RulesLike = None,
+        delta: bool = True,
     ) -> MergePreview:
         """Returns what a merge would change in dest, its conflicts and its cost; nothing moves.
 
         Raises StrategyError, DirtyBranchError and NoChangesError as the merge would.
         """
-        resolution = parse_resolution(strategy, rules)
+        resolution = parse_resolution(strategy, rules, delta)
         terms = MergeTerms.of(squash=False, allow_empty=allow_empty, paths=paths)
         return preview.preview_merge(self._context, source, dest, resolution, terms)
 
@@ -377,13 +378,15 @@ class Repository:
         allow_empty: bool = False,
         paths: Sequence[str] | None = None,
         rules: RulesLike = None,
+        delta: bool = True,
     ) -> Commit:
         """Merges a ref into a branch as a commit with parents [dest, source].
 
         `rules` give strategies by globs over paths, and `strategy` is for the rest: a name, a
         `module:function`, or a function as docs/merging.md has it. Without one, keys that both
         sides changed raise MergeConflictError, and nothing moves: `.count` says how many,
-        `.conflicts` has the first 10,000.
+        `.conflicts` has the first 10,000. The logs of a Delta table that both sides wrote to become
+        one before anything else is asked, unless `delta` is False.
 
         With `squash`, or of chosen `paths` alone (objects, or prefixes that end with '/'), its only
         parent is dest: the next merge begins from the same base.
@@ -391,7 +394,7 @@ class Repository:
         Raises StrategyError where a strategy fails, DirtyBranchError for a dest with staged
         changes, NoChangesError when it has all of source.
         """
-        resolution = parse_resolution(strategy, rules)
+        resolution = parse_resolution(strategy, rules, delta)
         terms = MergeTerms.of(squash, allow_empty, paths)
         text = message or terms.message(source, dest)
         signature = sign(self._context, text, committer, metadata)

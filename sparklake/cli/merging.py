@@ -16,6 +16,7 @@ from sparklake.cli.parameters import (
     CommitterOption,
     MessageOption,
     MetaOption,
+    NoDeltaOption,
     PathsOption,
     RuleOption,
     StrategyOption,
@@ -41,6 +42,7 @@ def merge(
     dest: Annotated[str, typer.Argument(metavar="lakefs://REPO/DEST", show_default=False)],
     strategy: StrategyOption = None,
     rule: RuleOption = None,
+    no_delta: NoDeltaOption = False,
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
@@ -74,7 +76,13 @@ def merge(
     if dry_run:
         with session.out.working("comparing"):
             preview = repository.preview_merge(
-                theirs.ref, ours.ref, strategy, allow_empty, path or None, rule_pairs(rule)
+                theirs.ref,
+                ours.ref,
+                strategy,
+                allow_empty,
+                path or None,
+                rule_pairs(rule),
+                not no_delta,
             )
         print_preview(session.out, ours.ref, preview)
         if preview.conflict_count and not session.out.is_json:
@@ -85,6 +93,7 @@ def merge(
             *(theirs.ref, ours.ref, strategy, message, committer, metadata),
             *(squash, allow_empty, path or None),
             rules=rule_pairs(rule),
+            delta=not no_delta,
         )
     print_commit(session.out, ours.ref, made)
 
@@ -143,5 +152,7 @@ def _print_conflicts(out: Output, conflicts: Sequence[Any], count: int, rest: st
             "dest": lambda each: each["dest"] or "removed",
         },
     )
+    for reason in dict.fromkeys(row.reason for row in rows if row.reason is not None):
+        out.note(shown(reason))
     if count > len(rows):
         out.note(f"... and {count - len(rows):,} more; {rest}")

@@ -60,6 +60,10 @@ StrategyOption = Annotated[
         show_default=False,
     ),
 ]
+NoDeltaOption = Annotated[
+    bool,
+    typer.Option("--no-delta", help="Do not unite logs of Delta tables: merge them file by file."),
+]
 RuleOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -28,6 +28,7 @@ def print_preview(out: Output, dest: str, said: MergePreview) -> None:
         f"over {short(said.base.id)}",
         changes,
         f"{number(said.conflict_count, 'conflict')}, {said.unresolved:,} left to decide",
+        *([f"united: Delta tables {', '.join(said.united)}"] if said.united else []),
         described_cost(out, said.cost),
     ]
     out.one(preview_document(said), "\n".join(lines))

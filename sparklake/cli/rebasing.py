@@ -8,7 +8,7 @@ import typer
 
 from sparklake.arguments import rule_pairs
 from sparklake.cli.merging import shown_conflicts
-from sparklake.cli.parameters import BranchArgument, RuleOption, StrategyOption
+from sparklake.cli.parameters import BranchArgument, NoDeltaOption, RuleOption, StrategyOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import number, short
 from sparklake.report import branch_document
@@ -25,13 +25,14 @@ def rebase(
     ],
     strategy: StrategyOption = None,
     rule: RuleOption = None,
+    no_delta: NoDeltaOption = False,
 ) -> None:
     """Make the commits that a branch has of its own once more on a ref; all of them, or none."""
     target, to = ref_uri(uri), ref_uri(onto)
     branch = session.repository(same_repository(target, to)).branch(target.ref)
     rest = "`--output json` has the first 10,000"
     with shown_conflicts(session.out, rest), session.out.working("rebasing"):
-        made = branch.rebase(to.ref, strategy, rule_pairs(rule))
+        made = branch.rebase(to.ref, strategy, rule_pairs(rule), delta=not no_delta)
     state = branch.state
     text = f"{target} is at {short(state.commit_id)}, {number(len(made), 'commit')} made once more"
     session.out.one({**branch_document(state), "made": [each.id for each in made]}, text)

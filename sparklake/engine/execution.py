@@ -46,7 +46,7 @@ class Outcome:
     """Is what the tasks of a plan made of it.
 
     `conflict_count` is of all conflicts, `left_count` of those that nothing has decided, and the
-    first of these are in `conflicts`.
+    first of these are in `conflicts`. `logs` is folders of Delta logs that may differ from dest's.
     """
 
     pieces: list[Row] = field(default_factory=list)
@@ -55,6 +55,7 @@ class Outcome:
     conflict_count: int = 0
     left_count: int = 0
     kept: list[Kept] = field(default_factory=list)
+    logs: set[bytes] = field(default_factory=set)
     changed: ChangedKeys = field(default_factory=ChangedKeys)
 
 
@@ -129,6 +130,7 @@ def _take(result: Result, outcome: Outcome, answers: dict[int, PieceResult]) -> 
     elif isinstance(result, ConflictCountResult):
         outcome.conflict_count += result.conflicts
         outcome.left_count += result.left
+        outcome.logs.update(result.logs)
     elif isinstance(result, CacheResult):
         TALLY.note(result.process, result.counts)
     elif isinstance(result, ConflictResult):

@@ -66,11 +66,16 @@ def deciding_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--rule", action="append", metavar="GLOB=NAME", type=_checked(check_rule), help="repeatable"
     )
+    parser.add_argument("--no-delta", action="store_true", help="merge logs of tables by files")
 
 
 def deciding(arguments: Namespace) -> dict[str, Any]:
     """Returns what `deciding_options` has parsed, as the verbs take it that merge."""
-    return {"strategy": arguments.strategy, "rules": rule_pairs(arguments.rule)}
+    return {
+        "strategy": arguments.strategy,
+        "rules": rule_pairs(arguments.rule),
+        "delta": not arguments.no_delta,
+    }
 
 
 def _checked(check: Callable[[str], object]) -> Callable[[str], str]:

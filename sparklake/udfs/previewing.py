@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from sparklake.graveler.algebra import Changes, Conflict, Rows, three_way_diff
@@ -15,7 +16,12 @@ from sparklake.graveler.chosen import Choice
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.entry_columns import decode_entries
 from sparklake.graveler.records import identity_of
-from sparklake.udfs.results import ConflictResult, KeptResult, PreviewResult, encode_results
+from sparklake.udfs.results import (
+    ConflictResult,
+    KeptResult,
+    PreviewResult,
+    encode_results,
+)
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, Judge
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.streams import open_sides, records_of
@@ -58,6 +64,8 @@ class _Tally:
 
     def add(self, changes: Changes) -> None:
         clear = changes.where(~changes.conflicts)
+        if self.judge.resolution.delta:
+            self.judge.logs.add(clear.keys())
         was, comes = clear.left.present, clear.right.present
         old, new = _sizes(clear.left), _sizes(clear.right)
         self._count("added", new[comes & ~was])
@@ -69,7 +77,9 @@ class _Tally:
     def result(self) -> PreviewResult:
         """Returns the counts, without what conflicts keep under other paths."""
         judge = self.judge
-        return PreviewResult(**self.counts, conflicts=judge.conflicts, unresolved=judge.left)
+        said = PreviewResult(conflicts=judge.conflicts, unresolved=judge.left)
+        said = structs.replace(said, logs=tuple(sorted(judge.logs.folders)))
+        return structs.replace(said, **self.counts)
 
     def _contest(self, conflicts: Sequence[Conflict]) -> None:
         self.reported += conflicts[: MAX_CONFLICTS_REPORTED - len(self.reported)]

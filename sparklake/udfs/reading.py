@@ -53,7 +53,8 @@ Encode = Callable[[Changes], pa.RecordBatch]
 class DiffRow:
     """Is one object that differs; checksums are None where the object is not there.
 
-    Of a conflict, left is dest, right is source, and base is what both had; else base is None.
+    Of a conflict, left is dest, right is source, and base is what both had; else base is None. What
+    is special about it is its `reason`.
     """
 
     type: ChangeType
@@ -62,6 +63,7 @@ class DiffRow:
     left_checksum: str | None = None
     right_checksum: str | None = None
     base_checksum: str | None = None
+    reason: str | None = None
 
 
 def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

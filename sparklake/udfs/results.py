@@ -35,10 +35,14 @@ class KeysResult(msgspec.Struct, frozen=True, tag="keys"):
 
 
 class ConflictCountResult(msgspec.Struct, frozen=True, tag="conflict-count"):
-    """Says how many conflicts a task met, and how many of them nothing has decided."""
+    """Says how many conflicts a task met, and how many of them nothing has decided.
+
+    `logs` is the folders of Delta logs of which it met something that is not as in dest.
+    """
 
     conflicts: int
     left: int = 0
+    logs: tuple[bytes, ...] = ()
 
 
 class ConflictResult(msgspec.Struct, frozen=True, tag="conflict"):
@@ -75,6 +79,7 @@ class PreviewResult(msgspec.Struct, frozen=True, tag="preview"):
     removed_bytes: int = 0
     conflicts: int = 0
     unresolved: int = 0
+    logs: tuple[bytes, ...] = ()
 
 
 class CacheResult(msgspec.Struct, frozen=True, tag="cache"):

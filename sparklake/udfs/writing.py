@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRecordError
 from sparklake.graveler.algebra import ChangeCounts, Conflict, apply, merge
+from sparklake.graveler.algebra.notes import both
 from sparklake.graveler.blocks import Block, Blocks, block_of
 from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.disagreement import disagreement
@@ -69,10 +70,12 @@ def merge_body(
         changed, sink = ChangedKeys(), open_sink(workspace, withheld=not resolution.settles_all)
         base, source, dest = open_sides(sink.store, task.pieces)
         before, after = records_of(base, choice), records_of(source, choice)
-        results = written_pieces(sink, task, merge(before, after, dest, judge.decide, changed.note))
+        note = both(changed.note, judge.logs.note) if resolution.delta else changed.note
+        results = written_pieces(sink, task, merge(before, after, dest, judge.decide, note))
         if not judge.left:
             sink.put()
-        counts = ConflictCountResult(judge.conflicts, judge.left)
+        logs = tuple(sorted(judge.logs.folders))
+        counts = ConflictCountResult(judge.conflicts, judge.left, logs)
         conflicts, kept = map(ConflictResult, judge.reported), map(KeptResult, judge.kept)
         yield encode_results([*results, *_keys(changed), counts, *conflicts, *kept])
 

@@ -28,6 +28,8 @@ class Attempts:
     context: Context
     title: str
     layered: bool = False
+    logs: set[bytes] = field(default_factory=set)
+    """The folders of Delta logs that any attempt has met: what is taken over is silent of them."""
     _made: Made | None = None
     _ran: Plan = field(default_factory=lambda: Plan(()))
 

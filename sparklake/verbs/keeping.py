@@ -33,7 +33,13 @@ def with_kept(context: Context, title: str, tree: MetaRange, kept: Sequence[Kept
 
     Raises StrategyError where there is no place for an object.
     """
-    records = places(kept, partial(_find, context, tree))
+    return with_records(context, title, tree, places(kept, partial(find_in, context, tree)))
+
+
+def with_records(
+    context: Context, title: str, tree: MetaRange, records: Sequence[Record]
+) -> MetaRange:
+    """Writes a tree with some records over it, which are in key order, tombstones too."""
     if not records:
         return tree
     touched = [Interval(key, successor(key)) for key, _ in records]
@@ -77,7 +83,8 @@ def _record(each: Kept, key: bytes, identity: bytes, data: bytes) -> Record:
         ) from error
 
 
-def _find(context: Context, tree: MetaRange, key: bytes) -> bytes | None:
+def find_in(context: Context, tree: MetaRange, key: bytes) -> bytes | None:
+    """Returns the stored value that a key has in a tree."""
     for each in overlapping(tree.ranges, Interval(key, successor(key))):
         return context.open_ranges.find(each, key)
     return None

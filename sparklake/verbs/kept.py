@@ -29,13 +29,13 @@ def kept_sizes(
     """
     if len(kept) > MAX_KEPT:
         raise too_many_kept()
-    merged = _Merged(context, sides, resolution)
+    merged = MergedView(context, sides, resolution)
     return [record_entry(each).size for each in places(kept, merged.find)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Merged:
-    """Is the tree that a merge would make."""
+class MergedView:
+    """Is the tree that a merge would make, but for what it keeps beside."""
 
     context: Context
     sides: Sides

@@ -17,6 +17,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.bases import BaseTrees
 from sparklake.verbs.context import Context
+from sparklake.verbs.delta import union_labels
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, get_commit, open_branch
@@ -156,11 +157,12 @@ def _merge_once(
     terms: MergeTerms,
 ) -> Commit:
     _, dest, trees = _sides(bases, source, state, terms)
-    tree_id = merged_tree(attempts, trees, resolution)
+    tree_id, tables = merged_tree(attempts, trees, resolution)
     if terms.has_one_parent and tree_id == dest.meta_range_id and not terms.allow_empty:
         what = "all" if terms.paths is None else f"of {named(terms.paths)} all"
         raise NoChangesError(
             f"nothing to merge: {state.name!r} has {what} that commit {source.id[:12]} changed"
         )
     parents = [dest] if terms.has_one_parent or source.id == dest.id else [dest, source]
-    return publish(attempts.context, state, "merge", parents, tree_id, signature)
+    labelled = signature.labelled(union_labels(tables))
+    return publish(attempts.context, state, "merge", parents, tree_id, labelled)

@@ -8,7 +8,6 @@ from functools import partial
 
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
-from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.packing import divided, pack
 from sparklake.graveler.partial import only_chosen
@@ -29,6 +28,8 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.bases import merge_base
 from sparklake.verbs.context import Context
+from sparklake.verbs.delta import logs_at_edges
+from sparklake.verbs.delta_preview import preview_unions
 from sparklake.verbs.kept import kept_sizes
 from sparklake.verbs.merge import MergeTerms, merge_sides
 from sparklake.verbs.three_way import Sides, plan_sides
@@ -42,6 +43,7 @@ class MergePreview:
     `conflict_count` objects were changed on both sides, `unresolved` of them are left by the
     strategy, and would stop the merge. `conflicts` has the first ones, in key order. Bytes are
     those of the objects that come; of removed ones, of those that go. `cost` is the merge's own.
+    `united` names the Delta tables whose logs become one: that is among the changes, too.
     """
 
     base: Commit
@@ -57,6 +59,7 @@ class MergePreview:
     unresolved: int
     conflicts: tuple[DiffRow, ...]
     cost: Explanation
+    united: tuple[str, ...] = ()
 
 
 def preview_merge(
@@ -68,24 +71,31 @@ def preview_merge(
         _results(context, _plan(context, trees), trees, resolution, f"{source} -> {dest}")
     )
     counts = [each for each in results if isinstance(each, PreviewResult)]
-    conflicts = [each.conflict for each in results if isinstance(each, ConflictResult)]
+    met = [diff_row(each.conflict) for each in results if isinstance(each, ConflictResult)]
     kept = sorted(each.kept for each in results if isinstance(each, KeptResult))
     beside = kept_sizes(context, trees, resolution, kept)
     merging = plan_sides(context, trees)
+    logs = {folder for each in counts for folder in each.logs}
+    logs = logs | logs_at_edges(merging) if resolution.delta else set()
+    unions = preview_unions(context, trees, resolution, logs)
+    conflicts = {row.path: row for row in (*met, *unions.refused)}
     return MergePreview(
         base=merge_base(context, theirs, ours),
         source=theirs,
         dest=ours,
-        added=sum(each.added for each in counts) + len(beside),
-        changed=sum(each.changed for each in counts),
-        removed=sum(each.removed for each in counts),
-        added_bytes=sum(each.added_bytes for each in counts) + sum(beside),
-        changed_bytes=sum(each.changed_bytes for each in counts),
-        removed_bytes=sum(each.removed_bytes for each in counts),
-        conflict_count=sum(each.conflicts for each in counts),
-        unresolved=sum(each.unresolved for each in counts),
-        conflicts=tuple(_first_rows(conflicts)),
+        added=sum(each.added for each in counts) + len(beside) + unions.counts["added"],
+        changed=sum(each.changed for each in counts) + unions.counts["changed"],
+        removed=sum(each.removed for each in counts) + unions.counts["removed"],
+        added_bytes=sum(each.added_bytes for each in counts)
+        + sum(beside)
+        + unions.counts["added_bytes"],
+        changed_bytes=sum(each.changed_bytes for each in counts) + unions.counts["changed_bytes"],
+        removed_bytes=sum(each.removed_bytes for each in counts) + unions.counts["removed_bytes"],
+        conflict_count=sum(each.conflicts for each in counts) + unions.counts["conflicts"],
+        unresolved=sum(each.unresolved for each in counts) + len(unions.refused),
+        conflicts=tuple(sorted(conflicts.values(), key=_key)[:MAX_CONFLICTS_REPORTED]),
         cost=explained("merge", merging, cut_for_tasks, context.runners, THREE_WAY),
+        united=unions.tables,
     )
 
 
@@ -110,6 +120,5 @@ def _results(
         yield result
 
 
-def _first_rows(conflicts: list[Conflict]) -> Iterable[DiffRow]:
-    conflicts.sort(key=lambda each: each.key)
-    return map(diff_row, conflicts[:MAX_CONFLICTS_REPORTED])
+def _key(row: DiffRow) -> bytes:
+    return row.path.encode()

@@ -14,6 +14,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.bases import merge_base
 from sparklake.verbs.context import Context, Walk
+from sparklake.verbs.delta import union_labels
 from sparklake.verbs.hooks import guarded_move
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import signed_commit, touched_by, until_it_moves
@@ -37,11 +38,13 @@ class _Replays:
         before = self.context.tree_before(origin)
         attempts = self._attempts.setdefault(origin.id, Attempts(self.context, self.title))
         sides = Sides(before, origin.meta_range_id, head.meta_range_id)
-        tree_id = replayed_tree(attempts, sides, self.resolution, f"rebase {origin.id[:12]}")
+        tree_id, tables = replayed_tree(
+            attempts, sides, self.resolution, f"rebase {origin.id[:12]}"
+        )
         # What was empty from the start is kept: somebody wanted it.
         if tree_id == head.meta_range_id and origin.meta_range_id != before:
             return None
-        labels = {**origin.metadata, **origin_labels(origin)}
+        labels = {**origin.metadata, **origin_labels(origin), **union_labels(tables)}
         signature = Signature(origin.message, origin.committer, labels)
         return signed_commit([head], tree_id, signature)
 

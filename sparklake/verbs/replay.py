@@ -16,11 +16,12 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
+from sparklake.verbs.delta import union_labels
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish_all, signed_commit, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_commit, open_branch
 from sparklake.verbs.signing import Signature, sign
-from sparklake.verbs.three_way import Sides, merged_tree
+from sparklake.verbs.three_way import MergedTree, Sides, merged_tree
 
 # lakeFS's names.
 ORIGIN_METADATA_KEY = "cherry-pick-origin"
@@ -91,7 +92,7 @@ def origin_labels(origin: Commit) -> dict[str, str]:
 
 def replayed_tree(
     attempts: Attempts, sides: Sides, resolution: Resolution, title: str
-) -> MetaRangeId:
+) -> MergedTree:
     """Returns the tree of a change made again; a conflict says of what it is one."""
     try:
         return merged_tree(attempts, sides, resolution)
@@ -137,10 +138,10 @@ def _replay(
 def _replayed(attempts: Attempts, step: _Step, head: Commit, terms: Terms) -> Commit:
     """Returns the commit of one step over a head, not yet published."""
     sides = Sides(step.base, step.source, head.meta_range_id)
-    tree_id = replayed_tree(attempts, sides, terms.resolution, step.title)
+    tree_id, tables = replayed_tree(attempts, sides, terms.resolution, step.title)
     if tree_id == head.meta_range_id and not terms.allow_empty:
         raise NoChangesError(f"to {step.title} would change nothing")
-    return signed_commit([head], tree_id, step.signature)
+    return signed_commit([head], tree_id, step.signature.labelled(union_labels(tables)))
 
 
 def _subject(commit: Commit) -> str:

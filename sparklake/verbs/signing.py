@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparklake.errors import InvalidInputError
 from sparklake.verbs.context import Context
@@ -18,6 +18,10 @@ class Signature:
     message: str
     committer: str
     metadata: Mapping[str, str]
+
+    def labelled(self, labels: Mapping[str, str]) -> Signature:
+        """Returns the same with more metadata."""
+        return replace(self, metadata={**self.metadata, **labels})
 
 
 def sign(

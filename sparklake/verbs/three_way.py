@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from sparklake.engine.execution import Outcome
 from sparklake.errors import MergeConflictError
@@ -11,12 +13,15 @@ from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.partial import plan_chosen_merge
 from sparklake.graveler.planning import Plan
+from sparklake.graveler.range_lists import MetaRange
 from sparklake.udfs.reading import DiffRow, diff_row
+from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import merge_body
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
-from sparklake.verbs.keeping import with_kept
+from sparklake.verbs.delta import TableUnion, logs_at_edges, table_unions, union_records
+from sparklake.verbs.keeping import find_in, with_kept, with_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,13 @@ class Sides:
     choice: Choice = ALL
 
 
+class MergedTree(NamedTuple):
+    """Is the tree of a merge, and the Delta tables whose logs were united in it."""
+
+    id: MetaRangeId
+    united: tuple[str, ...] = ()
+
+
 def plan_sides(context: Context, sides: Sides) -> Plan:
     """Returns the plan of a merge."""
     trees = (context.trees.get(each) for each in (sides.base, sides.source, sides.dest))
@@ -36,41 +48,78 @@ def plan_sides(context: Context, sides: Sides) -> Plan:
     return plan_chosen_merge(base, source, dest, sides.choice)
 
 
-def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MetaRangeId:
+def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MergedTree:
     """Writes the tree of a merge.
 
     Raises MergeConflictError where conflicts are left, and StrategyError; then nothing has moved.
     Where one side is the base's, the other one is the tree, and nothing is read.
     """
     if sides.source in (sides.base, sides.dest):
-        return sides.dest
+        return MergedTree(sides.dest)
     if not sides.choice.is_everything:
         # What an attempt made of a part of some ranges is no sign of what the rest makes.
         attempts = Attempts(attempts.context, attempts.title)
     elif sides.dest == sides.base:
-        return sides.source
+        return MergedTree(sides.source)
     context = attempts.context
     plan = plan_sides(context, sides)
     body = partial(merge_body, context.workspace, resolution, choice=sides.choice)
     outcome = attempts.run(body, plan)
-    if outcome.left_count:
-        raise _conflict_error(outcome)
+    unions: list[TableUnion] = []
+    if resolution.delta:
+        attempts.logs |= outcome.logs | logs_at_edges(plan)
+        unions = table_unions(context, sides, resolution, attempts.logs)
+    refused = [each for each in unions if each.refusal is not None]
+    if outcome.left_count or refused:
+        raise _conflict_error(outcome, refused)
     tree = attempts.finish(plan, outcome, sides.dest)
     if outcome.kept:
         # Another attempt must hear again what is to be kept.
         attempts.forget()
         tree = context.trees.keep(with_kept(context, attempts.title, tree, outcome.kept))
-    return tree.id
+    if unions:
+        tree = context.trees.keep(_with_unions(attempts, tree, unions))
+    return MergedTree(tree.id, tuple(each.name for each in unions))
 
 
-def _conflict_error(outcome: Outcome) -> MergeConflictError:
-    rows: list[DiffRow] = [diff_row(conflict) for conflict in outcome.conflicts]
+def _with_unions(attempts: Attempts, tree: MetaRange, unions: Sequence[TableUnion]) -> MetaRange:
+    """Writes a tree with the logs of tables united; raises MergeConflictError."""
+    context = attempts.context
+    checked = [each.checked(partial(find_in, context, tree)) for each in unions]
+    refused = [each for each in checked if each.refusal is not None]
+    if refused:
+        raise _conflict_error(Outcome(), refused)
+    return with_records(context, attempts.title, tree, union_records(context, checked))
+
+
+def refused_rows(refused: Iterable[TableUnion]) -> Iterator[DiffRow]:
+    """Yields the keys of logs that could not be united, and why."""
+    for each in refused:
+        for conflict in each.conflicts():
+            yield replace(diff_row(conflict), reason=_said_of(each))
+
+
+def _said_of(refused: TableUnion) -> str:
+    return f"Delta table {refused.name!r} cannot be united: {refused.refusal}"
+
+
+def _conflict_error(outcome: Outcome, refused: Sequence[TableUnion]) -> MergeConflictError:
+    logs = list(refused_rows(refused))
+    rows = sorted([*map(diff_row, outcome.conflicts), *logs], key=lambda row: row.path.encode())[
+        :MAX_CONFLICTS_REPORTED
+    ]
+    total = outcome.left_count + len(logs)
     some = ", ".join(repr(row.path) for row in rows[:3])
-    count = "1 object was" if outcome.left_count == 1 else f"{outcome.left_count:,} objects were"
+    count = "1 object was" if total == 1 else f"{total:,} objects were"
+    why = "".join(f". {_said_of(each)}" for each in refused[:3])
+    hint = (
+        "Change one side, or choose a strategy: source-wins or dest-wins, for all or by rules"
+        if outcome.left_count
+        else "Change one side, or merge the files of its log like any others, by --no-delta"
+    )
     return MergeConflictError(
         f"{count} changed on both sides: {some}"
-        f"{', ...' if outcome.left_count > 3 else ''}; nothing has changed. "
-        "Change one side, or choose a strategy: source-wins or dest-wins, for all or by rules",
+        f"{', ...' if total > 3 else ''}; nothing has changed{why}. {hint}",
         rows,
-        outcome.left_count,
+        total,
     )

@@ -13,3 +13,13 @@ Note = Callable[[Block, Mask, Block], None]
 
 def ignore(block: Block, dropped: Mask, added: Block) -> None:
     """Takes no note."""
+
+
+def both(one: Note, other: Note) -> Note:
+    """Returns what tells two of each edit."""
+
+    def note(block: Block, dropped: Mask, added: Block) -> None:
+        one(block, dropped, added)
+        other(block, dropped, added)
+
+    return note

@@ -44,10 +44,13 @@ RulesLike = Mapping[str, StrategyLike] | Sequence[tuple[str, StrategyLike]] | No
 """Is strategies by globs over paths, in their order."""
 
 
-def parse_resolution(strategy: StrategyLike = None, rules: RulesLike = None) -> Resolution:
+def parse_resolution(
+    strategy: StrategyLike = None, rules: RulesLike = None, delta: bool = True
+) -> Resolution:
     """Returns how conflicts are decided; raises InvalidInputError."""
     pairs = rules.items() if isinstance(rules, Mapping) else rules or ()
-    resolution = Resolution(parse_strategy(strategy), tuple(_rule(each) for each in pairs))
+    rest = tuple(_rule(each) for each in pairs)
+    resolution = Resolution(parse_strategy(strategy), rest, delta)
     size = len(resolution.label.encode())
     if size > _MAX_LABEL_BYTES:
         raise InvalidInputError(

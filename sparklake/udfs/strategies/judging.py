@@ -18,6 +18,7 @@ from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
 from sparklake.udfs.results import Kept
 from sparklake.udfs.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
+from sparklake.udfs.strategies.delta.keys import TouchedLogs, log_folder
 from sparklake.udfs.strategies.objects import NewObject, Objects
 from sparklake.udfs.strategies.resolution import Carried, Chosen, Named, Resolution, strategy_name
 
@@ -33,6 +34,7 @@ _TAKES = {each.value: each for each in Take}
 class Judge:
     """Decides conflicts. Those that are left count as dest's, and the first ones are noted.
 
+    Those in the log of a Delta table are dest's, too, for the log is united by the driver.
     If it `only_previews`, what strategies write is not kept.
     """
 
@@ -43,12 +45,14 @@ class Judge:
     left: int = 0
     reported: list[Conflict] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
+    logs: TouchedLogs = field(default_factory=TouchedLogs)
 
     def decide(self, conflicts: Sequence[Conflict]) -> list[bytes | None]:
         """Returns the stored values that conflicts end with; raises StrategyError."""
         self.conflicts += len(conflicts)
-        decisions: list[Decision] = [Take.CONFLICT] * len(conflicts)
-        for chosen, rows in self._shared_out(conflicts):
+        decisions: list[Decision] = [Take.DEST] * len(conflicts)
+        rest = self._of_no_log(conflicts)
+        for chosen, rows in self._shared_out(conflicts, rest):
             answers = self._answers(chosen, [conflicts[row] for row in rows])
             for row, answer in zip(rows, answers, strict=True):
                 decisions[row] = answer
@@ -57,15 +61,28 @@ class Judge:
             for conflict, decision in zip(conflicts, decisions, strict=True)
         ]
 
-    def _shared_out(self, conflicts: Sequence[Conflict]) -> list[tuple[Chosen, list[int]]]:
+    def _of_no_log(self, conflicts: Sequence[Conflict]) -> list[int]:
+        """Returns the places of conflicts that are in no log to unite; notes the logs of others."""
+        rest = []
+        for row, each in enumerate(conflicts):
+            folder = log_folder(each.key)
+            if folder is None or not self.resolution.unites(folder):
+                rest.append(row)
+            else:
+                self.logs.take(folder)
+        return rest
+
+    def _shared_out(
+        self, conflicts: Sequence[Conflict], places: Sequence[int]
+    ) -> list[tuple[Chosen, Sequence[int]]]:
         """Returns which conflicts each strategy decides, by their places."""
         if not self.resolution.rules:
-            return [(self.resolution.strategy, list(range(len(conflicts))))]
+            return [(self.resolution.strategy, places)] if places else []
         # By identity: a function need not be hashable.
         chosen: dict[int, Chosen] = {}
         rows: defaultdict[int, list[int]] = defaultdict(list)
-        for row, conflict in enumerate(conflicts):
-            each = self.resolution.chosen(conflict.key)
+        for row in places:
+            each = self.resolution.chosen(conflicts[row].key)
             chosen[id(each)] = each
             rows[id(each)].append(row)
         return [(chosen[name], each) for name, each in rows.items()]
@@ -89,7 +106,7 @@ class Judge:
         if decision is Take.DELETE:
             return None
         if isinstance(decision, NewObject):
-            return _encoded(conflict.key, decision)[1]
+            return new_record(conflict.key, decision)[1]
         if isinstance(decision, Both) and conflict.source is not None:
             self._keep(conflict.key, decision, conflict.source)
         if decision is Take.CONFLICT:
@@ -161,12 +178,13 @@ def _checked(chosen: Named | Carried, conflict: Conflict, answer: object) -> Dec
 
 def _check_new(chosen: Named | Carried, conflict: Conflict, answer: NewObject) -> None:
     try:
-        _encoded(conflict.key, answer)
+        new_record(conflict.key, answer)
     except (InvalidRecordError, UnicodeEncodeError) as error:
         raise _failure(chosen, [conflict], f"wrote what cannot be kept: {error}") from error
 
 
-def _encoded(key: bytes, made: NewObject) -> Record:
+def new_record(key: bytes, made: NewObject) -> Record:
+    """Returns the record of a new object at a key."""
     # Not as an object at a path is made: a key that is there may be none of UTF-8.
     return encode_record(key, entry_identity(made.entry), encode_entry(made.entry))
 

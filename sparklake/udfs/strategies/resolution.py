@@ -12,6 +12,7 @@ from typing import Any
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.classification import Strategy
 from sparklake.udfs.strategies.decisions import Function
+from sparklake.udfs.strategies.delta.keys import LOG_NAME, commit_key
 from sparklake.udfs.strategies.globs import matches
 
 NO_STRATEGY = "none"
@@ -63,10 +64,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Is how conflicts are decided: by the first rule that matches, or else by one strategy."""
+    """Is how conflicts are decided: by the first rule that matches, or else by one strategy.
+
+    With `delta`, the logs of Delta tables are united before anything else is asked.
+    """
 
     strategy: Chosen = None
     rules: tuple[Rule, ...] = ()
+    delta: bool = True
 
     def chosen(self, key: bytes) -> Chosen:
         """Returns what decides a conflict on a key."""
@@ -74,6 +79,15 @@ class Resolution:
             if matches(rule.glob, key):
                 return rule.strategy
         return self.strategy
+
+    def unites(self, folder: bytes) -> bool:
+        """Tells whether the log of a Delta table in a folder is united, and not merged by keys.
+
+        Only a rule that names the folder of logs itself is for its files.
+        """
+        first = commit_key(folder, 0)
+        named = (rule.glob for rule in self.rules if LOG_NAME in rule.glob)
+        return self.delta and not any(matches(glob, first) for glob in named)
 
     @property
     def settles_all(self) -> bool:

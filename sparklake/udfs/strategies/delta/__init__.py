@@ -1,0 +1,1 @@
+"""How the logs of one Delta table on three sides become one: pure functions of parsed commits."""

@@ -1,0 +1,166 @@
+"""The union: what a source did to a table since base, done once more on top of dest's log.
+
+Files are the grain. Appends never conflict, as in Delta's WriteSerializable; to remove a file that
+the other side has removed does, whatever came in its place, since rows would then be there twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sparklake.udfs.strategies.delta.actions import (
+    ORIGIN,
+    Action,
+    DeltaCommit,
+    NotUnitedError,
+    commits_but,
+    standing,
+)
+from sparklake.udfs.strategies.delta.features import check_features
+from sparklake.udfs.strategies.delta.liveness import Files
+from sparklake.udfs.strategies.delta.schemas import check_fits, same_metadata
+from sparklake.udfs.strategies.delta.sides import FindAdds, LogSide, Made, commit_info
+from sparklake.udfs.strategies.delta.undoing import undoing
+
+
+def united(
+    base: LogSide, source: LogSide, dest: LogSide, find_adds: FindAdds, made: Made
+) -> list[tuple[Action, ...]]:
+    """Returns the commits to add to dest's log, in order; raises NotUnitedError.
+
+    Where base has commits that source has not, source undoes them: that is one commit.
+    """
+    for each in (source, dest):
+        if each.metadata is None or each.protocol is None:
+            raise NotUnitedError("one side deleted the table's log, and the other changed it")
+        check_features(each.protocol, each.metadata)
+    undone, done = _apart(base.commits, source.commits)
+    files = Files.of(base.commits, source.commits, dest.commits)
+    if undone and done:
+        raise NotUnitedError("source rewrote the table's history since base")
+    if undone:
+        there = standing(dest.commits)
+        return undoing(
+            [each for each in undone if there[each.origin] > 0], files, dest, find_adds, made
+        )
+    return _repeated(base, source, dest, done, files, made)
+
+
+def _apart(
+    base: Sequence[DeltaCommit], source: Sequence[DeltaCommit]
+) -> tuple[list[DeltaCommit], list[DeltaCommit]]:
+    """Returns the commits that only base has, and those that only source has."""
+    one, other = (Counter(each.origin for each in commits) for commits in (base, source))
+    return commits_but(base, other), commits_but(source, one)
+
+
+def _repeated(
+    base: LogSide,
+    source: LogSide,
+    dest: LogSide,
+    done: Sequence[DeltaCommit],
+    files: Files,
+    made: Made,
+) -> list[tuple[Action, ...]]:
+    known = {each.origin for each in (*base.commits, *source.commits)}
+    theirs = [each for each in dest.commits if each.origin not in known]
+    fresh = commits_but(done, standing(dest.commits))
+    if not fresh:
+        return []
+    dropped = _settled_kinds(base, source, dest, fresh, theirs)
+    _check_named(fresh, theirs, "txn", "appId", "wrote for the same streaming application")
+    _check_named(fresh, theirs, "domainMetadata", "domain", "changed the same domain")
+    commits = []
+    for each in fresh:
+        files.repeat(each)
+        rest = (action for action in each.actions if not ({"commitInfo", *dropped} & action.keys()))
+        commits.append((_repeated_info(each, made), *rest))
+    return commits
+
+
+def _settled_kinds(
+    base: LogSide,
+    source: LogSide,
+    dest: LogSide,
+    fresh: Sequence[DeltaCommit],
+    theirs: Sequence[DeltaCommit],
+) -> set[str]:
+    """Returns the kinds of actions that are not repeated, dest's being right; checks the rest."""
+    dropped = set()
+    if _changed("metaData", base.metadata, source.metadata, dest.metadata):
+        dropped.add("metaData")
+    if _changed("protocol", base.protocol, source.protocol, dest.protocol):
+        dropped.add("protocol")
+        _check_covers(dest.protocol or {}, source.protocol or {})
+    if base.metadata is not None:
+        if _has_files(fresh):
+            check_fits(base.metadata, dest.metadata or {}, "dest")
+        if _has_files(theirs):
+            check_fits(base.metadata, source.metadata or {}, "source")
+    return dropped
+
+
+_NAMES = {"metaData": "schema or properties", "protocol": "protocol"}
+
+
+def _changed(
+    kind: str,
+    base: Mapping[str, Any] | None,
+    source: Mapping[str, Any] | None,
+    dest: Mapping[str, Any] | None,
+) -> bool:
+    """Tells whether dest changed something and source did not change it to something else."""
+    same = same_metadata if kind == "metaData" else _same
+    if same(dest, base):
+        return False
+    if not same(source, base) and not same(source, dest):
+        if base is None:
+            raise NotUnitedError("the table was created on both sides")
+        raise NotUnitedError(f"both sides changed the table's {_NAMES[kind]}, and differently")
+    return True
+
+
+def _same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    return _ordered(one) == _ordered(other)
+
+
+def _check_covers(dest: Mapping[str, Any], source: Mapping[str, Any]) -> None:
+    """Raises NotUnitedError where what source writes may use what dest's protocol does not have."""
+    for name in ("minReaderVersion", "minWriterVersion"):
+        if dest.get(name, 1) < source.get(name, 1):
+            raise NotUnitedError(f"dest's table has a lower {name} than source's")
+    for name in ("readerFeatures", "writerFeatures"):
+        lacking = {*(source.get(name) or ())} - {*(dest.get(name) or ())}
+        if lacking:
+            raise NotUnitedError(f"dest's table has no feature {min(lacking)!r}, source's has it")
+
+
+def _ordered(protocol: Mapping[str, Any] | None) -> object:
+    """Returns a protocol whose lists of features are in order."""
+    said = protocol or {}
+    return {name: sorted(each) if isinstance(each, list) else each for name, each in said.items()}
+
+
+def _has_files(commits: Iterable[DeltaCommit]) -> bool:
+    return any(each.adds or each.removes for each in commits)
+
+
+def _check_named(
+    fresh: Sequence[DeltaCommit], theirs: Sequence[DeltaCommit], kind: str, name: str, did: str
+) -> None:
+    both = _named(fresh, kind, name) & _named(theirs, kind, name)
+    if both:
+        raise NotUnitedError(f"both sides {did}, {min(both)!r}")
+
+
+def _named(commits: Sequence[DeltaCommit], kind: str, name: str) -> set[str]:
+    return {str(said.get(name)) for each in commits for said in each.said(kind)}
+
+
+def _repeated_info(commit: DeltaCommit, made: Made) -> Action:
+    was = commit.info
+    said = {"operation": str(was.get("operation", "UNKNOWN")), "version": str(commit.version)}
+    metrics = {name: was[name] for name in ("operationMetrics", "isBlindAppend") if name in was}
+    return commit_info(made, said, {**metrics, ORIGIN: commit.origin})

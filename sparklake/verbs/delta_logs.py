@@ -1,0 +1,257 @@
+"""The logs of Delta tables in trees: what of them is read to unite them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sparklake.graveler.aligning import restricted
+from sparklake.graveler.disagreement import is_disagreement
+from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
+from sparklake.graveler.keys import prefix_interval
+from sparklake.graveler.range_lists import overlapping
+from sparklake.graveler.tables import read_together
+from sparklake.udfs.objects import object_info
+from sparklake.udfs.strategies.delta.actions import (
+    DeltaCommit,
+    FileKey,
+    NotUnitedError,
+    parse_commit,
+)
+from sparklake.udfs.strategies.delta.keys import commit_version
+from sparklake.udfs.strategies.delta.sides import LogSide
+from sparklake.verbs.bodies import read_body
+from sparklake.verbs.context import Context
+
+MAX_COMMIT_BYTES = 256 * 1024 * 1024
+"""How much may have been committed to a table since the sides parted: the driver holds it."""
+
+_CHECKPOINT = re.compile(rb"([0-9]{20})\.checkpoint\.(?:.*\.)?(parquet|json)")
+_KINDS = ("metaData", "protocol")
+
+Said = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class TreeLog:
+    """Is the files of a table's log in one tree, by their keys."""
+
+    folder: bytes
+    records: Mapping[bytes, bytes]
+    storage_namespace: str
+
+    @cached_property
+    def ids(self) -> dict[bytes, bytes]:
+        """Returns by what the contents of the files are told apart."""
+        return {key: stored[-RECORD_ID_BYTES:] for key, stored in self.records.items()}
+
+    @cached_property
+    def commits(self) -> dict[int, bytes]:
+        """Returns the keys of the commits by their versions."""
+        found = ((commit_version(self.folder, key), key) for key in self.records)
+        return {version: key for version, key in found if version is not None}
+
+    @cached_property
+    def checkpoints(self) -> dict[int, list[bytes]]:
+        """Returns the keys of the checkpoints by their versions; some have several parts."""
+        found: dict[int, list[bytes]] = {}
+        for key in self.records:
+            match = _CHECKPOINT.fullmatch(key[len(self.folder) :])
+            if match:
+                found.setdefault(int(match[1]), []).append(key)
+        return found
+
+    @property
+    def latest(self) -> int:
+        """Returns the latest version, -1 for none."""
+        return max(self.commits, default=-1)
+
+    def body(self, key: bytes) -> bytes:
+        """Returns the bytes of a file; raises MissingFileError or CorruptFileError."""
+        return read_body(object_info((key, self.records[key]), self.storage_namespace), "the log")
+
+    def commit(self, version: int) -> DeltaCommit:
+        """Returns a commit that is there; raises NotUnitedError for one that is none."""
+        key = self.commits[version]
+        if is_disagreement(self.records[key]):
+            raise NotUnitedError("the best common ancestors disagree on the table")
+        return parse_commit(version, self.body(key))
+
+    def since(self, version: int) -> tuple[DeltaCommit, ...]:
+        """Returns the commits from a version on; raises NotUnitedError where some are gone."""
+        versions = range(version, self.latest + 1)
+        gone = [each for each in versions if each not in self.commits]
+        if gone:
+            raise NotUnitedError(f"the log no longer has commit {gone[0]}")
+        sizes = (
+            object_info((key, self.records[key]), self.storage_namespace).size
+            for key in (self.commits[each] for each in versions)
+        )
+        if sum(sizes) > MAX_COMMIT_BYTES:
+            raise NotUnitedError(f"its new commits have more than {MAX_COMMIT_BYTES:,} bytes")
+        return tuple(map(self.commit, versions))
+
+    def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Said]:
+        """Returns what is said of those files that are live at the end; the rest are left out."""
+        found: dict[FileKey, Said] = {}
+        left = set(wanted)
+        for version in range(self.latest, -1, -1):
+            if not left:
+                break
+            if version in self.checkpoints:
+                live = self._checkpoint_adds(version, left)
+                return {**found, **live}
+            if version not in self.commits:
+                raise NotUnitedError(f"the log no longer has commit {version}")
+            commit = self.commit(version)
+            adds = {FileKey.of(said): said for said in commit.said("add")}
+            found.update((key, adds[key]) for key in left & adds.keys())
+            left -= {*adds, *commit.removes}
+        return found
+
+    def _checkpoint_adds(self, version: int, wanted: set[FileKey]) -> dict[FileKey, Said]:
+        paths = pa.array(sorted({key.path for key in wanted}), pa.string())
+        found = {}
+        for table in self._parts(version):
+            if "sidecar" in table.column_names and table["sidecar"].null_count < len(table):
+                raise NotUnitedError(f"checkpoint {version} has its files in sidecars")
+            if "add" not in table.column_names:
+                continue
+            adds = table["add"].combine_chunks().drop_null()
+            chosen = adds.filter(pc.is_in(pc.struct_field(adds, "path"), paths))
+            for each in chosen:
+                said = _plain(each.as_py(), chosen.type)
+                said = {name: value for name, value in said.items() if not name.endswith("_parsed")}
+                found[FileKey.of(said)] = said
+        return {key: said for key, said in found.items() if key in wanted}
+
+    def checkpoint_state(self, version: int) -> dict[str, Said]:
+        """Returns metadata and protocol of a checkpoint; raises NotUnitedError."""
+        found: dict[str, Said] = {}
+        for table in self._parts(version):
+            for kind in {*_KINDS} & {*table.column_names}:
+                rows = table[kind].combine_chunks().drop_null()
+                if len(rows):
+                    found[kind] = _plain(rows[0].as_py(), rows.type)
+        return found
+
+    def _parts(self, version: int) -> Iterator[pa.Table]:
+        for key in self.checkpoints[version]:
+            if key.endswith(b".json"):
+                raise NotUnitedError(f"checkpoint {version} is of a kind that is not read here")
+            try:
+                file = pq.ParquetFile(BytesIO(self.body(key)))
+                names = [each for each in file.schema_arrow.names if each in _READ]
+                yield file.read(columns=names)
+            except pa.ArrowException as error:
+                raise NotUnitedError(f"checkpoint {version} cannot be read ({error})") from error
+
+
+_READ = (*_KINDS, "add", "sidecar")
+
+
+def read_log(context: Context, tree: MetaRangeId, folder: bytes) -> TreeLog:
+    """Returns the log that a tree has in a folder."""
+    interval = prefix_interval(folder)
+    ranges = overlapping(context.trees.get(tree).ranges, interval)
+    groups = map(context.open_ranges.get_many, read_together(ranges))
+    blocks = (restricted(each.block, interval) for group in groups for each in group)
+    records = dict(record for block in blocks for record in block.records())
+    return TreeLog(folder, records, context.info.storage_namespace)
+
+
+def log_sides(logs: Sequence[TreeLog]) -> tuple[LogSide, ...]:
+    """Returns each side of a table since they parted; raises NotUnitedError."""
+    at = _parting(logs)
+    shared = _Shared(logs, at)
+    return tuple(_side(each, at, shared) for each in logs)
+
+
+def _parting(logs: Sequence[TreeLog]) -> int:
+    """Returns the first version on which sides differ.
+
+    Versions before a side's first one were cleaned out there: it says nothing of them.
+    """
+    held = [each for each in logs if each.commits]
+    starts = [min(each.commits) for each in held]
+    latest = max((each.latest for each in held), default=-1)
+    at = latest + 1
+    for version in range(min(starts, default=0), latest + 1):
+        said = {
+            each.ids.get(each.commits.get(version, b""))
+            for each, start in zip(held, starts, strict=True)
+            if version >= start
+        }
+        if len(said) > 1:
+            at = version
+            break
+    if any(each.latest < at - 1 for each in held):
+        raise NotUnitedError("the log no longer has the commits in which the sides parted")
+    return at
+
+
+def _side(log: TreeLog, at: int, shared: _Shared) -> LogSide:
+    if not log.commits:
+        return LogSide()
+    commits = log.since(at)
+    found: dict[str, Said] = {}
+    for kind in _KINDS:
+        said = next((each for each in (c.last(kind) for c in commits[::-1]) if each), None)
+        found[kind] = said if said is not None else shared.said(kind)
+    return LogSide(commits, found["metaData"], found["protocol"])
+
+
+class _Shared:
+    """Is what holds before the sides part, looked for backwards where it is asked for."""
+
+    def __init__(self, logs: Sequence[TreeLog], at: int) -> None:
+        self._logs = logs
+        self._at = at
+
+    def said(self, kind: str) -> Said:
+        """Returns the metadata or the protocol; raises NotUnitedError where they are gone."""
+        found = self._state.get(kind)
+        if found is None:
+            raise NotUnitedError(f"the log no longer says the table's {kind}")
+        return found
+
+    @cached_property
+    def _state(self) -> dict[str, Said]:
+        found: dict[str, Said] = {}
+        for version in range(self._at - 1, -1, -1):
+            saved = next((each for each in self._logs if version in each.checkpoints), None)
+            if saved is not None:
+                return {**saved.checkpoint_state(version), **found}
+            log = next((each for each in self._logs if version in each.commits), None)
+            if log is None:
+                break
+            commit = log.commit(version)
+            for kind in _KINDS:
+                said = commit.last(kind)
+                if said is not None:
+                    found.setdefault(kind, said)
+            if len(found) == len(_KINDS):
+                break
+        return found
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    """Returns a value of Parquet as the log's JSON has it: maps as objects, nulls left out."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return dict(value)
+    if pa.types.is_struct(kind):
+        fields = ((each.name, _plain(value[each.name], each.type)) for each in kind)
+        return {name: each for name, each in fields if each is not None}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [_plain(each, kind.value_type) for each in value]
+    return value

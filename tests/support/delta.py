@@ -1,0 +1,102 @@
+"""Delta tables on branches: checked out into folders, changed there by others, and staged again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sparklake import Branch, Commit, Repository
+from tests.support.lakes import contents
+
+TABLE = "tables/t"
+LOG = f"{TABLE}/_delta_log/"
+
+Change = Callable[[str], object]
+"""Changes the table in a folder."""
+
+
+def checked_out(repository: Repository, ref: str, folder: Path) -> Path:
+    """Makes a folder of the objects of a ref; returns where its table is."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for path, body in contents(repository, ref).items():
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(body)
+    return folder / TABLE
+
+
+def change_table(repository: Repository, branch: Branch, folder: Path, *changes: Change) -> Commit:
+    """Commits on a branch what changes make of the table there."""
+    before = contents(repository, branch.name)
+    table = checked_out(repository, branch.name, folder)
+    for change in changes:
+        change(str(table))
+    files = (path for path in folder.rglob("*") if path.is_file())
+    after = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+    for path in before.keys() - after.keys():
+        branch.delete(path)
+    for path, body in after.items():
+        if before.get(path) != body:
+            branch.put(path, body)
+    return branch.commit("changed the table")
+
+
+def append(*ids: int, **columns: list[Any]) -> Change:
+    """Appends rows to a table by the Rust writer, or creates it."""
+
+    def change(table: str) -> None:
+        from deltalake import write_deltalake
+
+        rows = pa.table({"id": pa.array(ids, pa.int64()), **columns})
+        write_deltalake(table, rows, mode="append", schema_mode="merge" if columns else None)
+
+    return change
+
+
+def delete(predicate: str) -> Change:
+    """Deletes rows of a table by the Rust writer."""
+
+    def change(table: str) -> None:
+        from deltalake import DeltaTable
+
+        DeltaTable(table).delete(predicate)
+
+    return change
+
+
+def optimize(table: str) -> None:
+    from deltalake import DeltaTable
+
+    DeltaTable(table).optimize.compact()
+
+
+def checkpoint(table: str) -> None:
+    from deltalake import DeltaTable
+
+    DeltaTable(table).create_checkpoint()
+
+
+def clean_log(table: str) -> None:
+    """Deletes the commits below the last checkpoint, as writers do when these are old."""
+    log = Path(table) / "_delta_log"
+    latest = max(log.glob("*.checkpoint.parquet")).name[:20]
+    for commit in log.glob("*.json"):
+        if commit.name < latest:
+            commit.unlink()
+
+
+def ids_of(repository: Repository, ref: str, folder: Path) -> list[int]:
+    """Returns the ids in the table of a ref, in order, as the Rust reader has them."""
+    from deltalake import DeltaTable
+
+    table = DeltaTable(str(checked_out(repository, ref, folder)))
+    return sorted(table.to_pyarrow_table().column("id").to_pylist())
+
+
+def log_of(repository: Repository, ref: str) -> list[str]:
+    """Returns the names of the files in the log of the table."""
+    return [each.path.removeprefix(LOG) for each in repository.objects(ref, LOG)]

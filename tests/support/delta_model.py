@@ -1,0 +1,177 @@
+"""A Delta table as a plain dictionary, and what its writers do to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparklake.udfs.strategies.delta.actions import Action, DeltaCommit, FileKey
+from sparklake.udfs.strategies.delta.sides import LogSide
+
+PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
+
+
+def column(name: str, kind: str = "long", **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}, **more}
+
+
+def metadata(*columns: Mapping[str, Any], **settings: str) -> dict[str, Any]:
+    fields = [column("id"), column("p"), *columns]
+    return {
+        "id": "one table",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": ["p"],
+        "configuration": settings,
+        "createdTime": 1,
+    }
+
+
+@dataclass
+class Table:
+    """Is a table: its commits, and the partition of each file that is live."""
+
+    name: str
+    commits: list[DeltaCommit] = field(default_factory=list)
+    live: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=metadata)
+    applications: dict[str, int] = field(default_factory=dict)
+
+    def branch(self, name: str) -> Table:
+        copy = deepcopy(self)
+        copy.name = name
+        return copy
+
+    def fresh(self, partition: str) -> str:
+        return f"p={partition}/{self.name}-{len(self.commits)}-{len(self.live)}.parquet"
+
+    def commit(self, *actions: Action) -> None:
+        """Takes in a commit; what it removes must be there, and what it adds must not."""
+        info = {"commitInfo": {"timestamp": f"{self.name} {len(self.commits)}"}}
+        self.take(DeltaCommit(len(self.commits), (info, *actions)))
+
+    def take(self, commit: DeltaCommit) -> None:
+        assert commit.version == len(self.commits)
+        for said in commit.said("remove"):
+            del self.live[said["path"]]
+        for said in commit.said("add"):
+            assert said["path"] not in self.live
+            self.live[said["path"]] = said["partitionValues"]["p"]
+        self.metadata = dict(commit.last("metaData") or self.metadata)
+        for said in commit.said("txn"):
+            self.applications[said["appId"]] = said["version"]
+        self.commits.append(commit)
+
+    def side(self, since: int) -> LogSide:
+        return LogSide(tuple(self.commits[since:]), self.metadata, PROTOCOL)
+
+    def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Mapping[str, Any]]:
+        said = {FileKey.of(each): each for commit in self.commits for each in commit.said("add")}
+        return {key: said[key] for key in wanted if key.path in self.live}
+
+
+def add(path: str, partition: str, changes: bool = True) -> Action:
+    values = {"p": partition}
+    return {"add": {"path": path, "partitionValues": values, "size": 1, "dataChange": changes}}
+
+
+def remove(path: str, changes: bool = True) -> Action:
+    return {"remove": {"path": path, "dataChange": changes}}
+
+
+# --- what writers do ------------------------------------------------------------------------------
+
+Write = Callable[[Table], None]
+
+
+def nothing(table: Table) -> None:
+    """Leaves the table alone."""
+
+
+def append(table: Table) -> None:
+    table.commit(add(table.fresh("0"), "0"))
+
+
+def delete(number: int) -> Write:
+    def write(table: Table) -> None:
+        path = _file(table, number)
+        table.commit(*([remove(path)] if path else []))
+
+    return write
+
+
+def update(number: int) -> Write:
+    def write(table: Table) -> None:
+        path = _file(table, number)
+        if path:
+            table.commit(remove(path), add(table.fresh(table.live[path]), table.live[path]))
+
+    return write
+
+
+def overwrite(table: Table) -> None:
+    table.commit(*map(remove, sorted(table.live)), add(table.fresh("1"), "1"))
+
+
+def optimize(table: Table) -> None:
+    small = sorted(path for path, partition in table.live.items() if partition == "0")
+    if len(small) > 1:
+        gone = (remove(path, changes=False) for path in small)
+        table.commit(*gone, add(table.fresh("0"), "0", changes=False))
+
+
+def add_column(table: Table) -> None:
+    table.commit({"metaData": metadata(column("more", "string"))})
+
+
+def set_property(value: str) -> Write:
+    def write(table: Table) -> None:
+        table.commit({"metaData": {**table.metadata, "configuration": {"some.property": value}}})
+
+    return write
+
+
+def stream(table: Table) -> None:
+    version = table.applications.get("stream", 0) + 1
+    table.commit({"txn": {"appId": "stream", "version": version}}, add(table.fresh("1"), "1"))
+
+
+WRITES: dict[str, Write] = {
+    "nothing": nothing,
+    "append": append,
+    "delete 0": delete(0),
+    "delete 1": delete(1),
+    "update 0": update(0),
+    "update 2": update(2),
+    "overwrite": overwrite,
+    "optimize": optimize,
+    "add column": add_column,
+    "property a": set_property("a"),
+    "property b": set_property("b"),
+    "stream": stream,
+}
+
+
+def _file(table: Table, number: int) -> str | None:
+    """Returns one of the first files, if it is still there."""
+    found = [path for path in table.live if path.endswith(f"first-{number}.parquet")]
+    return found[0] if found else None
+
+
+def first_table() -> Table:
+    """Returns a table of four files in two partitions."""
+    table = Table("base")
+    files = (add(f"p={number % 2}/first-{number}.parquet", str(number % 2)) for number in range(4))
+    table.commit({"protocol": PROTOCOL}, {"metaData": metadata()}, *files)
+    return table
+
+
+def written(table: Table, name: str, writes: Iterable[str]) -> Table:
+    """Returns a branch of a table to which some writers wrote."""
+    branch = table.branch(name)
+    for each in writes:
+        WRITES[each](branch)
+    return branch
