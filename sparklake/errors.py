@@ -59,6 +59,23 @@ class InvalidRecordError(InvalidInputError):
     kind = "invalid_record"
 
 
+class UnfitError(InvalidInputError):
+    """Says that a destination cannot hold some objects under their names.
+
+    `objects` holds the first ones, each with the reason, `count` says how many there are in all.
+    """
+
+    kind = "unfit"
+
+    def __init__(self, message: str, objects: Sequence[tuple[str, str]], count: int) -> None:
+        super().__init__(message)
+        self.objects = list(objects)
+        self.count = count
+
+    def __reduce__(self) -> tuple[type[UnfitError], tuple[str, list[tuple[str, str]], int]]:
+        return type(self), (str(self), self.objects, self.count)
+
+
 class InvalidHooksError(InvalidInputError):
     """Says what is wrong in a file of hooks, and where."""
 

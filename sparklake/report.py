@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.blame import BlameRow
     from sparklake.verbs.differences import DiffTree
     from sparklake.verbs.dump import RefsDump
+    from sparklake.verbs.export_work import Exported
     from sparklake.verbs.folders import Folder
     from sparklake.verbs.history import CommitSummary
     from sparklake.verbs.preview import MergePreview
@@ -180,6 +181,11 @@ def restored_document(made: Restored) -> Document:
     """Returns what is said of paths that were restored from a commit."""
     changes = {"added": made.added, "removed": made.removed, "changed": made.changed}
     return {"commit_id": made.commit.id, "staged": changes}
+
+
+def export_document(made: Exported) -> Document:
+    """Returns what is said of an export."""
+    return asdict(made)
 
 
 def preview_document(said: MergePreview) -> Document:

@@ -23,6 +23,8 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
 from sparklake.verbs.dump import RefsDump, dump_refs
 from sparklake.verbs.expiry import checked_lifetime, prune_branches
+from sparklake.verbs.export import export
+from sparklake.verbs.export_work import Exported, ExportTerms
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.graph import HistoryGraph, history_graph
 from sparklake.verbs.history import CommitSummary, LogOptions
@@ -333,6 +335,36 @@ class Repository:
         no part of it. Raises NamespaceInUseError where another repository has taken over.
         """
         return dump_refs(self._context)
+
+    def export(
+        self,
+        ref: str,
+        to: str,
+        prefix: str = "",
+        since: str | None = None,
+        incremental: bool = False,
+        keep_removed: bool = False,
+        overwrite: bool = False,
+        manifest_only: bool = False,
+        dry_run: bool = False,
+        manifest_format: str = "parquet",
+    ) -> Exported:
+        """Copies the objects of a commit to a folder or bucket, under their paths, with a manifest.
+
+        What is staged is no part of it. With `since`, or `incremental`, which goes on from what the
+        last export has left there, only what differs is copied, and what is gone is deleted unless
+        `keep_removed`. `overwrite` takes a place that is not empty. Raises UnfitError,
+        MissingFileError, CorruptFileError; docs/export.md has the rest.
+        """
+        asked = (since, incremental, keep_removed, overwrite, manifest_only, dry_run)
+        return export(self._context, ref, to, ExportTerms(prefix, *asked, manifest_format))
+
+    def manifest(self, ref: str, to: str, prefix: str = "", format: str = "parquet") -> Exported:  # noqa: A002
+        """Writes what a commit holds as rows to an empty folder; copies no object.
+
+        `format` is parquet, csv or jsonl.
+        """
+        return self.export(ref, to, prefix, manifest_only=True, manifest_format=format)
 
     # --- writing ----------------------------------------------------------------------------------
 

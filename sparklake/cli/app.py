@@ -9,6 +9,7 @@ import typer
 from sparklake.cli import (
     branch,
     cache,
+    exporting,
     history,
     hooks,
     importing,
@@ -78,6 +79,7 @@ def sparklake(
 for noun in (repo, branch, protect, tag, refs, operations, hooks, cache):
     app.add_typer(noun.app)
 app.command("import")(importing.import_objects)
+app.command()(exporting.export)
 app.command()(objects.put)
 app.command()(objects.rm)
 app.command()(transfers.mv)
