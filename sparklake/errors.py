@@ -194,6 +194,13 @@ class DirtyBranchError(SparklakeError):
     exit_code = 4
 
 
+class PurgeBlockedError(SparklakeError):
+    """Says that what is to be purged is still in use: on a branch, or under other paths."""
+
+    kind = "purge_blocked"
+    exit_code = 4
+
+
 class RaceLostError(SparklakeError):
     """Says that the branch kept moving, or that another writer took the changes first."""
 
@@ -282,6 +289,24 @@ class MissingFileError(StoreError):
     """
 
     kind = "missing_file"
+
+
+class PurgedError(MissingFileError):
+    """Says that the bytes of an object were purged from all history: when, by whom, by which purge.
+
+    `date` is in unix seconds.
+    """
+
+    kind = "purged"
+
+    def __init__(self, message: str, purge_id: str = "", who: str = "", date: int = 0) -> None:
+        super().__init__(message)
+        self.purge_id = purge_id
+        self.who = who
+        self.date = date
+
+    def __reduce__(self) -> tuple[type[PurgedError], tuple[str, str, str, int]]:
+        return type(self), (str(self), self.purge_id, self.who, self.date)
 
 
 class CorruptFileError(StoreError):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.guards import ProtectionRule
     from sparklake.graveler.hook_runs import HookRun
     from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
+    from sparklake.graveler.purges import Purge
     from sparklake.hooks.declarations import Action
     from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.objects import ObjectInfo
@@ -186,6 +187,13 @@ def restored_document(made: Restored) -> Document:
 def export_document(made: Exported) -> Document:
     """Returns what is said of an export."""
     return asdict(made)
+
+
+def purge_document(made: Purge, receipt: str) -> Document:
+    """Returns what is said of a purge, and of where its receipt lies."""
+    return {**asdict(made), "patterns": list(made.patterns), "state": made.state.value} | {
+        "receipt": receipt
+    }
 
 
 def preview_document(said: MergePreview) -> Document:

@@ -12,6 +12,7 @@ from sparklake.errors import AlreadyExistsError, ProtectedError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.hook_runs import HookRun
 from sparklake.graveler.ports import BranchState, Operation, RefVerb, RepositoryInfo, TagInfo
+from sparklake.graveler.purges import Purge
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
@@ -33,6 +34,7 @@ from sparklake.verbs.lanes import names_of
 from sparklake.verbs.merge import MergeTerms
 from sparklake.verbs.operations import list_operations
 from sparklake.verbs.preview import MergePreview
+from sparklake.verbs.purge import PurgeTerms, get_purge, purge, receipt_of, resume_purge
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.settings import LiveSettings
 from sparklake.verbs.signing import sign
@@ -365,6 +367,41 @@ class Repository:
         `format` is parquet, csv or jsonl.
         """
         return self.export(ref, to, prefix, manifest_only=True, manifest_format=format)
+
+    def purge(
+        self,
+        paths: Sequence[str],
+        message: str = "",
+        commit: bool = False,
+        even_shared: bool = False,
+        also_external: bool = False,
+        dry_run: bool = False,
+    ) -> Purge:
+        """Deletes the bytes of objects for good, whatever commit names them; ids stay valid.
+
+        `paths` are exact, globs, or prefixes that end with '/'. Raises PurgeBlockedError where a
+        branch has them, unless it is to `commit` their removal, or where other paths name the same
+        bytes, unless `even_shared`. What lies outside of the storage namespace is only listed,
+        unless `also_external`. docs/purge.md has the rest.
+        """
+        switches = (commit, even_shared, also_external, dry_run)
+        return purge(self._context, PurgeTerms(tuple(paths), message, *switches))
+
+    def resume_purge(self, purge_id: str) -> Purge:
+        """Carries on a purge that was not finished; raises NotFoundError."""
+        return resume_purge(self._context, purge_id)
+
+    def purges(self) -> Sequence[Purge]:
+        """Returns all purges, newest first."""
+        return self._context.refs.purges.list()
+
+    def get_purge(self, purge_id: str) -> Purge:
+        """Returns a purge by its id; raises NotFoundError."""
+        return get_purge(self._context, purge_id)
+
+    def receipt(self, purge_id: str) -> str:
+        """Returns the folder of a purge's receipt: Parquet files of what was deleted, and when."""
+        return receipt_of(self._context, get_purge(self._context, purge_id))
 
     # --- writing ----------------------------------------------------------------------------------
 

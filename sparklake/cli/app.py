@@ -18,6 +18,7 @@ from sparklake.cli import (
     objects,
     operations,
     protect,
+    purging,
     rebasing,
     refs,
     replaying,
@@ -76,7 +77,7 @@ def sparklake(
     global_options(context, output, engine, home, dsn)
 
 
-for noun in (repo, branch, protect, tag, refs, operations, hooks, cache):
+for noun in (repo, branch, protect, tag, refs, operations, hooks, purging, cache):
     app.add_typer(noun.app)
 app.command("import")(importing.import_objects)
 app.command()(exporting.export)
