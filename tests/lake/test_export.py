@@ -273,6 +273,32 @@ def dies_at(step: int) -> Iterator[None]:
         yield
 
 
+@pytest.mark.parametrize("moved_on", [False, True])
+@pytest.mark.parametrize("incremental", [False, True])
+def test_whatever_dies_is_carried_on(
+    repo: Repository, folder: Path, incremental: bool, moved_on: bool
+) -> None:
+    main, deaths, has_died = repo.branch("main"), 0, True
+    while has_died:
+        out = folder / f"out-{deaths}"
+        repo.export("main", str(out))
+        old = contents(repo, "main")
+        commit_all(main, {"a": None, "a/b": b"below", "u/d": b"%d" % deaths, "v": b"v"}, "next")
+        has_died = False
+        try:
+            with dies_at(deaths):
+                repo.export("main", str(out), incremental=incremental)
+        except CrashError:
+            has_died = True
+            if moved_on:
+                commit_all(main, {"v": None, "u/d": old["u/d"]}, "back")
+            repo.export("main", str(out), incremental=True)
+        assert tree_of(out) == contents(repo, "main")
+        commit_all(main, {"a/b": None, "a": b"1", "v": None, "w": b"%d" % deaths}, "again")
+        deaths += 1
+    assert deaths > 8
+
+
 PATHS = st.sampled_from(["a", "a/b", "a/b/c", "a-b", "b", "b/x=1", "c/d", "c/e", "d"])
 BODIES = st.one_of(st.none(), st.binary(max_size=3))
 COMMITS = st.dictionaries(PATHS, BODIES, min_size=1, max_size=5)

@@ -1030,6 +1030,7 @@ class RefStoreContract:
         with pytest.raises(ReadOnlyError):
             refs.purges.add(replace(one, id="3" * 32))
         assert len(refs.purges.list()) == 2
+        refs.settings.change(lambda found: replace(found, read_only=False))
 
     # --- runs of hooks
 
