@@ -59,6 +59,23 @@ class InvalidRecordError(InvalidInputError):
     kind = "invalid_record"
 
 
+class UnfitError(InvalidInputError):
+    """Says that a destination cannot hold some objects under their names.
+
+    `objects` holds the first ones, each with the reason, `count` says how many there are in all.
+    """
+
+    kind = "unfit"
+
+    def __init__(self, message: str, objects: Sequence[tuple[str, str]], count: int) -> None:
+        super().__init__(message)
+        self.objects = list(objects)
+        self.count = count
+
+    def __reduce__(self) -> tuple[type[UnfitError], tuple[str, list[tuple[str, str]], int]]:
+        return type(self), (str(self), self.objects, self.count)
+
+
 class InvalidHooksError(InvalidInputError):
     """Says what is wrong in a file of hooks, and where."""
 
@@ -177,6 +194,13 @@ class DirtyBranchError(SparklakeError):
     exit_code = 4
 
 
+class PurgeBlockedError(SparklakeError):
+    """Says that what is to be purged is still in use: on a branch, or under other paths."""
+
+    kind = "purge_blocked"
+    exit_code = 4
+
+
 class RaceLostError(SparklakeError):
     """Says that the branch kept moving, or that another writer took the changes first."""
 
@@ -265,6 +289,24 @@ class MissingFileError(StoreError):
     """
 
     kind = "missing_file"
+
+
+class PurgedError(MissingFileError):
+    """Says that the bytes of an object were purged from all history: when, by whom, by which purge.
+
+    `date` is in unix seconds.
+    """
+
+    kind = "purged"
+
+    def __init__(self, message: str, purge_id: str = "", who: str = "", date: int = 0) -> None:
+        super().__init__(message)
+        self.purge_id = purge_id
+        self.who = who
+        self.date = date
+
+    def __reduce__(self) -> tuple[type[PurgedError], tuple[str, str, str, int]]:
+        return type(self), (str(self), self.purge_id, self.who, self.date)
 
 
 class CorruptFileError(StoreError):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.guards import ProtectionRule
     from sparklake.graveler.hook_runs import HookRun
     from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
+    from sparklake.graveler.purges import Purge
     from sparklake.hooks.declarations import Action
     from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.objects import ObjectInfo
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.blame import BlameRow
     from sparklake.verbs.differences import DiffTree
     from sparklake.verbs.dump import RefsDump
+    from sparklake.verbs.export_work import Exported
     from sparklake.verbs.folders import Folder
     from sparklake.verbs.history import CommitSummary
     from sparklake.verbs.preview import MergePreview
@@ -181,6 +183,18 @@ def restored_document(made: Restored) -> Document:
     """Returns what is said of paths that were restored from a commit."""
     changes = {"added": made.added, "removed": made.removed, "changed": made.changed}
     return {"commit_id": made.commit.id, "staged": changes}
+
+
+def export_document(made: Exported) -> Document:
+    """Returns what is said of an export."""
+    return asdict(made)
+
+
+def purge_document(made: Purge, receipt: str) -> Document:
+    """Returns what is said of a purge, and of where its receipt lies."""
+    return {**asdict(made), "patterns": list(made.patterns), "state": made.state.value} | {
+        "receipt": receipt
+    }
 
 
 def preview_document(said: MergePreview) -> Document:

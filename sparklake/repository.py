@@ -12,6 +12,7 @@ from sparklake.errors import AlreadyExistsError, ProtectedError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.hook_runs import HookRun
 from sparklake.graveler.ports import BranchState, Operation, RefVerb, RepositoryInfo, TagInfo
+from sparklake.graveler.purges import Purge
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
@@ -23,6 +24,8 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
 from sparklake.verbs.dump import RefsDump, dump_refs
 from sparklake.verbs.expiry import checked_lifetime, prune_branches
+from sparklake.verbs.export import export
+from sparklake.verbs.export_work import Exported, ExportTerms
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.graph import HistoryGraph, history_graph
 from sparklake.verbs.history import CommitSummary, LogOptions
@@ -32,6 +35,7 @@ from sparklake.verbs.merge import MergeTerms
 from sparklake.verbs.moments import head_at
 from sparklake.verbs.operations import list_operations
 from sparklake.verbs.preview import MergePreview
+from sparklake.verbs.purge import PurgeTerms, get_purge, purge, receipt_of, resume_purge
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.settings import LiveSettings
 from sparklake.verbs.signing import sign
@@ -363,6 +367,71 @@ class Repository:
         no part of it. Raises NamespaceInUseError where another repository has taken over.
         """
         return dump_refs(self._context)
+
+    def export(
+        self,
+        ref: str,
+        to: str,
+        prefix: str = "",
+        since: str | None = None,
+        incremental: bool = False,
+        keep_removed: bool = False,
+        overwrite: bool = False,
+        manifest_only: bool = False,
+        dry_run: bool = False,
+        manifest_format: str = "parquet",
+    ) -> Exported:
+        """Copies the objects of a commit to a folder or bucket, under their paths, with a manifest.
+
+        What is staged is no part of it. With `since`, or `incremental`, which goes on from what the
+        last export has left there, only what differs is copied, and what is gone is deleted unless
+        `keep_removed`. `overwrite` takes a place that is not empty. Raises UnfitError,
+        MissingFileError, CorruptFileError; docs/export.md has the rest.
+        """
+        asked = (since, incremental, keep_removed, overwrite, manifest_only, dry_run)
+        return export(self._context, ref, to, ExportTerms(prefix, *asked, manifest_format))
+
+    def manifest(self, ref: str, to: str, prefix: str = "", format: str = "parquet") -> Exported:  # noqa: A002
+        """Writes what a commit holds as rows to an empty folder; copies no object.
+
+        `format` is parquet, csv or jsonl.
+        """
+        return self.export(ref, to, prefix, manifest_only=True, manifest_format=format)
+
+    def purge(
+        self,
+        paths: Sequence[str],
+        message: str = "",
+        commit: bool = False,
+        even_shared: bool = False,
+        also_external: bool = False,
+        dry_run: bool = False,
+    ) -> Purge:
+        """Deletes the bytes of objects for good, whatever commit names them; ids stay valid.
+
+        `paths` are exact, globs, or prefixes that end with '/'. Raises PurgeBlockedError where a
+        branch has them, unless it is to `commit` their removal, or where other paths name the same
+        bytes, unless `even_shared`. What lies outside of the storage namespace is only listed,
+        unless `also_external`. docs/purge.md has the rest.
+        """
+        switches = (commit, even_shared, also_external, dry_run)
+        return purge(self._context, PurgeTerms(tuple(paths), message, *switches))
+
+    def resume_purge(self, purge_id: str) -> Purge:
+        """Carries on a purge that was not finished; raises NotFoundError."""
+        return resume_purge(self._context, purge_id)
+
+    def purges(self) -> Sequence[Purge]:
+        """Returns all purges, newest first."""
+        return self._context.refs.purges.list()
+
+    def get_purge(self, purge_id: str) -> Purge:
+        """Returns a purge by its id; raises NotFoundError."""
+        return get_purge(self._context, purge_id)
+
+    def receipt(self, purge_id: str) -> str:
+        """Returns the folder of a purge's receipt: Parquet files of what was deleted, and when."""
+        return receipt_of(self._context, get_purge(self._context, purge_id))
 
     # --- writing ----------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import typer
 from sparklake.cli import (
     branch,
     cache,
+    exporting,
     history,
     hooks,
     importing,
@@ -17,6 +18,7 @@ from sparklake.cli import (
     objects,
     operations,
     protect,
+    purging,
     rebasing,
     refs,
     replaying,
@@ -75,9 +77,10 @@ def sparklake(
     global_options(context, output, engine, home, dsn)
 
 
-for noun in (repo, branch, protect, tag, refs, operations, hooks, cache):
+for noun in (repo, branch, protect, tag, refs, operations, hooks, purging, cache):
     app.add_typer(noun.app)
 app.command("import")(importing.import_objects)
+app.command()(exporting.export)
 app.command()(objects.put)
 app.command()(objects.rm)
 app.command()(transfers.mv)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 
 import pyarrow as pa
@@ -14,12 +13,11 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
 from sparklake.graveler.planning import plan_replace
 from sparklake.graveler.range_lists import Ranges
-from sparklake.stores.objects import normalise_store_uri
 from sparklake.udfs.listing import SOURCE_SCHEMA, list_source_body
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
-from sparklake.verbs.namespaces import check_namespace
+from sparklake.verbs.namespaces import check_apart, check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.signing import Signature
@@ -52,21 +50,7 @@ def import_objects(
 
 def checked_source(context: Context, source: str) -> str:
     """Returns the root of a source; raises InvalidInputError where it overlaps the namespace."""
-    root, own = normalise_store_uri(source), context.info.storage_namespace
-    here, there = _real(root), _real(own)
-    if here.startswith(there) or there.startswith(here):
-        raise InvalidInputError(
-            f"{root} overlaps the storage namespace of {context.info.name}, {own}: name a folder "
-            "that neither contains the namespace nor lies in it"
-        )
-    return root
-
-
-def _real(uri: str) -> str:
-    """Returns where a store's root really is, with a '/' at its end."""
-    if not uri.startswith("file://"):
-        return f"{uri}/"
-    return os.path.realpath(uri.removeprefix("file://")).rstrip("/") + "/"
+    return check_apart(context.info, source)
 
 
 def _write_listing(context: Context, root: str, folder: str, branch: str) -> Ranges:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from sparklake.errors import (
+    InvalidInputError,
     MissingFileError,
     NamespaceInUseError,
     StoreError,
     StoreUnreachableError,
 )
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
+from sparklake.stores.objects import normalise_store_uri
 
 MARKER_KEY = "_lakefs/dummy"
 """Where lakeFS, too, marks a storage namespace as taken."""
@@ -94,6 +97,28 @@ def check_namespace(store: ObjectStore) -> None:
             f"{store.uri} is not the storage namespace that it was, for it has no {MARKER_KEY}: "
             "mount the disk that holds it, or restore it from a backup"
         )
+
+
+def check_apart(info: RepositoryInfo, uri: str) -> str:
+    """Returns the one spelling of a store's root.
+
+    Raises InvalidInputError where it overlaps the storage namespace.
+    """
+    root, own = normalise_store_uri(uri), info.storage_namespace
+    here, there = _real(root), _real(own)
+    if here.startswith(there) or there.startswith(here):
+        raise InvalidInputError(
+            f"{root} overlaps the storage namespace of {info.name}, {own}: name a folder that "
+            "neither contains the namespace nor lies in it"
+        )
+    return root
+
+
+def _real(uri: str) -> str:
+    """Returns where a store's root really is, with a '/' at its end."""
+    if not uri.startswith("file://"):
+        return f"{uri}/"
+    return os.path.realpath(uri.removeprefix("file://")).rstrip("/") + "/"
 
 
 def _find_mark(store: ObjectStore) -> Mark | None:

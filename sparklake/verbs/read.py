@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.engine.explanation import LAYERED, THREE_WAY, TWO_WAY
 from sparklake.engine.rows import Row, Rows, RowShape
-from sparklake.errors import InvalidInputError
+from sparklake.errors import InvalidInputError, MissingFileError
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.layering import plan_listing, plan_view
 from sparklake.graveler.planning import (
@@ -33,6 +33,7 @@ from sparklake.verbs.bases import BaseTrees, merge_base
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
+from sparklake.verbs.purged import purged_error
 from sparklake.verbs.resolve import Resolved, get_branch, get_commit, steadily
 from sparklake.verbs.snapshot import stat_object
 from sparklake.verbs.staged import Staged
@@ -78,9 +79,13 @@ def read_object(context: Context, ref: str, path: str) -> bytes:
     """Returns the bytes of one object.
 
     Raises MissingFileError or CorruptFileError when the file at its address is gone or has another
-    size than it had when it was added.
+    size than it had when it was added, PurgedError where a purge took it.
     """
-    return read_body(stat_object(context, ref, path), ref)
+    found = stat_object(context, ref, path)
+    try:
+        return read_body(found, ref)
+    except MissingFileError as error:
+        raise purged_error(context, found, error) from error
 
 
 def diff_refs(

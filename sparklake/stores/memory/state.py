@@ -21,6 +21,7 @@ from sparklake.graveler.ports import (
     Operation,
     TagInfo,
 )
+from sparklake.graveler.purges import Purge
 
 
 @dataclass(slots=True)
@@ -37,6 +38,7 @@ class State:
     rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
     hook_runs: list[HookRun] = field(default_factory=list)
+    purges: list[Purge] = field(default_factory=list)
     is_gone: bool = False
     settings: RepositorySettings = field(default_factory=RepositorySettings)
     turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))

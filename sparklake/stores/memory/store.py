@@ -24,6 +24,7 @@ from sparklake.stores.memory.branches import MemoryBranches
 from sparklake.stores.memory.commits import MemoryCommits
 from sparklake.stores.memory.hook_runs import MemoryHookRuns
 from sparklake.stores.memory.operations import MemoryOperations
+from sparklake.stores.memory.purges import MemoryPurges
 from sparklake.stores.memory.settings import MemorySettings
 from sparklake.stores.memory.staging import MemoryStaging
 from sparklake.stores.memory.state import State
@@ -99,6 +100,7 @@ class MemoryRefStore:
             for part in (state.branches, state.tags, state.commits, state.touched, state.rows):
                 part.clear()
             state.hook_runs.clear()
+            state.purges.clear()
             state.is_gone = True
 
     def refs(self, uid: str, *, force: bool = False) -> MemoryRefs:
@@ -130,6 +132,7 @@ class MemoryRefs:
         self.operations = MemoryOperations(state)
         self.settings = MemorySettings(state)
         self.hook_runs = MemoryHookRuns(state)
+        self.purges = MemoryPurges(state, force=force)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits."""

@@ -14,6 +14,7 @@ from sparklake.stores.postgres.commits import PostgresCommits, all_commits, inse
 from sparklake.stores.postgres.hook_runs import PostgresHookRuns
 from sparklake.stores.postgres.layers import Scope, drop_repository_layers
 from sparklake.stores.postgres.operations import PostgresOperations, log_operation
+from sparklake.stores.postgres.purges import PostgresPurges
 from sparklake.stores.postgres.settings import PostgresSettings, columns_of, settings_of
 from sparklake.stores.postgres.staging import PostgresStaging
 from sparklake.stores.postgres.states import all_branches
@@ -121,6 +122,7 @@ class PostgresRefs:
         self.operations = PostgresOperations(connections, scope.uid)
         self.settings = PostgresSettings(connections, scope)
         self.hook_runs = PostgresHookRuns(connections, scope.uid)
+        self.purges = PostgresPurges(connections, scope)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits, read in one transaction that sees one moment."""

@@ -15,6 +15,7 @@ from sparklake.errors import (
     AlreadyExistsError,
     NamespaceInUseError,
     RaceLostError,
+    ReadOnlyError,
     RefNotFoundError,
     RepositoryNotFoundError,
 )
@@ -32,6 +33,7 @@ from sparklake.graveler.ports import (
     RepositoryRefs,
     TagInfo,
 )
+from sparklake.graveler.purges import Purge, PurgeCounts, PurgeState
 from sparklake.graveler.records import Record, encode_record, tombstone
 from tests.stores.refs.histories import (
     FIRST,
@@ -1005,6 +1007,30 @@ class RefStoreContract:
             assert refs.operations.list(ref=ref) == [each for each in log if each.ref == ref]
         assert refs.operations.list(1, "main") == [each for each in log if each.ref == "main"][:1]
         assert refs.operations.list(ref="nothing") == []
+
+    # --- purges
+
+    def test_purges_come_back_newest_first(self, store: RefStore, refs: RepositoryRefs) -> None:
+        counts = PurgeCounts(5, 4, 3, 2, 1)
+        one = Purge("1" * 32, "ann", 7, "why", ("a/**", "b"), PurgeState.DELETING, counts)
+        two = replace(one, id="2" * 32, even_shared=True, also_external=True)
+        for each in (one, two):
+            refs.purges.add(each)
+        assert refs.purges.list() == [two, one]
+        refs.purges.finish(one.id)
+        assert refs.purges.find(one.id) == replace(one, state=PurgeState.DONE)
+        assert refs.purges.find(two.id) == two
+        assert refs.purges.find("0" * 32) is None
+        other = a_repository("other")
+        store.create_repository(other, FIRST, "ann")
+        assert store.refs(other.uid).purges.list() == []
+        store.refs(other.uid).purges.finish(two.id)
+        assert refs.purges.find(two.id) == two
+        refs.settings.change(lambda found: replace(found, read_only=True))
+        with pytest.raises(ReadOnlyError):
+            refs.purges.add(replace(one, id="3" * 32))
+        assert len(refs.purges.list()) == 2
+        refs.settings.change(lambda found: replace(found, read_only=False))
 
     # --- runs of hooks
 

@@ -1,0 +1,111 @@
+"""`sparklake purge`: run, resume, list, show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparklake.cli.options import global_options
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import date, shown
+from sparklake.report import Document, purge_document
+from sparklake.uri import repository_uri
+
+if TYPE_CHECKING:
+    from sparklake.graveler.purges import Purge
+
+app = typer.Typer(
+    name="purge",
+    help="Deletion from all history: run, resume, list, show.",
+    no_args_is_help=True,
+)
+app.callback()(global_options)
+
+RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
+PurgeArgument = Annotated[str, typer.Argument(metavar="PURGE", show_default=False)]
+
+
+@app.command()
+@command
+def run(
+    session: Session,
+    uri: RepositoryArgument,
+    patterns: Annotated[list[str], typer.Argument(metavar="PATTERN...", show_default=False)],
+    message: Annotated[
+        str, typer.Option("--message", "-m", help="Why: it is kept in the receipt.")
+    ] = "",
+    commit: Annotated[
+        bool, typer.Option("--commit", help="First commit their removal on each branch.")
+    ] = False,
+    even_shared: Annotated[
+        bool, typer.Option("--even-shared", help="Even bytes that other paths name, too.")
+    ] = False,
+    also_external: Annotated[
+        bool, typer.Option("--also-external", help="Delete imported objects at their source, too.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask at a terminal.")] = False,
+) -> None:
+    """Delete the bytes of objects for good, whatever commit names them.
+
+    PATTERN is a path, a glob, or a prefix that ends with a slash. Commits keep their ids.
+    """
+    repository = session.repository(repository_uri(uri))
+    if not (dry_run or yes):
+        named = ", ".join(map(shown, patterns))
+        session.out.confirm(f"Delete {named} from all of {repository.name}'s history, for good?")
+    with session.out.working("purging"):
+        made = repository.purge(patterns, message, commit, even_shared, also_external, dry_run)
+    receipt = "" if dry_run else repository.receipt(made.id)
+    _print(session, made, receipt, "would purge" if dry_run else "purged")
+
+
+@app.command()
+@command
+def resume(session: Session, uri: RepositoryArgument, purge: PurgeArgument) -> None:
+    """Carry on a purge that was not finished."""
+    repository = session.repository(repository_uri(uri))
+    with session.out.working("purging"):
+        made = repository.resume_purge(purge)
+    _print(session, made, repository.receipt(made.id), "purged")
+
+
+@app.command("list")
+@command
+def list_purges(session: Session, uri: RepositoryArgument) -> None:
+    """List the purges of a repository, newest first."""
+    repository = session.repository(repository_uri(uri))
+    documents = [purge_document(each, repository.receipt(each.id)) for each in repository.purges()]
+    session.out.table(
+        documents,
+        {
+            "id": lambda each: each["id"],
+            "date": lambda each: date(each["date"]),
+            "who": lambda each: each["who"],
+            "state": lambda each: each["state"],
+            "objects": lambda each: f"{each['counts']['addresses']:,}",
+            "patterns": lambda each: " ".join(each["patterns"]),
+        },
+    )
+
+
+@app.command()
+@command
+def show(session: Session, uri: RepositoryArgument, purge: PurgeArgument) -> None:
+    """Show one purge, and where its receipt lies."""
+    repository = session.repository(repository_uri(uri))
+    made = repository.get_purge(purge)
+    _print(session, made, repository.receipt(made.id), made.state.value)
+
+
+def _print(session: Session, made: Purge, receipt: str, verb: str) -> None:
+    document: Document = purge_document(made, receipt)
+    counts = made.counts
+    text = (
+        f"{verb} {counts.addresses:,} objects of {counts.paths:,} paths, {counts.size:,} bytes; "
+        f"{counts.external:,} outside of the namespace, {counts.shared:,} shared with other paths"
+    )
+    if receipt:
+        text += f"\npurge {made.id}, receipt in {shown(receipt)}"
+    session.out.one(document, text)

@@ -1,0 +1,26 @@
+"""Where objects are copied to: plain directories and buckets that belong to no repository."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sparklake.stores.exports.checking import Wanted
+from sparklake.stores.exports.local import LocalDestination
+from sparklake.stores.objects import open_store
+from sparklake.stores.objects.local import LocalStore
+
+if TYPE_CHECKING:
+    from sparklake.stores.exports.checking import Destination
+
+__all__ = ["Wanted", "open_destination"]
+
+
+def open_destination(uri: str) -> Destination:
+    """Returns the destination at a path or URI; nothing is written, and it need not exist yet."""
+    store = open_store(uri)
+    if isinstance(store, LocalStore):
+        return LocalDestination(store.root)
+    # Not at the top: boto3 is optional, and takes most of a second to import.
+    from sparklake.stores.exports.s3 import S3Destination
+
+    return S3Destination.at(uri)

@@ -1,0 +1,132 @@
+"""Copies into a bucket: by the server where the object lies in a bucket, too."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from boto3.s3.transfer import TransferConfig
+
+from sparklake.errors import InvalidKeyError
+from sparklake.stores.exports.checking import CHUNK_BYTES, Checked, Wanted
+from sparklake.stores.objects import open_object
+from sparklake.stores.objects.files import store_errors
+from sparklake.stores.objects.keys import check_key
+from sparklake.stores.objects.listing import ABSENT
+from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.locations import open_store
+from sparklake.stores.objects.s3 import S3Store
+from sparklake.stores.objects.s3_client import s3_client, s3_errors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MOST_KEY_BYTES = 1024
+_PART_BYTES = 16 << 20
+_MOST_PARTS = 10_000
+
+COPY_BYTES = 5 << 30
+"""A larger object is copied by the server in parts, for S3 refuses it otherwise."""
+_COPIED_PART_BYTES = 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class S3Destination:
+    """Is a prefix of a bucket. Objects from the same endpoint do not pass through this machine."""
+
+    store: S3Store
+
+    @classmethod
+    def at(cls, uri: str) -> S3Destination:
+        """Returns the destination at a URI."""
+        return cls(cast("S3Store", open_store(uri)))
+
+    @property
+    def uri(self) -> str:
+        """Returns the root, without a trailing '/'."""
+        return self.store.uri
+
+    @property
+    def has_folders(self) -> bool:
+        """Tells that there are only keys."""
+        return False
+
+    def why_unfit(self, key: str) -> str:
+        """Returns why there can be no object of a key, and "" where there can."""
+        try:
+            check_key(key)
+        except InvalidKeyError:
+            return "has a part '.' or '..'"
+        if len(self._key(key).encode()) > _MOST_KEY_BYTES:
+            return f"makes a key of more than {_MOST_KEY_BYTES} bytes"
+        return ""
+
+    def copy(self, key: str, wanted: Wanted) -> None:
+        """Copies an object by the server, or sends a local file."""
+        store, source = open_object(wanted.address)
+        if isinstance(store, LocalStore):
+            self._send(key, store.root / source, wanted)
+        else:
+            self._copy(key, cast("S3Store", store), source, wanted)
+
+    def put(self, key: str, body: bytes) -> None:
+        """Writes a small object."""
+        self.store.replace(key, body)
+
+    def remove(self, key: str) -> None:
+        """Removes an object."""
+        self.store.delete(key)
+
+    def settle(self) -> None:
+        """Does nothing: what a bucket has taken is durable."""
+
+    def tidy(self) -> None:
+        """Does nothing: an object that was not sent to its end is none."""
+
+    def _key(self, key: str) -> str:
+        return f"{self.store.prefix}/{key}" if self.store.prefix else key
+
+    def _send(self, key: str, path: Path, wanted: Wanted) -> None:
+        part = max(_PART_BYTES, -(-wanted.size // _MOST_PARTS))
+        config = TransferConfig(part, multipart_chunksize=part, use_threads=False)
+        kind = {"ContentType": wanted.content_type} if wanted.content_type else {}
+        target = (self.store.bucket, self._key(key), kind)
+        with s3_errors(f"{self.uri}/{key}"), _opened(path, wanted) as file:
+            s3_client().upload_fileobj(Checked(file, wanted), *target, Config=config)
+
+    def _copy(self, key: str, store: S3Store, source: str, wanted: Wanted) -> None:
+        found = store.find(source)
+        if found is None:
+            raise wanted.missing()
+        wanted.check_size(found.size)
+        if found.checksum != wanted.checksum:
+            digest = _md5(store.bucket, source, found.checksum) if wanted.has_md5 else ""
+            wanted.check(found.size, digest, lambda: found.checksum)
+        config = TransferConfig(
+            COPY_BYTES, multipart_chunksize=_COPIED_PART_BYTES, use_threads=False
+        )
+        # The object that is copied is the one that was checked.
+        same = {"CopySourceIfMatch": f'"{found.checksum}"'}
+        origin = {"Bucket": store.bucket, "Key": source}
+        with s3_errors(f"{self.uri}/{key}"):
+            s3_client().copy(origin, self.store.bucket, self._key(key), same, Config=config)
+
+
+def _opened(path: Path, wanted: Wanted) -> BinaryIO:
+    with store_errors(path):
+        try:
+            return path.open("rb")
+        except ABSENT as error:
+            raise wanted.missing() from error
+
+
+def _md5(bucket: str, key: str, etag: str) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    with s3_errors(f"s3://{bucket}/{key}"):
+        answer: Any = s3_client().get_object(Bucket=bucket, Key=key, IfMatch=f'"{etag}"')
+        with closing(answer["Body"]) as body:
+            for chunk in body.iter_chunks(CHUNK_BYTES):
+                digest.update(chunk)
+    return digest.hexdigest()

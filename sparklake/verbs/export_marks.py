@@ -1,0 +1,93 @@
+"""The mark that an export leaves where it went, and from which the next one goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from sparklake.errors import (
+    InvalidInputError,
+    MissingFileError,
+    RaceLostError,
+    StoreUnreachableError,
+)
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import ObjectStore, RepositoryInfo
+from sparklake.stores.objects.local import LocalStore
+from sparklake.udfs.exporting import MARKER_KEY
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ExportMark:
+    """Says which commit is at a destination, or which ones may be in part.
+
+    Of an export that was not finished, each object there is as in one of `begun`, where None is
+    the empty tree; `commit` is what it was to become. `run` is new for each export.
+    """
+
+    repository: str
+    uid: str
+    prefix: str
+    ref: str
+    commit: CommitId
+    run: str
+    begun: tuple[CommitId | None, ...] = ()
+    version: int = _VERSION
+
+    @property
+    def origins(self) -> tuple[CommitId | None, ...]:
+        """Returns the commits of which objects may be there."""
+        return self.begun or (self.commit,)
+
+    @property
+    def finished(self) -> ExportMark:
+        """Returns the mark of the same export when it is done."""
+        return replace(self, begun=())
+
+
+def find_mark(store: ObjectStore) -> ExportMark | None:
+    """Returns the mark at a destination; raises InvalidInputError for one that cannot be read."""
+    try:
+        mark = msgspec.json.decode(store.get(MARKER_KEY), type=ExportMark)
+    except (MissingFileError, StoreUnreachableError):
+        # A bucket that is away says so when something is written.
+        return None
+    except msgspec.DecodeError as error:
+        raise _foreign(store, "cannot be read") from error
+    if mark.version != _VERSION:
+        raise _foreign(store, f"has the version {mark.version}")
+    return mark
+
+
+def check_mark(store: ObjectStore, mark: ExportMark, info: RepositoryInfo, prefix: str) -> None:
+    """Raises InvalidInputError for the mark of another repository or prefix."""
+    if mark.uid != info.uid:
+        raise _foreign(store, f"is of another repository, {mark.repository!r}")
+    if mark.prefix != prefix:
+        raise _foreign(store, f"is of another prefix, {mark.prefix!r}")
+
+
+def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
+    """Raises RaceLostError where another export has begun meanwhile."""
+    found = find_mark(store)
+    if found is None or found.run != mark.run:
+        raise RaceLostError(
+            f"another export to {store.uri} began meanwhile: run one at a time, and now the one "
+            "that is wanted once more"
+        )
+
+
+def is_empty(store: ObjectStore) -> bool:
+    """Tells whether there is nothing at a destination."""
+    if isinstance(store, LocalStore) and not store.root.exists():
+        return True
+    return next(iter(store.list()), None) is None
+
+
+def _foreign(store: ObjectStore, what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{store.uri}/{MARKER_KEY} {what}: export to another place, or overwrite what is there"
+    )
