@@ -22,7 +22,7 @@ from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.objects import ObjectInfo, object_record
 from sparklake.udfs.staging import STAGE_SCHEMA
 from sparklake.verbs.context import Context
-from sparklake.verbs.imports import checked_source
+from sparklake.verbs.import_sources import checked_source
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.resolve import open_branch
 from sparklake.verbs.snapshot import open_snapshot
