@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparklake.branch import Branch
     from sparklake.config import Engine
-    from sparklake.errors import MergeConflictError, SparklakeError
+    from sparklake.errors import ImportErrorsError, MergeConflictError, SparklakeError
     from sparklake.graveler.classification import Strategy
     from sparklake.graveler.commits import Commit
     from sparklake.lake import Lake, connect
     from sparklake.repository import Repository
+    from sparklake.udfs.imports.inventory import S3Inventory
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
     from sparklake.verbs.history import CommitSummary
+    from sparklake.verbs.imports import ImportReport
     from sparklake.verbs.preview import MergePreview
     from sparklake.verbs.restoring import Restored
 
@@ -30,12 +32,15 @@ __all__ = [
     "CommitSummary",
     "DiffRow",
     "Engine",
+    "ImportErrorsError",
+    "ImportReport",
     "Lake",
     "MergeConflictError",
     "MergePreview",
     "ObjectInfo",
     "Repository",
     "Restored",
+    "S3Inventory",
     "SparklakeError",
     "Strategy",
     "connect",
@@ -48,12 +53,15 @@ _MODULES = {
     "CommitSummary": "sparklake.verbs.history",
     "DiffRow": "sparklake.udfs.reading",
     "Engine": "sparklake.config",
+    "ImportErrorsError": "sparklake.errors",
+    "ImportReport": "sparklake.verbs.imports",
     "Lake": "sparklake.lake",
     "MergeConflictError": "sparklake.errors",
     "MergePreview": "sparklake.verbs.preview",
     "ObjectInfo": "sparklake.udfs.objects",
     "Repository": "sparklake.repository",
     "Restored": "sparklake.verbs.restoring",
+    "S3Inventory": "sparklake.udfs.imports.inventory",
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.classification",
     "connect": "sparklake.lake",

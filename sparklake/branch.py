@@ -35,6 +35,8 @@ from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
 from sparklake.verbs.expiry import set_expiry
+from sparklake.verbs.import_sources import source_name
+from sparklake.verbs.imports import ImportReport
 from sparklake.verbs.replay import Terms
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.restoring import Restored
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from sparklake.verbs.import_sources import ImportSource
     from sparklake.verbs.writes import TableWrite
 
 
@@ -252,20 +255,28 @@ class Branch:
 
     def import_objects(
         self,
-        source: str,
+        source: ImportSource,
         prefix: str = "",
         message: str | None = None,
         committer: str | None = None,
         metadata: Mapping[str, str] | None = None,
-    ) -> Commit:
-        """Commits the objects under a directory or bucket prefix where they lie, copying nothing.
+        mode: str = "replace",
+        on_error: str = "abort",
+        errors_to: str | None = None,
+    ) -> ImportReport:
+        """Commits objects where they lie, copying nothing: the `commit` of the report.
 
-        They replace what the branch holds under `prefix`. Raises DirtyBranchError, NoChangesError,
-        InvalidInputError, StoreUnreachableError, MissingFileError.
+        `source` is a directory or bucket prefix, an S3Inventory, or rows, as a Spark DataFrame or
+        in Arrow: `path`, `size`, `address`, a full URI, and, as you like, `checksum`, `mtime`,
+        `metadata`, `content_type`. The mode `replace` takes away what the branch holds under
+        `prefix`, `add` keeps it. Rows that cannot be imported raise ImportErrorsError, or are left
+        out by `on_error="skip"`; `errors_to` is an empty place for a table of them. Raises
+        DirtyBranchError, NoChangesError, InvalidInputError, StoreUnreachableError.
         """
-        text = message or f"Import {source}"
+        text = message or f"Import {source_name(source)}"
+        wish = imports.Wish(prefix, mode, on_error, errors_to)
         signature = sign(self._context, text, committer, metadata)
-        return imports.import_objects(self._context, self.name, prefix, source, signature)
+        return imports.import_objects(self._context, self.name, source, wish, signature)
 
     def revert(
         self,

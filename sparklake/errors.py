@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class SparklakeError(Exception):
@@ -74,6 +74,31 @@ class UnfitError(InvalidInputError):
 
     def __reduce__(self) -> tuple[type[UnfitError], tuple[str, list[tuple[str, str]], int]]:
         return type(self), (str(self), self.objects, self.count)
+
+
+class ImportErrorsError(InvalidInputError):
+    """Carries what cannot be imported of a source; nothing has moved.
+
+    `counts` are by reason, `errors` is an Arrow table of the first rows, and all of them are in
+    Parquet files under `errors_to`, where that was asked for.
+    """
+
+    kind = "import_errors"
+
+    def __init__(
+        self,
+        message: str,
+        counts: Mapping[str, int] | None = None,
+        errors: object = None,
+        errors_to: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.counts = dict(counts or {})
+        self.errors = errors
+        self.errors_to = errors_to
+
+    def __reduce__(self) -> tuple[type[ImportErrorsError], tuple[object, ...]]:
+        return type(self), (str(self), self.counts, self.errors, self.errors_to)
 
 
 class InvalidHooksError(InvalidInputError):

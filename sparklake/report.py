@@ -7,7 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sparklake.errors import HookFailedError, MergeConflictError, SparklakeError
+from sparklake.errors import (
+    HookFailedError,
+    ImportErrorsError,
+    MergeConflictError,
+    SparklakeError,
+)
 
 if TYPE_CHECKING:
     from sparklake.engine.explanation import Explanation
@@ -27,10 +32,14 @@ if TYPE_CHECKING:
     from sparklake.verbs.export_work import Exported
     from sparklake.verbs.folders import Folder
     from sparklake.verbs.history import CommitSummary
+    from sparklake.verbs.imports import ImportReport
     from sparklake.verbs.preview import MergePreview
     from sparklake.verbs.restoring import Restored
 
 Document = Mapping[str, Any]
+
+_IMPORT_ERRORS = 100
+"""How many rows that cannot be imported are told; counts are of all."""
 
 _SECOND = 1_000_000_000
 """Nanoseconds."""
@@ -238,11 +247,28 @@ def explanation_document(said: Explanation) -> Document:
     return asdict(said)
 
 
+def import_document(report: ImportReport) -> Document:
+    """Returns what is said of an import: its commit, and what was left out, the first rows too."""
+    return {
+        **commit_document(report.commit),
+        "objects": report.objects,
+        **_errors_document(report),
+    }
+
+
+def _errors_document(found: ImportReport | ImportErrorsError) -> Document:
+    errors: Any = found.errors
+    rows = [] if errors is None else errors.slice(0, _IMPORT_ERRORS).to_pylist()
+    return {"counts": dict(found.counts), "errors": rows, "errors_to": found.errors_to}
+
+
 def error_document(error: SparklakeError) -> Document:
     """Returns what is said of a failure; of a merge, with the conflicts."""
     said = {"error": str(error), "kind": error.kind}
     if isinstance(error, HookFailedError):
         return {**said, "run": error.run_id}
+    if isinstance(error, ImportErrorsError):
+        return {**said, **_errors_document(error)}
     if not isinstance(error, MergeConflictError):
         return said
     rows: Iterable[Any] = error.conflicts

@@ -8,12 +8,13 @@ from rich.text import Text
 
 
 class _Ranges(ProgressColumn):
-    """Counts ranges, where it is known how many there are."""
+    """Counts ranges, and says of how many where that is known."""
 
     def render(self, task: Task) -> Text:
         """Returns what stands beside the bar."""
-        known = task.total is not None
-        return Text(f"{task.completed:,.0f} of {task.total:,.0f} ranges" if known else "")
+        if task.total is not None:
+            return Text(f"{task.completed:,.0f} of {task.total:,.0f} ranges")
+        return Text(f"{task.completed:,.0f} ranges" if task.completed else "")
 
 
 def range_bar() -> Progress:

@@ -15,16 +15,17 @@ if TYPE_CHECKING:
 
 def print_commit(out: Output, branch: str, made: Commit) -> None:
     """Prints a commit that has just become the head of a branch."""
-    out.one(commit_document(made), _line(out, branch, made))
+    out.one(commit_document(made), commit_line(out, branch, made))
 
 
 def print_commits(out: Output, branch: str, made: Sequence[Commit]) -> None:
     """Prints commits that have just been added to a branch, the oldest first."""
-    lines = iter([_line(out, branch, each) for each in made])
+    lines = iter([commit_line(out, branch, each) for each in made])
     out.many(map(commit_document, made), lambda _: next(lines))
 
 
-def _line(out: Output, branch: str, made: Commit) -> str:
+def commit_line(out: Output, branch: str, made: Commit) -> str:
+    """Returns a commit that has just become the head of a branch."""
     commit_id = out.coloured(short(made.id), "yellow")
     return f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -11,7 +12,15 @@ Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Is a generator from batches to batches that may run twice; it is shipped to executors."""
 
 Source = Any
-"""Is a pyarrow Table, an iterable of record batches, or a Spark DataFrame."""
+"""Is a pyarrow Table, an iterable of record batches, a Spark DataFrame, or Work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Is a source of which each row, of TASK_SCHEMA, is a task by itself, whatever comes of it."""
+
+    rows: pa.Table
+
 
 MAX_TASK_RECORDS = 250_000
 """How many records a task reads at most, about: a few seconds' work."""

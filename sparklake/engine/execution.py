@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -97,8 +97,13 @@ def write_run(runner: Runner, workspace: Workspace, encode: Body, source: Source
     """Writes rows as the ranges of a run, in key order, not yet stitched."""
     batches = runner.sort_and_collect(encode, partial(run_body, workspace), source)
     results = decode_results(batches)
-    pieces = [row_of(each.written) for each in results if isinstance(each, PieceResult)]
-    return sorted(filter(_is_filled, pieces), key=lambda row: row.ranges[0].min_key)
+    return rows_in_order(each for each in results if isinstance(each, PieceResult))
+
+
+def rows_in_order(pieces: Iterable[PieceResult]) -> list[Row]:
+    """Returns in key order what tasks wrote that shared out the keys among themselves."""
+    rows = filter(_is_filled, (row_of(each.written) for each in pieces))
+    return sorted(rows, key=lambda row: row.ranges[0].min_key)
 
 
 def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) -> RangeList:

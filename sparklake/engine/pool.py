@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from sparklake.config import disk_root
-from sparklake.engine.base import TASKS_A_WORKER, Body, Source, shared_task_records
+from sparklake.engine.base import TASKS_A_WORKER, Body, Source, Work, shared_task_records
 from sparklake.engine.ipc import from_file, pack, to_file, unpack
 from sparklake.engine.sorting import (
     SORT_BYTES,
@@ -91,7 +91,8 @@ class PoolRunner:
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
         """Runs `body` over the sorted output of `encode`, by intervals of keys."""
         with scratch_folder(disk_root()) as scratch:
-            slices = sliced(source_batches(source), _SLICE_BYTES)
+            size = 0 if isinstance(source, Work) else _SLICE_BYTES
+            slices = sliced(source_batches(source), size)
             sorting = ((encode, scratch, pack(each)) for each in slices)
             with self._map(_sort, sorting) as results:
                 files = list(chain.from_iterable(results))

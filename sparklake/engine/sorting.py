@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.engine.base import Work
 from sparklake.graveler.keys import Interval, successor
 from sparklake.udfs.writing import RECORD_SCHEMA
 
@@ -63,7 +64,11 @@ class Share:
 
 
 def source_batches(source: Source) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a source, some thousand at a time."""
+    """Yields the rows of a source, some thousand at a time; those of work one by one."""
+    if isinstance(source, Work):
+        for at in range(source.rows.num_rows):
+            yield from source.rows.slice(at, 1).to_batches()
+        return
     batches = source.to_batches() if isinstance(source, pa.Table) else source
     for batch in batches:
         for start in range(0, batch.num_rows, _BATCH_ROWS):

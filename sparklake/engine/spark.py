@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sparklake import errors
-from sparklake.engine.base import MAX_TASK_RECORDS, Body, Source
+from sparklake.engine.base import MAX_TASK_RECORDS, Body, Source, Work
 from sparklake.engine.ipc import pack, unpack
 from sparklake.session import described
 
@@ -71,7 +71,8 @@ class SparkRunner:
             return []
         # Kept, since finding the intervals of keys reads all of it once: `encode` may hash files.
         with _kept(rows.mapInArrow(partial(_reported, encode), _RECORDS)) as records:
-            ordered = records.repartitionByRange("key").sortWithinPartitions("key")
+            # By all of a row: a task that runs again sees the rows of one key in the same order.
+            ordered = records.repartitionByRange("key").sortWithinPartitions("key", "stored")
             return list(self._packed([ordered], body))
 
     def tasks(self, work: pa.Table) -> DataFrame:
@@ -94,6 +95,8 @@ class SparkRunner:
         return self._spark.createDataFrame(rows.to_pandas())
 
     def _held(self, source: Source) -> DataFrame | None:
+        if isinstance(source, Work):
+            return self.tasks(source.rows) if source.rows.num_rows else None
         batches = source.to_batches() if isinstance(source, pa.Table) else list(source)
         table = pa.Table.from_batches(batches) if batches else pa.table({})
         return self.frame(table) if table.num_rows else None

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sparklake.graveler.algebra import ChangeCounts, Conflict
 from sparklake.graveler.tables import WrittenRange
 from sparklake.stores.cache.counts import TALLY, CacheCounts
+from sparklake.udfs.imports.defects import Defect, Reason
 
 RESULT_SCHEMA = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 
@@ -82,6 +83,13 @@ class PreviewResult(msgspec.Struct, frozen=True, tag="preview"):
     logs: tuple[bytes, ...] = ()
 
 
+class ErrorsResult(msgspec.Struct, frozen=True, tag="errors"):
+    """Says how many rows of an import a task has left out, by reason; has the first of them."""
+
+    counts: dict[Reason, int]
+    first: tuple[Defect, ...]
+
+
 class CacheResult(msgspec.Struct, frozen=True, tag="cache"):
     """Says what the cache did for the process of a task, in all its tasks so far."""
 
@@ -97,6 +105,7 @@ Result = (
     | ConflictResult
     | KeptResult
     | PreviewResult
+    | ErrorsResult
     | CacheResult
 )
 

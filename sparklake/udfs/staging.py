@@ -54,19 +54,19 @@ def stage_body(
     `staged_at` is in unix nanoseconds.
     """
     for batch in batches:
-        rows = microsecond_mtimes(_staged_columns(batch))
-        plain = _plain_rows(rows, workspace.storage_namespace)
+        rows = microsecond_mtimes(staged_columns(batch))
+        plain = plain_rows(rows, workspace.storage_namespace)
         if plain.any():
-            yield _plain_records(rows.filter(pa.array(plain)), staged_at)
+            yield plain_records(rows.filter(pa.array(plain)), staged_at)
         if not plain.all():
             others = rows.filter(pa.array(~plain)).to_pylist()
-            yield record_batch([_staged_record(row, workspace, staged_at) for row in others])
+            yield record_batch([staged_record(row, workspace, staged_at) for row in others])
 
 
 # --- plain rows, by columns -----------------------------------------------------------------------
 
 
-def _plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
+def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
     """Tells which rows need no look of their own: whole, without metadata, and not removals."""
     if not {"path", "size", "address", "checksum"} <= set(rows.schema.names):
         return np.zeros(rows.num_rows, bool)
@@ -118,7 +118,7 @@ def _is_plain_key(texts: pa.StringArray) -> pa.BooleanArray:
     )
 
 
-def _plain_records(rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
+def plain_records(rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
     """Returns the records of plain rows."""
     address = rows.column("address")
     relative = pc.invert(pc.match_substring(address, "://")).to_numpy(zero_copy_only=False)
@@ -147,7 +147,7 @@ def _plain_records(rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
 # --- one row at a time ----------------------------------------------------------------------------
 
 
-def _staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+def staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Returns a batch with the types of STAGE_SCHEMA, but for mtimes; other widths are allowed."""
     for index, name in enumerate(batch.schema.names):
         given, wanted = batch.column(index), STAGE_SCHEMA.field(name).type
@@ -177,7 +177,8 @@ def _means(given: pa.DataType, wanted: pa.DataType) -> bool:
     return pa.types.is_null(given) or any(kind(given) and kind(wanted) for kind in kinds)
 
 
-def _staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> Record:
+def staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> Record:
+    """Returns the record of one row of STAGE_SCHEMA; raises what is wrong with it."""
     path = row.get("path")
     if path is None:
         raise InvalidRecordError("a row to stage has no path")

@@ -80,11 +80,13 @@ class RangeSink:
 
     def write(self, blocks: Blocks) -> tuple[WrittenRange, ...]:
         """Cuts records in key order into ranges; returns them."""
-        made = []
+        return tuple(self.cut(blocks))
+
+    def cut(self, blocks: Blocks) -> Iterator[WrittenRange]:
+        """Cuts records in key order into ranges; yields each when it is written."""
         for written, file in write_ranges(blocks, self.range_records, compress=self.compress):
-            made.append(written)
             self._add(written.info, file)
-        return tuple(made)
+            yield written
 
     def write_one(self, records: Block) -> RangeInfo:
         """Writes the records of one range, already cut."""
@@ -92,10 +94,14 @@ class RangeSink:
         self._add(info, file)
         return info
 
+    def drop(self) -> None:
+        """Lets go of the ranges that have not been put."""
+        self._files, self._bytes = {}, 0
+
     def put(self) -> None:
         """Makes the ranges durable in the store, and lets go of them here."""
         self.store.put_many_if_absent(self._files)
-        self._files, self._bytes = {}, 0
+        self.drop()
 
     def _add(self, info: RangeInfo, file: bytes) -> None:
         self._files[table_key(info.id)] = file

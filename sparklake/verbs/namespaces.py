@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -16,6 +15,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
 from sparklake.stores.objects import normalise_store_uri
+from sparklake.udfs.imports.own import real_root
 
 MARKER_KEY = "_lakefs/dummy"
 """Where lakeFS, too, marks a storage namespace as taken."""
@@ -105,20 +105,13 @@ def check_apart(info: RepositoryInfo, uri: str) -> str:
     Raises InvalidInputError where it overlaps the storage namespace.
     """
     root, own = normalise_store_uri(uri), info.storage_namespace
-    here, there = _real(root), _real(own)
+    here, there = real_root(root), real_root(own)
     if here.startswith(there) or there.startswith(here):
         raise InvalidInputError(
             f"{root} overlaps the storage namespace of {info.name}, {own}: name a folder that "
             "neither contains the namespace nor lies in it"
         )
     return root
-
-
-def _real(uri: str) -> str:
-    """Returns where a store's root really is, with a '/' at its end."""
-    if not uri.startswith("file://"):
-        return f"{uri}/"
-    return os.path.realpath(uri.removeprefix("file://")).rstrip("/") + "/"
 
 
 def _find_mark(store: ObjectStore) -> Mark | None:

@@ -59,7 +59,12 @@ class Staged:
         self, base: MetaRange, layers: Sequence[Layer], planned: Planned | None = None
     ) -> Plan:
         """Returns the plan of layers over a base, which opens only what they touch."""
-        sides = self.sides(layers)
+        return self.plan_sides(base, self.sides(layers), planned)
+
+    def plan_sides(
+        self, base: MetaRange, sides: Sequence[Side], planned: Planned | None = None
+    ) -> Plan:
+        """Returns the plan of sides over a base, which need not be staged."""
         intervals = (each for side in sides for each in self._intervals(base.ranges, side))
         touched = sorted(intervals, key=lambda interval: interval.start)
         planned = planned or partial(plan_apply, choice=self._choice)

@@ -22,8 +22,7 @@ from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.objects import ObjectInfo, object_record
 from sparklake.udfs.staging import STAGE_SCHEMA
 from sparklake.verbs.context import Context
-from sparklake.verbs.imports import checked_source
-from sparklake.verbs.namespaces import check_namespace
+from sparklake.verbs.namespaces import check_apart, check_namespace
 from sparklake.verbs.resolve import open_branch
 from sparklake.verbs.snapshot import open_snapshot
 from sparklake.verbs.stage import NewObject, new_object, object_of_copy, stage_batches
@@ -65,7 +64,7 @@ def put_folder(context: Context, branch: str, prefix: str, folder: Path, labels:
     """Puts all files below a folder, under a prefix, as `put_many` does; returns how many."""
     if not folder.is_dir():
         raise InvalidInputError(f"{folder} is no folder: name one to put")
-    store = LocalStore(Path(checked_source(context, str(folder)).removeprefix("file://")))
+    store = LocalStore(Path(check_apart(context.info, str(folder)).removeprefix("file://")))
     below = f"{prefix.rstrip('/')}/" if prefix else ""
     files = ((f"{below}{each.key}", store.root / each.key) for each in store.list())
     count = put_many(context, branch, files, labels)

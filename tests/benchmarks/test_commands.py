@@ -11,7 +11,17 @@ import benchmarks
 
 MODULES = sorted(each.name for each in pkgutil.iter_modules(benchmarks.__path__))
 COMMANDS = {
-    *("billion", "compare", "contention", "history", "moves", "s3", "scale", "spark_scale"),
+    *(
+        "billion",
+        "compare",
+        "contention",
+        "history",
+        "import_rate",
+        "moves",
+        "s3",
+        "scale",
+        "spark_scale",
+    ),
     *("sweep", "thresholds"),
 }
 

@@ -32,7 +32,7 @@ INNER_NAMES = {"hooks runs": "list_hook_runs", "hooks show": "show_hook_run"}
 
 NOT_JOBS = {"quickstart", "cache", "hooks validate"}
 NOT_COMMANDS = {"stage"}
-ONLY_OF_JOBS = {"diff": {("--to",)}}
+ONLY_OF_JOBS = {"diff": {("--to",)}, "import_objects": {("--rows",), ("--format",)}}
 ONLY_OF_COMMANDS = {("--output",)}
 
 MODULES = {path.stem for path in (Path(sparklake.__file__).parent / "jobs").glob("[a-z]*.py")}

@@ -15,6 +15,7 @@ from sparklake.errors import (
     AlreadyExistsError,
     AmbiguousRefError,
     DirtyBranchError,
+    ImportErrorsError,
     InvalidInputError,
     InvalidKeyError,
     InvalidNameError,
@@ -372,7 +373,7 @@ KEYS: list[Case] = [
     ("import NUL", InvalidKeyError, "no NUL", load("source", prefix="a\0b")),
     ("import above", InvalidKeyError, "leave the store's root", load("source", prefix="../x")),
     ("import root", InvalidKeyError, "leave the store's root", load("source", prefix="/x")),
-    ("import long", InvalidKeyError, "at most 1024", load("source", prefix="x" * 1022)),
+    ("import long", ImportErrorsError, "at most 1024", load("source", prefix="x" * 1022)),
 ]
 
 OBJECTS: list[Case] = [

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,14 @@ import sparklake
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import (
     CorruptFileError,
+    ImportErrorsError,
     InvalidKeyError,
     MissingFileError,
     RefStoreUnavailableError,
     StoreError,
     StoreUnreachableError,
 )
-from sparklake.graveler.ports import StoredObject
+from sparklake.graveler.ports import Folder, StoredObject
 from sparklake.stores.objects.local import LocalStore
 from tests.support.lakes import (
     commit_all,
@@ -334,16 +336,19 @@ def test_a_file_that_vanishes_between_listing_and_reading(
     small_lake: Lake, repo: Repository, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = source_of(folder, ["a", "b", "c"])
-    listing = LocalStore.list
+    scan, scans = LocalStore.scan, count(1)
 
-    def vanishing(store: LocalStore, prefix: str = "") -> Iterator[StoredObject]:
-        for each in listing(store, prefix):
-            if store.root == source and each.key == "b":
+    def vanishing(
+        store: LocalStore, prefix: str, *, level: bool = False
+    ) -> Iterator[StoredObject | Folder]:
+        is_task = next(scans) == 2  # the first one looks for folders
+        for each in scan(store, prefix, level=level):
+            if is_task and each.key == "b":
                 (source / "b").unlink()
             yield each
 
-    monkeypatch.setattr(LocalStore, "list", vanishing)
-    with refused(small_lake, MissingFileError, "no object .*source/b"):
+    monkeypatch.setattr(LocalStore, "scan", vanishing)
+    with refused(small_lake, ImportErrorsError, "1 missing_object.*no object .*source/b"):
         repo.branch("main").import_objects(str(source), "in")
     monkeypatch.undo()
     repo.branch("main").import_objects(str(source), "in")
@@ -353,8 +358,9 @@ def test_a_file_that_vanishes_between_listing_and_reading(
 def test_a_file_whose_name_is_not_text(small_lake: Lake, repo: Repository, folder: Path) -> None:
     source = source_of(folder, ["a"])
     (source / os.fsdecode(b"\xff")).write_bytes(b"")
-    with refused(small_lake, InvalidKeyError, "not UTF-8; rename"):
+    with refused(small_lake, ImportErrorsError, "1 invalid_path.*not UTF-8; rename") as raised:
         repo.branch("main").import_objects(str(source), "in")
+    assert raised.value.errors["path"].to_pylist() == ["in/\\xff"]  # type: ignore[attr-defined]
 
 
 def test_a_link_out_of_the_source(small_lake: Lake, repo: Repository, folder: Path) -> None:

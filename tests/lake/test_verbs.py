@@ -219,7 +219,7 @@ def test_every_move_of_a_ref_is_in_the_log(repo: Repository, folder: Path) -> No
     merged = repo.merge("dev", "main", committer="jane")
     (folder / "source").mkdir()
     (folder / "source" / "file").write_bytes(b"file")
-    imported = main.import_objects(str(folder / "source"), "in", committer="robot")
+    imported = main.import_objects(str(folder / "source"), "in", committer="robot").commit
     repo.delete_tag("v1")
     repo.delete_branch("dev")
     assert [
@@ -569,7 +569,7 @@ def sources(source: Path, prefix: str = "") -> dict[str, bytes]:
 def test_an_import_copies_nothing(repo: Repository, source: Path) -> None:
     main = repo.branch("main")
     with recorded_calls() as calls:
-        made = main.import_objects(str(source), message="m")
+        made = main.import_objects(str(source), message="m").commit
     assert "get" not in calls
     assert "put_if_absent" not in calls
     assert contents(repo, "main") == sources(source)

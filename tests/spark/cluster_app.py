@@ -134,7 +134,7 @@ def context() -> TaskContext:
 def prepare(repo: Repository, source: Path) -> list[str]:
     """Imports, and commits to two branches; returns the ids of the trees."""
     main = repo.branch("main")
-    trees = [main.import_objects(str(source), "raw")]
+    trees = [main.import_objects(str(source), "raw").commit]
     for name, step in (("ours", 7), ("theirs", 11)):
         branch = repo.create_branch(name, "main")
         paths = [f"raw/{number:03d}.csv" for number in range(0, FILES, step)]

@@ -39,7 +39,7 @@ def create(scene: Scene) -> Done:
 def import_files(scene: Scene) -> Done:
     """Imports the files where they lie."""
     message = f"Import {scene.source.name}"
-    made = scene.repository.branch(MAIN).import_objects(str(scene.source), FILES, message)
+    made = scene.repository.branch(MAIN).import_objects(str(scene.source), FILES, message).commit
     tree = scene.repository.tree(MAIN)
     total = sum(each.size for each in scene.repository.objects(MAIN))
     return Done(

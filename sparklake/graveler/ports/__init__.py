@@ -24,6 +24,7 @@ from sparklake.graveler.ports.history import (
 )
 from sparklake.graveler.ports.objects import (
     Content,
+    Folder,
     ObjectStore,
     Part,
     StoredObject,
@@ -42,6 +43,7 @@ __all__ = [
     "Branches",
     "Commits",
     "Content",
+    "Folder",
     "Layer",
     "LayerCut",
     "LayerKind",

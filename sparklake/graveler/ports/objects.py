@@ -21,6 +21,13 @@ class StoredObject:
     checksum: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Is what the keys of several objects begin with, up to and with a '/'."""
+
+    key: str
+
+
 class Content(Protocol):
     """Is the bytes of an object, of which some parts may be read only when they are asked for.
 
@@ -114,6 +121,13 @@ class ObjectStore(Protocol):
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yields the objects whose key begins with a prefix, in no promised order."""
+
+    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
+        """Yields the objects whose key begins with a prefix that is empty or ends with '/'.
+
+        With `level`, only those without a further '/', and the folders of the others, in no order.
+        What no key may be named is among them: names of files that are not UTF-8 have surrogates.
+        """
 
     def delete(self, key: str) -> None:
         """Deletes an object; one that is not there is no error."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from sparklake.graveler.ports import Content, ObjectStore, Part, StoredObject
+from sparklake.graveler.ports import Content, Folder, ObjectStore, Part, StoredObject
 from sparklake.graveler.tables import table_key
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.stores.cache.disk import DiskCache
@@ -114,6 +114,10 @@ class CachedStore:
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yields the objects of the store whose key begins with a prefix."""
         return self._inner.list(prefix)
+
+    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
+        """Yields the objects below a prefix, or one level of them."""
+        return self._inner.scan(prefix, level=level)
 
     def delete(self, key: str) -> None:
         """Deletes an object, here too; one that is not there is no error."""

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from sparklake.stores.objects.locations import (
     check_object_uri,
+    normalise_object_uri,
     normalise_store_uri,
     open_object,
     open_store,
 )
 
-__all__ = ["check_object_uri", "normalise_store_uri", "open_object", "open_store"]
+__all__ = [
+    "check_object_uri",
+    "normalise_object_uri",
+    "normalise_store_uri",
+    "open_object",
+    "open_store",
+]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparklake.errors import InvalidKeyError
-from sparklake.graveler.ports import StoredObject
+from sparklake.graveler.ports import Folder, StoredObject
 from sparklake.stores.objects.files import store_errors
 from sparklake.stores.objects.keys import check_key
 
@@ -25,6 +25,19 @@ ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 def walk(root: Path, folder: str, start: str) -> Iterator[StoredObject]:
     """Yields the files under a folder, of which the first part of the path begins with `start`."""
+    for each in scan(root, folder, start):
+        check_key(each.key)
+        if isinstance(each, StoredObject):
+            yield each
+
+
+def scan(
+    root: Path, folder: str, start: str = "", *, level: bool = False
+) -> Iterator[StoredObject | Folder]:
+    """Yields the files under a folder, whatever their names; with `level`, those right in it.
+
+    With `level` it yields its folders, too.
+    """
     if _is_alias(root, root / folder):
         return
     waiting = [(folder, start)]
@@ -34,12 +47,13 @@ def walk(root: Path, folder: str, start: str) -> Iterator[StoredObject]:
             if entry.name == TEMPORARY or not entry.name.startswith(start):
                 continue
             key = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.is_dir(follow_symlinks=False):
+            if level and entry.is_dir(follow_symlinks=False):
+                yield Folder(f"{key}/")
+            elif entry.is_dir(follow_symlinks=False):
                 waiting.append((key, ""))
             elif stat.S_ISDIR(status.st_mode):
                 resolve(root, root / key)  # raises if the link leads out
             elif (found := stored(key, status)) is not None:
-                check_key(key)
                 yield found
 
 

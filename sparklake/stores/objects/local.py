@@ -28,12 +28,12 @@ from sparklake.stores.objects.files import (
     sync,
 )
 from sparklake.stores.objects.keys import check_key, check_prefix
-from sparklake.stores.objects.listing import ABSENT, TEMPORARY, resolve, stored, walk
+from sparklake.stores.objects.listing import ABSENT, TEMPORARY, resolve, scan, stored, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from sparklake.graveler.ports import Part, StoredObject
+    from sparklake.graveler.ports import Folder, Part, StoredObject
 
 # What a killed process left behind is removed by a later write.
 _ABANDONED_SECONDS = 24 * 3600
@@ -148,6 +148,12 @@ class LocalStore:
         if folder and not _is_key(folder):
             return iter(())
         return walk(self.root, folder, start)
+
+    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
+        """Yields the files below a folder, whatever their names, or one level of them."""
+        with store_errors(self.root):
+            self._check_root()
+        return scan(self.root, prefix.rstrip("/"), level=level)
 
     def delete(self, key: str) -> None:
         """Deletes an object; one that is not there is no error."""

@@ -71,6 +71,14 @@ def check_object_uri(uri: str) -> None:
         raise _invalid(uri, "names no object: add its key")
 
 
+def normalise_object_uri(uri: str) -> str:
+    """Returns the one spelling of an object's address; raises InvalidUriError for what is none."""
+    check_object_uri(uri)
+    if not _is_s3(uri):
+        return f"file://{_local_path(uri)}"
+    return "s3://{}/{}".format(*_bucket_and_rest(uri))
+
+
 def _s3_store(bucket: str, prefix: str) -> ObjectStore:
     # Not at the top: boto3 is optional, and takes most of a second to import.
     from sparklake.stores.objects.s3 import S3Store

@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 
-from sparklake.graveler.ports import Part, StoredObject
+from sparklake.graveler.ports import Folder, Part, StoredObject
 from sparklake.stores.objects.files import store_errors, whole_file
 from sparklake.stores.objects.keys import check_key, check_prefix
 from sparklake.stores.objects.overlap import overlapped
@@ -156,7 +156,11 @@ class S3Store:
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         """Yields the objects whose key begins with a prefix, leaving out directory markers."""
         check_prefix(prefix)
-        return self._objects(prefix)
+        return (each for each in self._objects(prefix) if isinstance(each, StoredObject))
+
+    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
+        """Yields the objects below a prefix, whatever their names, or one level of them."""
+        return self._objects(prefix, "/" if level else "")
 
     def delete(self, key: str) -> None:
         """Deletes an object; one that is not there is no error."""
@@ -190,11 +194,14 @@ class S3Store:
             if error_code(error) == "404":
                 raise no_bucket(self._address(key)) from error
 
-    def _objects(self, prefix: str) -> Iterator[StoredObject]:
+    def _objects(self, prefix: str, delimiter: str = "") -> Iterator[StoredObject | Folder]:
         root = f"{self.prefix}/" if self.prefix else ""
         with s3_errors(self._address(prefix)):
             pages = s3_client().get_paginator("list_objects_v2")
-            for page in pages.paginate(Bucket=self.bucket, Prefix=root + prefix):
+            asked = {"Bucket": self.bucket, "Prefix": root + prefix}
+            for page in pages.paginate(**asked, **({"Delimiter": delimiter} if delimiter else {})):
+                for each in page.get("CommonPrefixes", ()):
+                    yield Folder(each["Prefix"].removeprefix(root))
                 for each in page.get("Contents", ()):
                     key = each["Key"].removeprefix(root)
                     # Consoles and Hadoop keep an empty object for a directory.

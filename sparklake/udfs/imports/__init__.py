@@ -1,0 +1,1 @@
+"""What tasks do for an import: read a source, check its rows, write their ranges."""

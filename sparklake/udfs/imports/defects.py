@@ -1,0 +1,109 @@
+"""Rows that cannot be imported, and why not: they travel among the records, and become a table.
+
+A defect is sorted with the records, under a key that no object can have, so that a source is read
+once, and the tasks which write ranges write the table of errors too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from hashlib import sha256
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparklake.graveler.records import Record
+
+ERROR_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string()),
+        pa.field("address", pa.string()),
+        pa.field("size", pa.int64()),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("message", pa.string(), nullable=False),
+    ]
+)
+"""`path` is the destination; what is not UTF-8 or very long is shown as well as it can be."""
+
+MARK = b"\x00"
+"""Begins the key of a defect, and no object's. Defects sort before all records."""
+
+_SHOWN = 2048
+_KEY_BYTES = 256
+
+
+class Reason(str, Enum):
+    """Is why a row cannot be imported."""
+
+    MISSING_PATH = "missing_path"
+    INVALID_PATH = "invalid_path"
+    MISSING_SIZE = "missing_size"
+    INVALID_SIZE = "invalid_size"
+    MISSING_ADDRESS = "missing_address"
+    INVALID_ADDRESS = "invalid_address"
+    OWN_NAMESPACE = "own_namespace"
+    INVALID_MTIME = "invalid_mtime"
+    INVALID_TEXT = "invalid_text"
+    TOO_LARGE = "too_large"
+    MISSING_OBJECT = "missing_object"
+    DUPLICATE_PATH = "duplicate_path"
+
+
+class Defect(msgspec.Struct, frozen=True):
+    """Is a row that cannot be imported."""
+
+    path: str | None
+    address: str | None
+    size: int | None
+    reason: Reason
+    message: str
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Defect).decode
+
+
+def new_defect(
+    path: str | None, address: str | None, size: int | None, reason: Reason, message: str
+) -> Defect:
+    """Returns a defect of texts that may be anything."""
+    return Defect(
+        path=None if path is None else shown(path),
+        address=None if address is None else shown(address),
+        size=size,
+        reason=reason,
+        message=shown(message),
+    )
+
+
+def shown(text: str) -> str:
+    """Returns a text of bounded length that can be encoded."""
+    return text[:_SHOWN].encode(errors="backslashreplace").decode()
+
+
+def defect_record(defect: Defect) -> Record:
+    """Returns a defect as a row to sort: equal rows for equal defects, in the order of paths."""
+    payload = _encode(defect)
+    path = (defect.path or "").encode()[:_KEY_BYTES]
+    return MARK + path + MARK + sha256(payload).digest(), payload
+
+
+def defects_of(payloads: pa.BinaryArray) -> list[Defect]:
+    """Returns the defects in a column of what `defect_record` stores."""
+    return [_decode(each) for each in payloads.to_pylist()]
+
+
+def error_table(defects: Sequence[Defect]) -> pa.Table:
+    """Returns defects as a table of ERROR_SCHEMA."""
+    rows = [{**msgspec.structs.asdict(each), "reason": each.reason.value} for each in defects]
+    return pa.Table.from_pylist(rows, schema=ERROR_SCHEMA)
+
+
+def error_file(defects: Sequence[Defect], position: int) -> tuple[str, bytes]:
+    """Returns the name and the bytes of a Parquet file; a task that runs again makes the same."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(error_table(defects), sink)
+    body = sink.getvalue().to_pybytes()
+    return f"part-{position:05d}-{sha256(body).hexdigest()[:32]}.parquet", body

@@ -1,0 +1,259 @@
+"""S3 Inventory: its manifest, and its files as rows of objects."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as csv
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+
+from sparklake.config import disk_root
+from sparklake.errors import CorruptFileError, InvalidInputError
+from sparklake.scratch import scratch_folder
+from sparklake.stores.objects import normalise_object_uri, open_object
+from sparklake.udfs.imports.rows import IMPORT_SCHEMA
+from sparklake.udfs.tasks import TASK_SCHEMA
+
+_BATCH_ROWS = 32768
+_HASHED_AT_ONCE = 1024 * 1024
+
+# As they are named in Parquet and ORC; CSV has the same names without "_", in CamelCase.
+_NAMES = ("key", "size", "e_tag", "last_modified_date", "is_latest", "is_delete_marker")
+_RENAMED = {each.replace("_", ""): each for each in _NAMES}
+
+
+@dataclass(frozen=True, slots=True)
+class S3Inventory:
+    """Is an S3 Inventory, by the URI of its manifest.json, to import objects from.
+
+    Only keys under the prefix are taken, and named without it; a '/' is put at its end.
+    """
+
+    manifest: str
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        return self.manifest
+
+    @property
+    def folder(self) -> str:
+        """Returns the prefix with a '/' at its end, or nothing."""
+        return f"{self.prefix.rstrip('/')}/" if self.prefix.rstrip("/") else ""
+
+
+class InventoryFile(msgspec.Struct, frozen=True):
+    """Is one file of an inventory, as its manifest says."""
+
+    key: str
+    md5: str | None = msgspec.field(name="MD5checksum", default=None)
+
+
+class Manifest(msgspec.Struct, frozen=True, rename="camel"):
+    """Is the manifest.json of an inventory, of which more is said than this."""
+
+    source_bucket: str
+    destination_bucket: str
+    file_format: str
+    file_schema: str
+    files: tuple[InventoryFile, ...]
+
+    @property
+    def place(self) -> str:
+        """Returns the bucket that the files are in, which may be given as an ARN."""
+        return self.destination_bucket.rpartition(":")[2]
+
+    @property
+    def columns(self) -> list[str]:
+        """Returns the names of a CSV's columns, those that matter as Parquet has them."""
+        names = (each.strip() for each in self.file_schema.split(","))
+        return [_RENAMED.get(each.lower(), each) for each in names]
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryTerms:
+    """Is what a task needs to know of an inventory."""
+
+    source_bucket: str
+    place: str
+    file_format: str
+    columns: tuple[str, ...]
+    folder: str
+
+
+def read_manifest(inventory: S3Inventory) -> Manifest:
+    """Reads a manifest; raises InvalidInputError for what is none, or of no use."""
+    uri = normalise_object_uri(inventory.manifest)
+    store, key = open_object(uri)
+    try:
+        manifest = msgspec.json.decode(store.get(key), type=Manifest)
+    except msgspec.DecodeError as error:
+        raise InvalidInputError(
+            f"{uri} is no manifest of an S3 Inventory ({error}): name its manifest.json"
+        ) from error
+    if manifest.file_format.lower() not in _READERS:
+        raise InvalidInputError(
+            f"{uri} is of files in {manifest.file_format}: they may be Parquet, ORC or CSV"
+        )
+    words = re.findall(r"\w+", manifest.file_schema.lower())
+    if not {"key", "size"} <= set(words):
+        raise InvalidInputError(
+            f"the inventory of {uri} has no column for keys, or none for sizes, but "
+            f"{manifest.file_schema[:200]!r}: let it have the optional field Size"
+        )
+    return manifest
+
+
+def inventory_work(manifest: Manifest) -> pa.Table:
+    """Returns the files of an inventory as TASK_SCHEMA, a row each."""
+    encoded = pa.array([msgspec.msgpack.encode(each) for each in manifest.files], pa.binary())
+    return pa.table([pa.array(range(len(encoded)), pa.int64()), encoded], schema=TASK_SCHEMA)
+
+
+def inventory_terms(manifest: Manifest, folder: str) -> InventoryTerms:
+    """Returns what the tasks need of a manifest."""
+    return InventoryTerms(
+        manifest.source_bucket,
+        manifest.place,
+        manifest.file_format.lower(),
+        tuple(manifest.columns),
+        folder,
+    )
+
+
+def read_inventory(
+    terms: InventoryTerms, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yields rows of IMPORT_SCHEMA for the files of an inventory, given as TASK_SCHEMA.
+
+    Raises CorruptFileError for a file that does not have the checksum of the manifest.
+    """
+    decode = msgspec.msgpack.Decoder(InventoryFile).decode
+    for batch in batches:
+        for encoded in batch.column("task"):
+            file = decode(encoded.as_py())
+            with scratch_folder(disk_root()) as scratch:
+                for rows in _READERS[terms.file_format](_fetched(terms, file, scratch), terms):
+                    yield _objects(rows, terms)
+
+
+def _fetched(terms: InventoryTerms, file: InventoryFile, scratch: Path) -> Path:
+    store, key = open_object(f"s3://{terms.place}/{file.key}")
+    path = scratch / f"inventory{''.join(Path(file.key).suffixes[-2:])}"
+    store.get_to_file(key, path)
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as stream:
+        while chunk := stream.read(_HASHED_AT_ONCE):
+            digest.update(chunk)
+    if file.md5 and digest.hexdigest() != file.md5.lower():
+        raise CorruptFileError(
+            f"s3://{terms.place}/{file.key} does not have the MD5 that the inventory's manifest "
+            "says: it was overwritten or is damaged; use another inventory"
+        )
+    return path
+
+
+def _parquet(path: Path, terms: InventoryTerms) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(path) as file:
+        names = [each for each in file.schema_arrow.names if each in _NAMES]
+        yield from file.iter_batches(_BATCH_ROWS, columns=names)
+
+
+def _orc(path: Path, terms: InventoryTerms) -> Iterator[pa.RecordBatch]:
+    file = orc.ORCFile(path)
+    names = [each for each in file.schema.names if each in _NAMES]
+    for stripe in range(file.nstripes):
+        yield file.read_stripe(stripe, columns=names)
+
+
+def _csv(path: Path, terms: InventoryTerms) -> Iterator[pa.RecordBatch]:
+    wanted = [each for each in terms.columns if each in _NAMES]
+    kinds = {**dict.fromkeys(wanted, pa.string()), "size": pa.int64()}
+    with csv.open_csv(
+        path,
+        csv.ReadOptions(column_names=list(terms.columns)),
+        csv.ParseOptions(newlines_in_values=True),
+        csv.ConvertOptions(
+            column_types=kinds, include_columns=wanted, strings_can_be_null=True, null_values=[""]
+        ),
+    ) as batches:
+        for batch in batches:
+            # As forms are encoded: a space is "+". What is not UTF-8 is for the checks of rows.
+            given = (each.replace("+", " ") for each in batch.column("key").to_pylist())
+            keys = pa.array([unquote_to_bytes(each) for each in given], pa.binary())
+            columns = {name: batch.column(name) for name in wanted}
+            yield pa.record_batch({**columns, "key": keys.view(pa.string())})
+
+
+_READERS = {"parquet": _parquet, "orc": _orc, "csv": _csv}
+
+
+def _objects(rows: pa.RecordBatch, terms: InventoryTerms) -> pa.RecordBatch:
+    """Returns the objects among the rows of an inventory: latest versions that are no markers."""
+    columns = {name: rows.column(name) for name in rows.schema.names}
+    columns["key"] = columns["key"].cast(pa.binary())
+    columns["size"] = columns["size"].cast(pa.int64())
+    chosen = [pc.starts_with(columns["key"], terms.folder), _is_object(columns)]
+    if "is_latest" in columns:
+        chosen.append(_truth(columns["is_latest"], missing=True))
+    if "is_delete_marker" in columns:
+        chosen.append(pc.invert(_truth(columns["is_delete_marker"], missing=False)))
+    return _named(pa.record_batch(columns).filter(reduce(pc.and_, chosen)), terms)
+
+
+def _is_object(columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
+    """Tells what is no empty object that a console or Hadoop keeps for a directory."""
+    empty = pc.equal(columns["size"].fill_null(-1), 0)
+    key = columns["key"]
+    is_marker = pc.and_(empty, pc.ends_with(key, "/"))
+    return pc.invert(is_marker)
+
+
+def _truth(column: pa.Array, *, missing: bool) -> pa.BooleanArray:
+    if not pa.types.is_boolean(column.type):
+        column = pc.equal(pc.utf8_lower(column.cast(pa.string())), "true")
+    return column.fill_null(missing)
+
+
+def _named(rows: pa.RecordBatch, terms: InventoryTerms) -> pa.RecordBatch:
+    key = rows.column("key")
+    nothing = pa.nulls(rows.num_rows, pa.string())
+    place = f"s3://{terms.source_bucket}/".encode()
+    columns: Sequence[pa.Array] = [
+        _below(key, terms.folder).view(pa.string()),
+        rows.column("size"),
+        _checksums(rows.column("e_tag")) if "e_tag" in rows.schema.names else nothing,
+        _mtimes(rows),
+        pc.binary_join_element_wise(place, key, b"").view(pa.string()),
+    ]
+    return pa.record_batch(columns, names=IMPORT_SCHEMA.names[: len(columns)])
+
+
+def _below(keys: pa.BinaryArray, folder: str) -> pa.BinaryArray:
+    start = len(folder.encode())
+    return pa.array([key[start:] for key in keys.to_pylist()], pa.binary()) if start else keys
+
+
+def _checksums(tags: pa.Array) -> pa.StringArray:
+    return pc.utf8_trim(tags.cast(pa.string()), '"')
+
+
+def _mtimes(rows: pa.RecordBatch) -> pa.Array:
+    kind = IMPORT_SCHEMA.field("mtime").type
+    if "last_modified_date" not in rows.schema.names:
+        return pa.nulls(rows.num_rows, kind)
+    column = rows.column("last_modified_date")
+    if pa.types.is_timestamp(column.type) and column.type.tz is None:
+        column = column.cast(pa.timestamp(column.type.unit, tz="UTC"))
+    if pa.types.is_integer(column.type):
+        column = column.cast(pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
+    return column.cast(kind, safe=False)

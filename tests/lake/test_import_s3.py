@@ -1,0 +1,201 @@
+"""Imports from a bucket: listings of many pages, and inventories in each of their formats."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import Any
+from urllib.parse import quote_plus
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+import pytest
+
+from sparklake import Branch, ImportErrorsError, Lake, Repository, S3Inventory
+from sparklake.errors import CorruptFileError, InvalidInputError
+from tests.support.lakes import paths
+from tests.support.s3 import aws_client, make_bucket, s3_environment, s3_server
+
+KEYS = ["raw/a b", "raw/x=1/p%20", "raw/é+ü", "raw/deep/er/" + "n" * 900, "other/z"]
+TIME = datetime(2024, 5, 31, 12, 30, 1, tzinfo=timezone.utc)
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def client(
+    endpoint: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    settings = s3_environment(endpoint, tmp_path_factory.getbasetemp())
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    return aws_client("s3", settings)
+
+
+@pytest.fixture
+def bucket(client: Any, endpoint: str) -> str:
+    name = f"bucket-{uuid4().hex}"
+    make_bucket({"AWS_ENDPOINT_URL": endpoint}, name)
+    return name
+
+
+@pytest.fixture
+def repo(small_lake: Lake, bucket: str, scratch: object) -> Repository:
+    return small_lake.create_repository("lake", f"s3://{bucket}/lakes/one", range_records=64)
+
+
+@pytest.fixture
+def main(repo: Repository) -> Branch:
+    return repo.branch("main")
+
+
+def test_a_listing_of_many_pages(main: Branch, repo: Repository, client: Any, bucket: str) -> None:
+    keys = [f"flat/{number:04d}" for number in range(1050)] + ["deep/er/1", "deep/2", "top"]
+    for key in keys:
+        client.put_object(Bucket=bucket, Key=f"raw/{key}", Body=key.encode())
+    client.put_object(Bucket=bucket, Key="raw/marker/", Body=b"")
+    report = main.import_objects(f"s3://{bucket}/raw", "in")
+    assert report.objects == len(keys)
+    assert paths(repo, "main") == sorted(f"in/{key}" for key in keys)
+    one = repo.stat("main", "in/deep/2")
+    assert (one.checksum, one.address) == (
+        hashlib.md5(b"deep/2", usedforsecurity=False).hexdigest(),
+        f"s3://{bucket}/raw/deep/2",
+    )
+
+
+def test_a_checksum_is_asked_for(main: Branch, repo: Repository, client: Any, bucket: str) -> None:
+    client.put_object(Bucket=bucket, Key="raw/k", Body=b"k")
+    address = [f"s3://{bucket}/raw/k", f"s3a://{bucket}/lakes/one/data/x", f"s3://{bucket}/raw/no"]
+    rows = pa.table({"path": ["a", "b", "c"], "size": [1, 1, 1], "address": address})
+    report = main.import_objects(rows, on_error="skip")
+    assert report.counts == {"missing_object": 1, "own_namespace": 1}
+    assert repo.stat("main", "a").checksum == hashlib.md5(b"k", usedforsecurity=False).hexdigest()
+
+
+# --- inventories ----------------------------------------------------------------------------------
+
+
+def inventory_rows(bucket: str) -> pa.Table:
+    """Is an inventory with versions: of the first key an old one, and one key that is deleted."""
+    keys = [*KEYS, KEYS[0], "raw/gone", "raw/marker/"]
+    latest = [True] * len(KEYS) + [False, True, True]
+    count = len(keys)
+    return pa.table(
+        {
+            "bucket": [bucket] * count,
+            "key": keys,
+            "version_id": ["v"] * count,
+            "is_latest": latest,
+            "is_delete_marker": [key == "raw/gone" for key in keys],
+            "size": pa.array([0 if key.endswith("/") else len(key) for key in keys], pa.int64()),
+            "last_modified_date": pa.array([TIME] * count, pa.timestamp("ms", tz="UTC")),
+            "e_tag": [f"tag-{number}" for number in range(count)],
+        }
+    )
+
+
+def encoded(rows: pa.Table, form: str) -> bytes:
+    sink = io.BytesIO()
+    if form == "Parquet":
+        pq.write_table(rows, sink)
+    elif form == "ORC":
+        orc.write_table(rows, sink)
+    else:
+        texts = {
+            "key": [quote_plus(key, safe="/") for key in rows["key"].to_pylist()],
+            "is_latest": [str(each).lower() for each in rows["is_latest"].to_pylist()],
+            "is_delete_marker": [str(e).lower() for e in rows["is_delete_marker"].to_pylist()],
+            "last_modified_date": ["2024-05-31T12:30:01.000Z"] * rows.num_rows,
+        }
+        for name, values in texts.items():
+            at = rows.schema.get_field_index(name)
+            rows = rows.set_column(at, name, pa.array(values, pa.string()))
+        csv.write_csv(rows, sink, csv.WriteOptions(include_header=False))
+        return gzip.compress(sink.getvalue())
+    return sink.getvalue()
+
+
+SCHEMAS = {
+    "CSV": "Bucket, Key, VersionId, IsLatest, IsDeleteMarker, Size, LastModifiedDate, ETag",
+    "Parquet": "message s3.inventory { required binary bucket (UTF8); required binary key (UTF8); "
+    "optional int64 size; }",
+    "ORC": "struct<bucket:string,key:string,size:bigint>",
+}
+SUFFIXES = {"CSV": "csv.gz", "Parquet": "parquet", "ORC": "orc"}
+
+
+def put_inventory(client: Any, bucket: str, form: str, **changes: Any) -> str:
+    """Puts an inventory of two files; returns the URI of its manifest."""
+    rows, files = inventory_rows(bucket), []
+    for number, part in enumerate((rows.slice(0, 3), rows.slice(3))):
+        body, key = encoded(part, form), f"inventory/data/{number}.{SUFFIXES[form]}"
+        client.put_object(Bucket=bucket, Key=key, Body=body)
+        md5 = hashlib.md5(body, usedforsecurity=False).hexdigest()
+        files.append({"key": key, "size": len(body), "MD5checksum": md5})
+    manifest = {
+        "sourceBucket": bucket,
+        "destinationBucket": f"arn:aws:s3:::{bucket}",
+        "version": "2016-11-30",
+        "creationTimestamp": "1717113600000",
+        "fileFormat": form,
+        "fileSchema": SCHEMAS[form],
+        "files": files,
+        **changes,
+    }
+    body = json.dumps(manifest).encode()
+    client.put_object(Bucket=bucket, Key="inventory/manifest.json", Body=body)
+    return f"s3://{bucket}/inventory/manifest.json"
+
+
+@pytest.mark.parametrize("form", ["Parquet", "ORC", "CSV"])
+def test_an_inventory(main: Branch, repo: Repository, client: Any, bucket: str, form: str) -> None:
+    uri = put_inventory(client, bucket, form)
+    assert main.import_objects(S3Inventory(uri), "all").objects == len(KEYS)
+    found = {each.path: each for each in repo.objects("main")}
+    assert set(found) == {f"all/{key}" for key in KEYS}
+    for number, key in enumerate(KEYS):
+        one = found[f"all/{key}"]
+        assert (one.address, one.size) == (f"s3://{bucket}/{key}", len(key))
+        assert (one.checksum, one.mtime) == (f"tag-{number}", int(TIME.timestamp()) * 10**9)
+    main.import_objects(S3Inventory(uri, "raw"), "part")
+    part = [key.removeprefix("raw/") for key in KEYS if key.startswith("raw/")]
+    assert paths(repo, "main", "part/") == sorted(f"part/{key}" for key in part)
+
+
+def test_inventories_that_cannot_be_used(main: Branch, client: Any, bucket: str) -> None:
+    before = main.state
+    for changes, words in (
+        ({"fileFormat": "Avro"}, "files in Avro: they may be"),
+        ({"fileSchema": "Bucket, Key"}, "none for sizes"),
+        ({"files": None}, "no manifest of an S3 Inventory"),
+    ):
+        uri = put_inventory(client, bucket, "CSV", **changes)
+        with pytest.raises(InvalidInputError, match=words):
+            main.import_objects(S3Inventory(uri))
+    uri = put_inventory(client, bucket, "CSV")
+    client.put_object(Bucket=bucket, Key="inventory/data/0.csv.gz", Body=b"overwritten")
+    with pytest.raises(CorruptFileError, match="does not have the MD5"):
+        main.import_objects(S3Inventory(uri))
+    assert main.state == before
+
+
+def test_an_inventory_of_the_own_namespace(
+    main: Branch, small_lake: Lake, client: Any, bucket: str
+) -> None:
+    uri = put_inventory(client, bucket, "Parquet")
+    own = small_lake.create_repository("own", f"s3://{bucket}/raw")
+    with pytest.raises(ImportErrorsError) as raised:
+        own.branch("main").import_objects(S3Inventory(uri))
+    assert raised.value.counts == {"own_namespace": 4}
