@@ -26,9 +26,9 @@ from sparklake.verbs import (
     replay,
     restoring,
     stage,
-    tables,
     transfer,
     uploads,
+    writes,
 )
 from sparklake.verbs import rebase as rebases
 from sparklake.verbs import reset as resets
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from sparklake.verbs.tables import TableWrite
+    from sparklake.verbs.writes import TableWrite
 
 
 class Branch:
@@ -220,7 +220,7 @@ class Branch:
 
         `mode` is append, overwrite or errorifexists; `options` go to Spark's writer.
         """
-        return tables.write_table(
+        return writes.write_table(
             self._context, self.name, rows, path, format, mode, partition_by, options
         )
 

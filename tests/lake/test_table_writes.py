@@ -11,8 +11,8 @@ from sparklake import Repository
 from sparklake.errors import AlreadyExistsError
 from sparklake.graveler.ports import StoredObject
 from sparklake.stores.objects import open_store
-from sparklake.verbs import tables
-from sparklake.verbs.tables import WriteMode
+from sparklake.verbs import writes
+from sparklake.verbs.writes import WriteMode
 from tests.support.lakes import memory_lake
 
 FOLDER = "tables/x/"
@@ -32,7 +32,7 @@ def written(repo: Repository, name: str) -> tuple[str, list[StoredObject]]:
 
 def stage(repo: Repository, name: str, mode: WriteMode) -> None:
     place, files = written(repo, name)
-    tables.until_it_lands(lambda: tables._stage(repo._context, "main", FOLDER, place, files, mode))
+    writes.until_it_lands(lambda: writes._stage(repo._context, "main", FOLDER, place, files, mode))
 
 
 def files_of(repo: Repository) -> list[str]:
@@ -41,15 +41,15 @@ def files_of(repo: Repository) -> list[str]:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Lets something happen between a write's look at the table and its landing."""
-    listed = tables.list_objects
+    listed = writes.list_objects
 
     def once(*arguments: object) -> object:
-        monkeypatch.setattr(tables, "list_objects", listed)
+        monkeypatch.setattr(writes, "list_objects", listed)
         result = list(listed(*arguments))
         act()
         return iter(result)
 
-    monkeypatch.setattr(tables, "list_objects", once)
+    monkeypatch.setattr(writes, "list_objects", once)
 
 
 def test_of_two_overwrites_one_is_left(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
