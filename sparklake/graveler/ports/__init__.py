@@ -35,6 +35,7 @@ from sparklake.graveler.ports.repositories import (
     RepositoryRefs,
     Settings,
 )
+from sparklake.graveler.ports.writes import Write, Writes, WriteState
 
 __all__ = [
     "BranchMove",
@@ -59,4 +60,7 @@ __all__ = [
     "StoredObject",
     "TagInfo",
     "Tags",
+    "Write",
+    "WriteState",
+    "Writes",
 ]

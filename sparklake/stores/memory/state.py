@@ -20,6 +20,7 @@ from sparklake.graveler.ports import (
     LayerKind,
     Operation,
     TagInfo,
+    Write,
 )
 
 
@@ -37,6 +38,7 @@ class State:
     rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
     hook_runs: list[HookRun] = field(default_factory=list)
+    writes: dict[str, Write] = field(default_factory=dict)
     is_gone: bool = False
     settings: RepositorySettings = field(default_factory=RepositorySettings)
     turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))

@@ -28,6 +28,7 @@ from sparklake.stores.memory.settings import MemorySettings
 from sparklake.stores.memory.staging import MemoryStaging
 from sparklake.stores.memory.state import State
 from sparklake.stores.memory.tags import MemoryTags
+from sparklake.stores.memory.writes import MemoryWrites
 
 
 class MemoryRefStore:
@@ -99,6 +100,7 @@ class MemoryRefStore:
             for part in (state.branches, state.tags, state.commits, state.touched, state.rows):
                 part.clear()
             state.hook_runs.clear()
+            state.writes.clear()
             state.is_gone = True
 
     def refs(self, uid: str, *, force: bool = False) -> MemoryRefs:
@@ -130,6 +132,7 @@ class MemoryRefs:
         self.operations = MemoryOperations(state)
         self.settings = MemorySettings(state)
         self.hook_runs = MemoryHookRuns(state)
+        self.writes = MemoryWrites(state)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits."""
