@@ -36,6 +36,7 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
 from sparklake.verbs.expiry import set_expiry
 from sparklake.verbs.replay import Terms
+from sparklake.verbs.requests import write_request
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.restoring import Restored
 from sparklake.verbs.signing import sign
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from sparklake.verbs.writes import TableWrite
+    from sparklake.verbs.requests import TableWrite
 
 
 class Branch:
@@ -218,11 +219,11 @@ class Branch:
     ) -> TableWrite:
         """Writes a DataFrame with Spark's own writers and stages its files.
 
-        `mode` is append, overwrite or errorifexists; `options` go to Spark's writer.
+        `mode` is append, overwrite, overwrite-partitions (only those that the rows are in),
+        errorifexists or ignore; `options` go to Spark's writer.
         """
-        return writes.write_table(
-            self._context, self.name, rows, path, format, mode, partition_by, options
-        )
+        request = write_request(rows, self.name, path, format, mode, partition_by, options)
+        return writes.write_table(self._context, rows, request)
 
     def diff(self, prefix: str = "") -> Differences:
         """Returns what is staged and would change the branch."""

@@ -99,7 +99,8 @@ def test_modes(repo: Repository, main: Branch, frame: DataFrame) -> None:
 @pytest.mark.parametrize(
     ("path", "options", "error"),
     [
-        (TABLE, {"mode": "ignore"}, InvalidInputError),
+        (TABLE, {"mode": "upsert"}, InvalidInputError),
+        (TABLE, {"mode": "overwrite-partitions"}, InvalidInputError),
         ("/", {}, InvalidInputError),
         ("../x", {}, InvalidKeyError),
         ("x" * 1025, {}, InvalidKeyError),
