@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from sparklake import Repository
 from sparklake.errors import AlreadyExistsError, NotFoundError, WriteEndedError
 from sparklake.graveler.ports import Write, WriteState
-from sparklake.stores.objects import open_store
 from sparklake.verbs import writes
-from sparklake.verbs.context import Context
-from sparklake.verbs.requests import TableWrite, WriteMode, WriteRequest
+from sparklake.verbs.requests import TableWrite, WriteMode
+from tests.support import table_writes
 from tests.support.folders import memory_folder
 from tests.support.lakes import contents, memory_lake, stage_sizes
 
@@ -29,10 +28,6 @@ def repo(tmp_path: Path) -> Repository:
     return memory_lake().create_repository("lake", str(tmp_path / "namespace"))
 
 
-def request(mode: WriteMode, partition_by: tuple[str, ...] = ()) -> WriteRequest:
-    return WriteRequest("main", TABLE, FOLDER, "parquet", mode, partition_by, {})
-
-
 def write(
     repo: Repository,
     names: str | Iterable[str],
@@ -40,18 +35,8 @@ def write(
     partition_by: tuple[str, ...] = (),
     then: Callable[[], object] = lambda: None,
 ) -> TableWrite:
-    """Writes as Spark would: its files are in the place when something happens, and it lands."""
     files = [f"part-{names}"] if isinstance(names, str) else list(names)
-
-    def save(context: Context, rows: Any, request: WriteRequest, place: str) -> None:
-        store = open_store(context.info.storage_namespace)
-        store.put_many_if_absent({f"{place}/{each}": each.encode() for each in files})
-        then()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writes, "save_rows", save)
-        nothing: Any = None
-        return writes.write_table(repo._context, nothing, request(mode, partition_by))
+    return table_writes.write(repo, "main", TABLE, files, mode, partition_by, then)
 
 
 def files_of(repo: Repository) -> list[str]:
