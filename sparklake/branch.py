@@ -19,6 +19,7 @@ from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_re
 from sparklake.verbs import commit as commits
 from sparklake.verbs import (
     files,
+    delta_writes,
     imports,
     moves,
     read,
@@ -223,7 +224,19 @@ class Branch:
         errorifexists or ignore; `options` go to Spark's writer.
         """
         request = write_request(rows, self.name, path, format, mode, partition_by, options)
+        if request.is_delta:
+            return delta_writes.write_delta(self._context, rows, request)
         return writes.write_table(self._context, rows, request)
+
+    @contextmanager
+    def edit_delta(self, path: str) -> Iterator[str]:
+        """Yields a URI where Delta may change the table at a path: MERGE, UPDATE, DELETE, OPTIMIZE.
+
+        At the end all that it has committed there is staged, and nothing where the body raises.
+        Raises TableMovedError where others have committed to the table meanwhile.
+        """
+        with delta_writes.edit_delta(self._context, self.name, path) as location:
+            yield location
 
     def diff(self, prefix: str = "") -> Differences:
         """Returns what is staged and would change the branch."""

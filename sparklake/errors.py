@@ -205,6 +205,12 @@ class WriteEndedError(RaceLostError):
         )
 
 
+class TableMovedError(RaceLostError):
+    """Says that others have committed to a Delta table which a write has changed as it was."""
+
+    kind = "table_moved"
+
+
 class UnexpectedHeadError(RaceLostError):
     """Says that a branch is not where the caller believes it to be."""
 

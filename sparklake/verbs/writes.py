@@ -13,6 +13,7 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import Write
 from sparklake.udfs.staging import STAGE_SCHEMA
 from sparklake.verbs.context import Context
+from sparklake.verbs.delta_log import LOG_FOLDER
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
 from sparklake.verbs.read import list_objects
@@ -26,8 +27,6 @@ from sparklake.verbs.written import written_files
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-LOG_FOLDER = "_delta_log/"
-
 
 def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
     """Writes a DataFrame below `data/` and stages its files as one run; a failure stages nothing.
@@ -36,21 +35,22 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
     the write was abandoned meanwhile.
     """
     open_branch(context, request.branch, Action.STAGE)
-    if not _may_write(context, request):
+    if not may_write(context, request):
         return TableWrite(request.path, 0, 0)
     _check_format(context, request)
     check_namespace(context.store)
     with begun(context, request.branch) as write:
-        save_rows(context, rows, request, write.place)
+        check = save_rows(context, rows, request, write.place)
         with written_files(context, request.branch, write.place) as files:
+            check(files["name"])
             return until_it_moves(
                 context, request.branch, lambda: _land(context, request, write, files)
             )
 
 
-def _may_write(context: Context, request: WriteRequest) -> bool:
-    """Tells whether the mode lets a write go on; raises AlreadyExistsError."""
-    if not request.mode.is_first or not _is_there(context, request.branch, request.folder):
+def may_write(context: Context, request: WriteRequest) -> bool:
+    """Tells whether its mode lets a write go on; raises AlreadyExistsError."""
+    if not request.mode.is_first or not is_there(context, request.branch, request.folder):
         return True
     if request.mode is WriteMode.IGNORE:
         return False
@@ -63,14 +63,15 @@ def _may_write(context: Context, request: WriteRequest) -> bool:
 def _check_format(context: Context, request: WriteRequest) -> None:
     """Raises InvalidInputError for files that would be in the folder of a Delta table unseen."""
     adds = request.mode in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS)
-    if adds and _is_there(context, request.branch, f"{request.folder}{LOG_FOLDER}"):
+    if adds and is_there(context, request.branch, f"{request.folder}{LOG_FOLDER}"):
         raise InvalidInputError(
             f"{request.folder!r} is a Delta table on {request.branch!r}: write to it with format "
             "'delta', or overwrite all of it"
         )
 
 
-def _is_there(context: Context, branch: str, prefix: str) -> bool:
+def is_there(context: Context, branch: str, prefix: str) -> bool:
+    """Tells whether a branch has an object under a prefix."""
     return next(iter(list_objects(context, branch, prefix)), None) is not None
 
 
@@ -79,7 +80,7 @@ def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table
     branch, seen = request.branch, None
     if request.mode is not WriteMode.APPEND:
         seen = context.refs.staging.seal(branch, Action.STAGE)
-        if not _may_write(context, request):
+        if not may_write(context, request):
             return TableWrite(request.path, 0, 0)
     runner = context.runner(files.num_rows, "write", branch)
     batches = _staged(context, request, write.place, files)
@@ -93,15 +94,19 @@ def _staged(
     """Yields the rows of the new files and, for an overwrite, the removal of the old ones."""
     for batch in files.to_batches():
         yield staged_rows(batch, request.folder, place)
-    if request.mode in (WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS):
-        yield from _removals(context, request, files["name"])
+    yield from removals(context, request, files["name"])
 
 
-def staged_rows(files: pa.RecordBatch, folder: str, place: str) -> pa.RecordBatch:
-    """Returns files of a place as rows of STAGE_SCHEMA, under a folder of the tree."""
+def staged_rows(
+    files: pa.RecordBatch, folder: str, place: str, names: pa.Array | None = None
+) -> pa.RecordBatch:
+    """Returns files of a place as rows of STAGE_SCHEMA, by their names in a folder of the tree.
+
+    Where no other ones are given, the names are those below the place.
+    """
     name = files.column("name")
     given = {
-        "path": _joined(folder, name),
+        "path": _joined(folder, name if names is None else names),
         "address": _joined(f"{place}/", name),
         **{each: files.column(each) for each in ("size", "checksum", "mtime")},
     }
@@ -109,10 +114,10 @@ def staged_rows(files: pa.RecordBatch, folder: str, place: str) -> pa.RecordBatc
     return pa.record_batch(list({**empty, **given}.values()), schema=STAGE_SCHEMA)
 
 
-def _removals(
-    context: Context, request: WriteRequest, names: pa.ChunkedArray
-) -> Iterator[pa.RecordBatch]:
-    """Yields the removal of what the branch has in the folder, or in the partitions of the new."""
+def removals(context: Context, request: WriteRequest, names: pa.Array) -> Iterator[pa.RecordBatch]:
+    """Yields the removal of what an overwrite replaces by new files, whose names are given."""
+    if request.mode not in (WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS):
+        return
     folder, depth = request.folder, len(request.partition_by)
     within = None
     if request.mode is WriteMode.OVERWRITE_PARTITIONS:

@@ -20,8 +20,8 @@ from sparklake.udfs.checksums import FILE_SCHEMA, checksum_body
 from sparklake.udfs.tasks import TASK_SCHEMA
 from sparklake.verbs.context import Context
 
-HASHED_BY_TASKS_BYTES = 256 * 1024 * 1024
-"""From how many bytes on the checksums of a write are computed by Spark tasks."""
+READ_BY_TASKS_BYTES = 256 * 1024 * 1024
+"""From how many bytes on the files of a write are hashed, or uploaded, by Spark tasks."""
 
 _BATCH_ROWS = 8192
 _SHARE_BYTES = 128 * 1024 * 1024
@@ -32,13 +32,17 @@ _TEMPORARY = "_temporary"
 
 
 @contextmanager
-def written_files(context: Context, branch: str, place: str) -> Iterator[pa.Table]:
+def written_files(
+    context: Context, branch: str, place: str, names: pa.Array | None = None
+) -> Iterator[pa.Table]:
     """Lists the files in a place, as FILE_SCHEMA; the rows lie on local disk as long as it is open.
+
+    Where names are given, only those of them.
 
     What is listed is what a job has committed: Spark's committer keeps all else below `_temporary`
     until then, and removes it.
     """
-    with kept(listed(context.store, f"{place}/")) as files:
+    with kept(_named(listed(context.store, f"{place}/"), names)) as files:
         if pc.all(pc.not_equal(files["checksum"], "")).as_py():
             yield files
         else:
@@ -65,6 +69,14 @@ def listed(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
         yield _rows(chunk, len(prefix))
 
 
+def _named(batches: Iterable[pa.RecordBatch], names: pa.Array | None) -> Iterator[pa.RecordBatch]:
+    for each in batches:
+        if names is None:
+            yield each
+        else:
+            yield each.filter(pc.is_in(each.column("name"), value_set=names))
+
+
 def _rows(found: list[StoredObject], cut: int) -> pa.RecordBatch:
     mtimes = pa.array([each.mtime // _MICROSECOND for each in found])
     return pa.record_batch(
@@ -87,12 +99,13 @@ def _counts(name: str) -> bool:
 
 
 def _hashed(context: Context, branch: str, place: str, files: pa.Table) -> Iterator[pa.RecordBatch]:
-    runner = _hasher(context, branch, int(pc.sum(files["size"]).as_py() or 0))
+    runner = bytes_runner(context, branch, int(pc.sum(files["size"]).as_py() or 0))
     return runner.collect(partial(checksum_body, context.workspace, place), shares(files))
 
 
-def _hasher(context: Context, branch: str, size: int) -> Runner:
-    if context.runners.engine is not Engine.LOCAL and size >= HASHED_BY_TASKS_BYTES:
+def bytes_runner(context: Context, branch: str, size: int) -> Runner:
+    """Returns the runner for tasks that read so many bytes of files."""
+    if context.runners.engine is not Engine.LOCAL and size >= READ_BY_TASKS_BYTES:
         return context.runners.on_spark(context.title("write", branch))
     return context.runner(0, "write", branch)
 
