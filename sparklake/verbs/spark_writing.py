@@ -34,6 +34,7 @@ _COMMITTER = {
 _NUMBERED = {"parquet", "orc", "json", "csv", "text", "avro"}
 """Are formats in which the name of a file has the number of the partition that it is of."""
 
+_NUMBER = "_sparklake_partition"
 _PART = re.compile(r"part-(?P<number>[0-9]+)[-.]")
 _NO_CLIENT = re.compile(r"S3AFileSystem not found|No FileSystem for scheme")
 
@@ -148,12 +149,14 @@ def _observed(rows: DataFrame, request: WriteRequest) -> tuple[DataFrame, Check]
     from pyspark.sql.functions import collect_set, spark_partition_id
 
     seen = Observation()
-    observed = rows.observe(seen, collect_set(spark_partition_id()).alias("partitions"))
+    # As a column: an observation takes no expression that is not deterministic.
+    numbered = rows.withColumn(_NUMBER, spark_partition_id())
+    observed = numbered.observe(seen, collect_set(_NUMBER).alias(_NUMBER)).drop(_NUMBER)
 
     def check(names: pa.ChunkedArray) -> None:
         numbers = pc.struct_field(pc.extract_regex(names, _PART.pattern), "number")
         found = set(pc.unique(pc.cast(numbers, pa.int64())).to_pylist())
-        missing = set(seen.get["partitions"]) - found
+        missing = set(seen.get[_NUMBER]) - found
         if missing:
             raise not_shared(f"the files of {len(missing)} partitions are not there")
 

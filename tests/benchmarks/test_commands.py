@@ -12,7 +12,7 @@ import benchmarks
 MODULES = sorted(each.name for each in pkgutil.iter_modules(benchmarks.__path__))
 COMMANDS = {
     *("billion", "compare", "contention", "history", "moves", "s3", "scale", "spark_scale"),
-    *("sweep", "thresholds"),
+    *("sweep", "thresholds", "write_staging"),
 }
 
 

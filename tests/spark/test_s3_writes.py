@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from delta.tables import DeltaTable
 
+import sparklake
 from sparklake import Lake, Repository
 from sparklake.config import S3Writes
 from sparklake.errors import MissingDependencyError, MissingFileError
@@ -44,12 +45,22 @@ def with_s3a(spark: SparkSession, environment: dict[str, str]) -> Iterator[None]
         "fs.s3a.secret.key": environment["AWS_SECRET_ACCESS_KEY"],
         "fs.s3a.path.style.access": "true",
         "fs.s3a.connection.ssl.enabled": "false",
+        # The other one is in a jar of its own.
+        "fs.s3a.input.stream.type": "classic",
+        "fs.s3a.audit.enabled": "false",
     }
     for name, value in settings.items():
         spark.conf.set(name, value)
     yield
     for name in settings:
         spark.conf.unset(name)
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, lake_dsn: str) -> Iterator[Lake]:
+    """Is a lake of which Spark runs writers alone: its Python workers lack the environment."""
+    with sparklake.connect(dsn=lake_dsn, spark=spark, engine="local") as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -97,8 +108,6 @@ def test_tasks_upload_what_spark_has_written_to_local_disk(
 ) -> None:
     monkeypatch.setenv("SPARKLAKE_SCRATCH", str(tmp_path))
     writes(lake, monkeypatch, S3Writes.UPLOAD)
-    # Python workers of the session are there already, without the environment of this test.
-    monkeypatch.setattr(spark_writing, "bytes_runner", lambda *_: lake._runners._local)
     main = repo.branch("main")
     done = main.write(frame, TABLE, "json", partition_by=["name"])
     assert done.files == 4
