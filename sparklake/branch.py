@@ -18,8 +18,8 @@ from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import commit as commits
 from sparklake.verbs import (
-    files,
     delta_writes,
+    files,
     imports,
     moves,
     read,
