@@ -18,6 +18,7 @@ from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import commit as commits
 from sparklake.verbs import (
+    delta_writes,
     files,
     imports,
     moves,
@@ -38,6 +39,7 @@ from sparklake.verbs.expiry import set_expiry
 from sparklake.verbs.import_sources import source_name
 from sparklake.verbs.imports import ImportReport
 from sparklake.verbs.replay import Terms
+from sparklake.verbs.requests import write_request
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.restoring import Restored
 from sparklake.verbs.signing import sign
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sparklake.verbs.import_sources import ImportSource
-    from sparklake.verbs.writes import TableWrite
+    from sparklake.verbs.requests import TableWrite
 
 
 class Branch:
@@ -221,11 +223,23 @@ class Branch:
     ) -> TableWrite:
         """Writes a DataFrame with Spark's own writers and stages its files.
 
-        `mode` is append, overwrite or errorifexists; `options` go to Spark's writer.
+        `mode` is append, overwrite, overwrite-partitions (only those that the rows are in),
+        errorifexists or ignore; `options` go to Spark's writer.
         """
-        return writes.write_table(
-            self._context, self.name, rows, path, format, mode, partition_by, options
-        )
+        request = write_request(rows, self.name, path, format, mode, partition_by, options)
+        if request.is_delta:
+            return delta_writes.write_delta(self._context, rows, request)
+        return writes.write_table(self._context, rows, request)
+
+    @contextmanager
+    def edit_delta(self, path: str) -> Iterator[str]:
+        """Yields a URI where Delta may change the table at a path: MERGE, UPDATE, DELETE, OPTIMIZE.
+
+        At the end all that it has committed there is staged, and nothing where the body raises.
+        Raises TableMovedError where others have committed to the table meanwhile.
+        """
+        with delta_writes.edit_delta(self._context, self.name, path) as location:
+            yield location
 
     def diff(self, prefix: str = "") -> Differences:
         """Returns what is staged and would change the branch."""

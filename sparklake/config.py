@@ -52,6 +52,18 @@ class CacheSettings:
 NO_CACHE = CacheSettings(max_bytes=0)
 
 
+class S3Writes(str, Enum):
+    """Is how Spark's writers come to write to buckets.
+
+    `s3a` is by Hadoop's S3 client. `upload` is by files on local disk, which tasks upload. `auto`
+    is s3a where Spark has that client.
+    """
+
+    AUTO = "auto"
+    S3A = "s3a"
+    UPLOAD = "upload"
+
+
 class HookType(str, Enum):
     """Is how a hook is run; the last two are lakeFS's, and are never run here."""
 
@@ -95,6 +107,7 @@ class Settings:
     cache: CacheSettings = CacheSettings()
     workers: int | None = None
     hooks: HookSettings = WEBHOOKS_ONLY
+    s3_writes: S3Writes = S3Writes.AUTO
 
 
 class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,6 +123,7 @@ class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hooks_skip: tuple[str, ...] | None = None
     hooks_private: tuple[str, ...] | None = None
     hooks_env: tuple[str, ...] | None = None
+    s3_writes: S3Writes | None = None
 
 
 def load_settings(
@@ -120,8 +134,9 @@ def load_settings(
     """Returns settings; raises InvalidInputError for a settings file that cannot be used.
 
     The environment is SPARKLAKE_HOME, SPARKLAKE_CONFIG, SPARKLAKE_DSN, SPARKLAKE_COMMITTER,
-    SPARKLAKE_CACHE, SPARKLAKE_CACHE_BYTES and SPARKLAKE_WORKERS; and with commas between values
-    SPARKLAKE_HOOKS_ALLOW, SPARKLAKE_HOOKS_SKIP, SPARKLAKE_HOOKS_PRIVATE and SPARKLAKE_HOOKS_ENV.
+    SPARKLAKE_CACHE, SPARKLAKE_CACHE_BYTES, SPARKLAKE_WORKERS and SPARKLAKE_S3_WRITES;
+    and with commas between values SPARKLAKE_HOOKS_ALLOW, SPARKLAKE_HOOKS_SKIP,
+    SPARKLAKE_HOOKS_PRIVATE and SPARKLAKE_HOOKS_ENV.
     """
     folder = _home(home)
     from_file = _find_file_settings(folder)
@@ -133,6 +148,7 @@ def load_settings(
         cache=_cache_here(CacheSettings(from_file.cache, from_file.cache_bytes)),
         workers=_workers() or from_file.workers,
         hooks=_hooks(from_file),
+        s3_writes=_s3_writes() or from_file.s3_writes or S3Writes.AUTO,
     )
 
 
@@ -222,6 +238,14 @@ def _workers() -> int | None:
     if given and not (given.isascii() and given.isdecimal() and int(given)):
         raise InvalidInputError(f"SPARKLAKE_WORKERS is a number from 1 on, not {given!r}")
     return int(given) if given else None
+
+
+def _s3_writes() -> S3Writes | None:
+    given = os.environ.get("SPARKLAKE_S3_WRITES")
+    if given and given not in {each.value for each in S3Writes}:
+        known = ", ".join(each.value for each in S3Writes)
+        raise InvalidInputError(f"SPARKLAKE_S3_WRITES is {given!r}: choose one of {known}")
+    return S3Writes(given) if given else None
 
 
 def _hooks(from_file: FileSettings) -> HookSettings:

@@ -239,6 +239,27 @@ class ChangesTakenError(RaceLostError):
     kind = "changes_taken"
 
 
+class WriteEndedError(RaceLostError):
+    """Says that a write of a table was abandoned, or has landed already, and stages nothing."""
+
+    kind = "write_ended"
+
+    @classmethod
+    def of(cls, write_id: str, branch: str) -> WriteEndedError:
+        """Returns the error of a write that is not open on a branch."""
+        return cls(
+            f"the write {write_id} to {branch!r} is not open any more: somebody has abandoned it, "
+            "or it has landed already. It has staged nothing now; look at the branch, and write "
+            "again if need be"
+        )
+
+
+class TableMovedError(RaceLostError):
+    """Says that others have committed to a Delta table which a write has changed as it was."""
+
+    kind = "table_moved"
+
+
 class UnexpectedHeadError(RaceLostError):
     """Says that a branch is not where the caller believes it to be."""
 

@@ -62,7 +62,7 @@ def connect(
     """
     settings = load_settings(home, dsn, parse_engine(engine))
     ref_store, release = _open_ref_store(settings)
-    runners = Runners(settings.engine, spark, settings.workers, progress)
+    runners = Runners(settings.engine, spark, settings.workers, progress, settings.s3_writes)
     return Lake(ref_store, runners, settings.committer, release, settings.cache, settings.hooks)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.guards import ProtectionRule
     from sparklake.graveler.hook_runs import HookRun
-    from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo
+    from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo, Write
     from sparklake.graveler.purges import Purge
     from sparklake.hooks.declarations import Action
     from sparklake.stores.cache import CacheUsage, DiskCache
@@ -230,6 +230,11 @@ def hook_run_document(run: HookRun) -> Document:
         "status": run.status.value,
         "hooks": [{**asdict(each), "status": each.status.value} for each in run.hooks],
     }
+
+
+def write_document(write: Write) -> Document:
+    """Returns what is said of a write that has not landed; the date is in unix seconds."""
+    return {**asdict(write), "state": write.state.value}
 
 
 def action_document(action: Action) -> Document:

@@ -11,7 +11,14 @@ from sparklake.engine.rows import Rows
 from sparklake.errors import AlreadyExistsError, ProtectedError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.hook_runs import HookRun
-from sparklake.graveler.ports import BranchState, Operation, RefVerb, RepositoryInfo, TagInfo
+from sparklake.graveler.ports import (
+    BranchState,
+    Operation,
+    RefVerb,
+    RepositoryInfo,
+    TagInfo,
+    Write,
+)
 from sparklake.graveler.purges import Purge
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
@@ -36,6 +43,7 @@ from sparklake.verbs.moments import head_at
 from sparklake.verbs.operations import list_operations
 from sparklake.verbs.preview import MergePreview
 from sparklake.verbs.purge import PurgeTerms, get_purge, purge, receipt_of, resume_purge
+from sparklake.verbs.registry import abandon_write, list_writes
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.settings import LiveSettings
 from sparklake.verbs.signing import sign
@@ -359,6 +367,17 @@ class Repository:
     def hook_run(self, run_id: str) -> HookRun:
         """Returns a run of hooks by its id; raises NotFoundError."""
         return get_hook_run(self._context, run_id)
+
+    def writes(self) -> Sequence[Write]:
+        """Returns the writes of tables that are open or were abandoned, the oldest first.
+
+        One whose driver died stays open until it is abandoned.
+        """
+        return list_writes(self._context)
+
+    def abandon_write(self, write_id: str) -> Write:
+        """Lets an open write stage nothing, ever; raises NotFoundError, WriteEndedError."""
+        return abandon_write(self._context, write_id)
 
     def dump_refs(self) -> RefsDump:
         """Writes all branches, tags and commits, as of one moment, into the storage namespace.

@@ -13,6 +13,7 @@ from sparklake.config import (
     CacheSettings,
     Engine,
     FileSettings,
+    S3Writes,
     Settings,
     cache_place,
     disk_root,
@@ -167,6 +168,7 @@ def test_the_sample_in_conf_is_valid() -> None:
         ("lua",),
         ("hooks.example.com", "10.20.0.0/16"),
         ("LAKEFSACTIONS_*",),
+        S3Writes.AUTO,
     )
 
 
@@ -224,3 +226,12 @@ def test_a_size_that_is_no_number_is_refused(size: str, monkeypatch: pytest.Monk
     for call in (load_settings, lambda: cache_place(CacheSettings())):
         with pytest.raises(InvalidInputError, match="SPARKLAKE_CACHE_BYTES"):
             call()
+
+
+def test_how_buckets_are_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().s3_writes is S3Writes.AUTO
+    monkeypatch.setenv("SPARKLAKE_S3_WRITES", "upload")
+    assert load_settings().s3_writes is S3Writes.UPLOAD
+    monkeypatch.setenv("SPARKLAKE_S3_WRITES", "ftp")
+    with pytest.raises(InvalidInputError, match="auto, s3a, upload"):
+        load_settings()

@@ -26,6 +26,7 @@ from sparklake.cli import (
     restoring,
     tag,
     transfers,
+    writes,
 )
 from sparklake.cli.options import (
     DsnOption,
@@ -101,4 +102,6 @@ app.command()(logs.log)
 app.command()(logs.show)
 app.command()(logs.blame)
 app.command("merge-base")(merging.merge_base)
+app.command()(writes.writes)
+app.command()(writes.abandon_write)
 app.command()(quickstart)

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sparklake.config import Engine
+from sparklake.config import Engine, S3Writes
 from sparklake.engine.base import (
     MAX_TASK_RECORDS,
     UNWATCHED,
@@ -66,6 +66,7 @@ class Runners:
     spark: SparkSession | None = None
     workers: int | None = None
     progress: Progress = UNWATCHED
+    s3_writes: S3Writes = S3Writes.AUTO
     _local: LocalRunner = field(default_factory=LocalRunner)
     _pool: PoolRunner | None = None
 

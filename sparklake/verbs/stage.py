@@ -137,22 +137,25 @@ def stage_batches(
     runner: Runner,
     batches: Source,
     seen: BranchState | None = None,
+    write: str | None = None,
 ) -> None:
     """Stages batches of STAGE_SCHEMA as one run, or nothing when they are empty.
 
-    With the branch as it was sealed, raises RaceLostError when it has changed since.
+    With the branch as it was sealed, raises RaceLostError when it has changed since. The id of a
+    write is of that which this ends.
     """
     check_namespace(context.store)
     encode = partial(stage_body, context.workspace, time.time_ns())
     run = write_meta_run(context, runner, encode, batches)
     if run.ranges:
-        context.refs.staging.add_run(branch, run.id, seen)
+        context.refs.staging.add_run(branch, run.id, seen, write)
 
 
-def deletions(paths: Sequence[str]) -> pa.RecordBatch:
+def deletions(paths: Sequence[str] | pa.Array) -> pa.RecordBatch:
     """Returns rows of STAGE_SCHEMA that delete paths."""
-    rows = [{"path": path, "deleted": True} for path in paths]
-    return pa.RecordBatch.from_pylist(rows, schema=STAGE_SCHEMA)
+    given = {"path": pa.array(paths, pa.string()), "deleted": pa.repeat(True, len(paths))}
+    columns = [given.get(each.name, pa.nulls(len(paths), each.type)) for each in STAGE_SCHEMA]
+    return pa.record_batch(columns, schema=STAGE_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,153 +2,144 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sparklake.config import Engine
-from sparklake.engine.base import Runner
 from sparklake.errors import AlreadyExistsError, InvalidInputError
 from sparklake.graveler.guards import Action
-from sparklake.graveler.ports import StoredObject
+from sparklake.graveler.ports import Write
 from sparklake.udfs.staging import STAGE_SCHEMA
-from sparklake.udfs.strategies.objects import DATA_FOLDER
 from sparklake.verbs.context import Context
+from sparklake.verbs.delta_log import LOG_FOLDER
 from sparklake.verbs.namespaces import check_namespace
-from sparklake.verbs.publish import until_it_lands
+from sparklake.verbs.publish import until_it_moves
 from sparklake.verbs.read import list_objects
+from sparklake.verbs.registry import begun
+from sparklake.verbs.requests import TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.resolve import open_branch
+from sparklake.verbs.spark_writing import save_rows
 from sparklake.verbs.stage import deletions, stage_batches
-from sparklake.verbs.table_paths import spark_uri, table_folder
+from sparklake.verbs.written import written_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-HASHED_BY_TASKS_BYTES = 256 * 1024 * 1024
-"""From how many bytes on the checksums of a write are computed by Spark tasks."""
 
-_BATCH_ROWS = 8192
-
-
-class WriteMode(str, Enum):
-    """Is what a write does with the objects that a table has already."""
-
-    APPEND = "append"
-    OVERWRITE = "overwrite"
-    ERROR_IF_EXISTS = "errorifexists"
-
-
-@dataclass(frozen=True, slots=True)
-class TableWrite:
-    """Says what a write has staged. `size` is in bytes."""
-
-    path: str
-    files: int
-    size: int
-
-
-def write_table(
-    context: Context,
-    branch: str,
-    rows: DataFrame,
-    path: str,
-    table_format: str,
-    mode: str,
-    partition_by: Sequence[str],
-    options: Mapping[str, Any],
-) -> TableWrite:
+def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
     """Writes a DataFrame below `data/` and stages its files as one run; a failure stages nothing.
 
-    Raises AlreadyExistsError for `errorifexists` where the table has objects.
+    Raises AlreadyExistsError for `errorifexists` where the table has objects, WriteEndedError where
+    the write was abandoned meanwhile.
     """
-    folder, chosen = table_folder(path), _mode(mode)
-    open_branch(context, branch, Action.STAGE)
-    if chosen is WriteMode.ERROR_IF_EXISTS:
-        _check_absent(context, branch, folder)
+    open_branch(context, request.branch, Action.STAGE)
+    if not may_write(context, request):
+        return TableWrite(request.path, 0, 0)
+    _check_format(context, request)
     check_namespace(context.store)
-    place = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
-    writer = rows.write.format(table_format).options(**options)
-    if partition_by:
-        writer = writer.partitionBy(*partition_by)
-    writer.save(spark_uri(f"{context.info.storage_namespace}/{place}"))
-    files = [each for each in context.store.list(f"{place}/") if not _is_hidden_file(each.key)]
-    size = sum(each.size for each in files)
-    until_it_lands(lambda: _stage(context, branch, folder, place, files, chosen))
-    return TableWrite(path, len(files), size)
+    with begun(context, request.branch) as write:
+        check = save_rows(context, rows, request, write.place)
+        with written_files(context, request.branch, write.place) as files:
+            check(files["name"])
+            return until_it_moves(
+                context, request.branch, lambda: _land(context, request, write, files)
+            )
 
 
-def _mode(mode: str) -> WriteMode:
-    try:
-        return WriteMode({"error": "errorifexists"}.get(mode, mode))
-    except ValueError as error:
-        known = ", ".join(each.value for each in WriteMode)
-        raise InvalidInputError(f"{mode!r} is no write mode: choose one of {known}") from error
+def may_write(context: Context, request: WriteRequest) -> bool:
+    """Tells whether its mode lets a write go on; raises AlreadyExistsError."""
+    if not request.mode.is_first or not is_there(context, request.branch, request.folder):
+        return True
+    if request.mode is WriteMode.IGNORE:
+        return False
+    raise AlreadyExistsError(
+        f"{request.folder!r} has objects on {request.branch!r}: choose mode append or overwrite, "
+        "or another path"
+    )
 
 
-def _check_absent(context: Context, branch: str, folder: str) -> None:
-    if next(iter(list_objects(context, branch, folder)), None) is not None:
-        raise AlreadyExistsError(
-            f"{folder!r} has objects on {branch!r}: choose mode append or overwrite, or another "
-            "path"
+def _check_format(context: Context, request: WriteRequest) -> None:
+    """Raises InvalidInputError for files that would be in the folder of a Delta table unseen."""
+    adds = request.mode in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS)
+    if adds and is_there(context, request.branch, f"{request.folder}{LOG_FOLDER}"):
+        raise InvalidInputError(
+            f"{request.folder!r} is a Delta table on {request.branch!r}: write to it with format "
+            "'delta', or overwrite all of it"
         )
 
 
-def _stage(
-    context: Context,
-    branch: str,
-    folder: str,
-    place: str,
-    files: Sequence[StoredObject],
-    mode: WriteMode,
-) -> None:
+def is_there(context: Context, branch: str, prefix: str) -> bool:
+    """Tells whether a branch has an object under a prefix."""
+    return next(iter(list_objects(context, branch, prefix)), None) is not None
+
+
+def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table) -> TableWrite:
     """Stages the files of a write; what it means for the older ones holds for what it has seen."""
-    seen = None if mode is WriteMode.APPEND else context.refs.staging.seal(branch, Action.STAGE)
-    if mode is WriteMode.ERROR_IF_EXISTS:
-        _check_absent(context, branch, folder)
-    runner = _runner(context, branch, sum(each.size for each in files))
-    batches = _staged(context, branch, folder, place, files, mode)
-    stage_batches(context, branch, runner, batches, seen)
+    branch, seen = request.branch, None
+    if request.mode is not WriteMode.APPEND:
+        seen = context.refs.staging.seal(branch, Action.STAGE)
+        if not may_write(context, request):
+            return TableWrite(request.path, 0, 0)
+    runner = context.runner(files.num_rows, "write", branch)
+    batches = _staged(context, request, write.place, files)
+    stage_batches(context, branch, runner, batches, seen, write.id)
+    return TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
 
 
 def _staged(
-    context: Context,
-    branch: str,
-    folder: str,
-    place: str,
-    files: Sequence[StoredObject],
-    mode: WriteMode,
+    context: Context, request: WriteRequest, place: str, files: pa.Table
 ) -> Iterator[pa.RecordBatch]:
     """Yields the rows of the new files and, for an overwrite, the removal of the old ones."""
-    paths = {each.key: folder + each.key.removeprefix(f"{place}/") for each in files}
-    rows = [
-        {
-            "path": paths[each.key],
-            "size": each.size,
-            "checksum": each.checksum or None,
-            "mtime": each.mtime // 1000,
-            "address": each.key,
-        }
-        for each in files
-    ]
-    yield pa.RecordBatch.from_pylist(rows, schema=STAGE_SCHEMA)
-    if mode is WriteMode.OVERWRITE:
-        new = set(paths.values())
-        old = (each.path for each in list_objects(context, branch, folder) if each.path not in new)
-        while chunk := list(islice(old, _BATCH_ROWS)):
-            yield deletions(chunk)
+    for batch in files.to_batches():
+        yield staged_rows(batch, request.folder, place)
+    yield from removals(context, request, files["name"])
 
 
-def _runner(context: Context, branch: str, size: int) -> Runner:
-    if context.runners.engine is not Engine.LOCAL and size >= HASHED_BY_TASKS_BYTES:
-        return context.runners.on_spark(context.title("write", branch))
-    return context.runner(0, "write", branch)
+def staged_rows(
+    files: pa.RecordBatch, folder: str, place: str, names: pa.Array | None = None
+) -> pa.RecordBatch:
+    """Returns files of a place as rows of STAGE_SCHEMA, by their names in a folder of the tree.
+
+    Where no other ones are given, the names are those below the place.
+    """
+    name = files.column("name")
+    given = {
+        "path": _joined(folder, name if names is None else names),
+        "address": _joined(f"{place}/", name),
+        **{each: files.column(each) for each in ("size", "checksum", "mtime")},
+    }
+    empty = {each.name: pa.nulls(files.num_rows, each.type) for each in STAGE_SCHEMA}
+    return pa.record_batch(list({**empty, **given}.values()), schema=STAGE_SCHEMA)
 
 
-def _is_hidden_file(key: str) -> bool:
-    # Hadoop's local file system leaves a `.part-0.crc` beside each file.
-    return key.rsplit("/", 1)[-1].startswith(".")
+def removals(context: Context, request: WriteRequest, names: pa.Array) -> Iterator[pa.RecordBatch]:
+    """Yields the removal of what an overwrite replaces by new files, whose names are given."""
+    if request.mode not in (WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS):
+        return
+    folder, depth = request.folder, len(request.partition_by)
+    within = None
+    if request.mode is WriteMode.OVERWRITE_PARTITIONS:
+        within = pc.unique(_partition(names, depth)).drop_null()
+    for batch in list_objects(context, request.branch, folder).batches():
+        paths = batch.column("path")
+        name = pc.utf8_slice_codeunits(paths, len(folder))
+        gone = pc.invert(pc.is_in(name, value_set=names))
+        if within is not None:
+            there = pc.is_in(_partition(name, depth), value_set=within)
+            gone = pc.and_(gone, there)
+        if pc.any(gone).as_py():
+            yield deletions(paths.filter(gone))
+
+
+def _partition(names: pa.Array, depth: int) -> pa.Array:
+    """Returns the folders of partitions of files, null for a file that is in none."""
+    pattern = rf"^((?:[^/]*/){{{depth}}})(?s:.*)$"
+    inside = pc.match_substring_regex(names, pattern)
+    folders = pc.replace_substring_regex(names, pattern, r"\1")
+    return pc.if_else(inside, folders, None)
+
+
+def _joined(prefix: str, names: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(prefix, names, "")

@@ -22,7 +22,7 @@ COMMANDS = {
         "scale",
         "spark_scale",
     ),
-    *("sweep", "thresholds"),
+    *("sweep", "thresholds", "write_staging"),
 }
 
 

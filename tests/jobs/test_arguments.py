@@ -26,12 +26,14 @@ NAMES = {
     "merge-base": "merge_base",
     "cherry-pick": "cherry_pick",
     "hard-reset": "hard_reset",
+    "writes": "list_writes",
+    "abandon-write": "abandon_write",
 }
 
 INNER_NAMES = {"hooks runs": "list_hook_runs", "hooks show": "show_hook_run"}
 
 NOT_JOBS = {"quickstart", "cache", "hooks validate"}
-NOT_COMMANDS = {"stage"}
+NOT_COMMANDS = {"stage", "write"}
 ONLY_OF_JOBS = {"diff": {("--to",)}, "import_objects": {("--rows",), ("--format",)}}
 ONLY_OF_COMMANDS = {("--output",)}
 

@@ -262,3 +262,19 @@ def test_moves_of_branches(scene: Scene) -> None:
     assert job(4, "hard_reset", main, main)["kind"] == "dirty_branch"
     assert job(0, "hard_reset", main, main, "--force") == there
     assert job(1, "undo_operation", scene.uri("nothing"))["kind"] == "ref_not_found"
+
+
+def test_writes(scene: Scene) -> None:
+    assert job(0, "list_writes", scene.uri()) == said("writes", scene.uri()) == []
+    assert job(1, "abandon_write", scene.uri(), "nothing")["kind"] == "not_found"
+    with sparklake.connect() as lake:
+        writes = lake.repository(scene.name)._context.refs.writes
+        open_write = writes.begin("w1", "data/w1", "main", "joe").id
+    (found,) = job(0, "list_writes", scene.uri())
+    assert (found["id"], found["state"], found["branch"]) == (open_write, "open", "main")
+    assert said("writes", scene.uri()) == [found]
+    assert open_write in ok("writes", scene.uri())
+    ended = job(0, "abandon_write", scene.uri(), open_write)
+    assert ended == {**found, "state": "abandoned"}
+    assert said("abandon-write", scene.uri(), open_write) == ended
+    assert job(2, "list_writes", scene.uri("main"))["kind"] == "invalid_uri"

@@ -20,7 +20,10 @@ from sparklake.errors import (
     NoChangesError,
     RepositoryNotFoundError,
 )
+from sparklake.graveler.ports import WriteState
+from sparklake.verbs.requests import WriteMode
 from tests.support.lakes import commit_all, contents, postgres_lake, put_all, stage_table
+from tests.support.table_writes import write
 
 pytestmark = pytest.mark.slow
 
@@ -206,6 +209,40 @@ def test_an_import_is_made_or_not(
         return died
 
     assert deaths(run) > 15
+
+
+def test_a_write_is_made_or_not(
+    mortals: Mortals, survivor: Lake, repository: Repository, fresh: Callable[[str], Branch]
+) -> None:
+    """The driver dies at any moment, after Spark has written too: nothing is half staged."""
+    files = ["p=1/part-1", "_SUCCESS"]
+    commit_all(repository.branch("main"), {"t/p=0/part-0": b"old"}, "a table")
+    before = contents(repository, "main")
+    after = {**BASE, **{f"t/{each}": each.encode() for each in files}}
+    order = {"repository": repository.name, "path": "t", "files": files}
+
+    def run(last: int) -> bool:
+        branch = fresh("main")
+        died = mortals.send(last, "write", branch=branch.name, **order)
+        opened = survivor.repository(repository.name)
+        left = [each for each in opened.writes() if each.branch == branch.name]
+        found = contents(repository, branch.name)
+        if found == before:
+            assert died
+            assert {each.state for each in left} <= {WriteState.OPEN}
+            named = {each.address for each in repository.objects(branch.name)}
+            for each in left:
+                for file in opened._context.store.list(f"{each.place}/"):
+                    assert f"{opened._context.store.uri}/{file.key}" not in named
+                opened.abandon_write(each.id)
+            write(opened, branch.name, "t", files, WriteMode.OVERWRITE)
+            found = contents(repository, branch.name)
+        else:
+            assert left == []
+        assert found == after
+        return died
+
+    assert deaths(run) > 12
 
 
 @pytest.mark.parametrize("dirty", [False, True])

@@ -11,6 +11,7 @@ from tests.support.cluster import Cluster
 from tests.support.postgres import public_folder, system_folder
 
 APP = Path(__file__).with_name("cluster_app.py")
+WRITE_APP = Path(__file__).with_name("write_app.py")
 
 # A second copy of a task as soon as it takes longer than others: that there is one, is our default.
 SPECULATION = {
@@ -54,3 +55,27 @@ def test_a_cluster_makes_the_same_trees_whatever_befalls_its_tasks(cluster: Clus
         "sparklake merge spark: theirs -> ours",
     } <= set(said["jobs"])
     assert "" not in said["jobs"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_cluster_stages_what_a_job_has_committed_whatever_befalls_its_tasks(
+    cluster: Cluster,
+) -> None:
+    with system_folder(), public_folder() as folder:
+        done = cluster.submit(WRITE_APP, str(folder), **SPECULATION)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    said = json.loads(done.stdout.strip().rpartition("\n")[2])
+    failed = said.pop("fail_always")
+    assert (failed["failed"], failed["rows"], failed["staged"]) == (True, [0, 0], 0)
+    assert failed["writes"] == ["abandoned"]
+    for name, each in said.items():
+        assert not each["failed"], name
+        assert each["rows"] == [400, sum(range(400))], name
+        assert each["staged"] == 12, name
+        assert each["staged is all"], name
+        assert each["writes"] == [], name
+    assert said["fail_first"]["marks"] == [f"failed-{number}" for number in range(4)]
+    assert said["kill_executor"]["marks"] == ["killed"]
+    assert said["straggle"]["marks"] == ["first", "second"]

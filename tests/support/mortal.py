@@ -22,7 +22,9 @@ import psycopg
 from sparklake import Lake
 from sparklake.lightness import keep_pandas_out
 from sparklake.stores.objects.local import LocalStore
+from sparklake.verbs.requests import WriteMode
 from tests.support.lakes import postgres_lake
+from tests.support.table_writes import write
 
 FILE_SYSTEM = ("link", "fsync", "open")
 OBJECT_STORE = (
@@ -49,6 +51,8 @@ def carry_out(lake: Lake, order: dict[str, Any]) -> None:
         branch.commit("changes")
     elif order["verb"] == "put":
         branch.put(order["path"], order["body"].encode())
+    elif order["verb"] == "write":
+        write(repository, branch.name, order["path"], order["files"], WriteMode.OVERWRITE)
     elif order["verb"] == "import":
         branch.import_objects(order["source"], "imported/")
     else:

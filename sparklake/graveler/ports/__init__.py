@@ -36,6 +36,7 @@ from sparklake.graveler.ports.repositories import (
     RepositoryRefs,
     Settings,
 )
+from sparklake.graveler.ports.writes import Write, Writes, WriteState
 
 __all__ = [
     "BranchMove",
@@ -61,4 +62,7 @@ __all__ = [
     "StoredObject",
     "TagInfo",
     "Tags",
+    "Write",
+    "WriteState",
+    "Writes",
 ]

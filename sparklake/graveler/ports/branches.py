@@ -164,12 +164,17 @@ class Staging(Protocol):
         """
 
     def add_run(
-        self, branch: str, meta_range_id: MetaRangeId, seen: BranchState | None = None
+        self,
+        branch: str,
+        meta_range_id: MetaRangeId,
+        seen: BranchState | None = None,
+        write: str | None = None,
     ) -> Layer:
         """Seals what is below and puts a run on top of it.
 
         With the branch as `seal` returned it, raises RaceLostError when its head or its layers are
-        others by now.
+        others by now. With the id of a write to the branch, that is done then; raises
+        WriteEndedError where it is not open any more.
         """
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:

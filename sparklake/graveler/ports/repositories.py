@@ -11,6 +11,7 @@ from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.hook_runs import HookRuns
 from sparklake.graveler.ports.branches import Branches, BranchState, Staging
 from sparklake.graveler.ports.history import Commits, Operations, TagInfo, Tags
+from sparklake.graveler.ports.writes import Writes
 from sparklake.graveler.purges import Purges
 
 
@@ -87,6 +88,8 @@ class RepositoryRefs(Protocol):
     def hook_runs(self) -> HookRuns: ...
     @property
     def purges(self) -> Purges: ...
+    @property
+    def writes(self) -> Writes: ...
 
 
 class RefStore(Protocol):

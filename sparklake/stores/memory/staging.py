@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from sparklake.errors import RaceLostError
+from sparklake.errors import RaceLostError, WriteEndedError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind
+from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind, WriteState
 from sparklake.graveler.records import Record
 from sparklake.stores.memory.state import State
 
@@ -37,13 +37,19 @@ class MemoryStaging:
             state.rows[top.id].update(records)
 
     def add_run(
-        self, branch: str, meta_range_id: MetaRangeId, seen: BranchState | None = None
+        self,
+        branch: str,
+        meta_range_id: MetaRangeId,
+        seen: BranchState | None = None,
+        write: str | None = None,
     ) -> Layer:
         """Seals what is below and puts a run on top of it."""
         with self._state.lock:
             state = self._open(branch, Action.STAGE)
             if seen is not None and state.content != seen.content:
                 raise RaceLostError(f"branch {branch!r} has changed: look at it again")
+            if write is not None:
+                self._end(write, branch)
             self.seal(branch)
             number = next(self._state.next_layer)
             run = Layer(number, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)
@@ -96,6 +102,12 @@ class MemoryStaging:
 
     def _open(self, branch: str, action: Action | None) -> BranchState:
         return self._state.open_branch(branch, action, force=self._force)
+
+    def _end(self, write: str, branch: str) -> None:
+        found = self._state.writes.get(write)
+        if found is None or (found.branch, found.state) != (branch, WriteState.OPEN):
+            raise WriteEndedError.of(write, branch)
+        self._state.writes[write] = replace(found, state=WriteState.DONE)
 
     def _push(self, branch: str, layer: Layer) -> Layer:
         state = self._state.branch(branch)

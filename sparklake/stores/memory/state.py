@@ -20,6 +20,7 @@ from sparklake.graveler.ports import (
     LayerKind,
     Operation,
     TagInfo,
+    Write,
 )
 from sparklake.graveler.purges import Purge
 
@@ -39,6 +40,7 @@ class State:
     operations: list[Operation] = field(default_factory=list)
     hook_runs: list[HookRun] = field(default_factory=list)
     purges: list[Purge] = field(default_factory=list)
+    writes: dict[str, Write] = field(default_factory=dict)
     is_gone: bool = False
     settings: RepositorySettings = field(default_factory=RepositorySettings)
     turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))

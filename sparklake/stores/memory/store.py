@@ -29,6 +29,7 @@ from sparklake.stores.memory.settings import MemorySettings
 from sparklake.stores.memory.staging import MemoryStaging
 from sparklake.stores.memory.state import State
 from sparklake.stores.memory.tags import MemoryTags
+from sparklake.stores.memory.writes import MemoryWrites
 
 
 class MemoryRefStore:
@@ -101,6 +102,7 @@ class MemoryRefStore:
                 part.clear()
             state.hook_runs.clear()
             state.purges.clear()
+            state.writes.clear()
             state.is_gone = True
 
     def refs(self, uid: str, *, force: bool = False) -> MemoryRefs:
@@ -133,6 +135,7 @@ class MemoryRefs:
         self.settings = MemorySettings(state)
         self.hook_runs = MemoryHookRuns(state)
         self.purges = MemoryPurges(state, force=force)
+        self.writes = MemoryWrites(state)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits."""

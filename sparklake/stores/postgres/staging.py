@@ -20,6 +20,7 @@ from sparklake.stores.postgres.layers import (
     seal_layers,
 )
 from sparklake.stores.postgres.states import locked_state
+from sparklake.stores.postgres.writes import end_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,13 +61,19 @@ class PostgresStaging:
                 _upsert(connection, layer_id or insert_layer(connection, self._uid, branch), rows)
 
     def add_run(
-        self, branch: str, meta_range_id: MetaRangeId, seen: BranchState | None = None
+        self,
+        branch: str,
+        meta_range_id: MetaRangeId,
+        seen: BranchState | None = None,
+        write: str | None = None,
     ) -> Layer:
         """Seals what is below and puts a run on top of it."""
         with self._connections.transaction() as connection:
             head = lock_branch(connection, self._scope, branch, Action.STAGE)
             if seen is not None:
                 _check_seen(connection, self._uid, head, seen)
+            if write is not None:
+                end_write(connection, self._uid, branch, write)
             seal_layers(connection, self._uid, branch)
             layer_id = insert_layer(connection, self._uid, branch, meta_range_id)
         return Layer(layer_id, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)

@@ -19,6 +19,7 @@ from sparklake.stores.postgres.settings import PostgresSettings, columns_of, set
 from sparklake.stores.postgres.staging import PostgresStaging
 from sparklake.stores.postgres.states import all_branches
 from sparklake.stores.postgres.tags import PostgresTags, all_tags
+from sparklake.stores.postgres.writes import PostgresWrites
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,6 +124,7 @@ class PostgresRefs:
         self.settings = PostgresSettings(connections, scope)
         self.hook_runs = PostgresHookRuns(connections, scope.uid)
         self.purges = PostgresPurges(connections, scope)
+        self.writes = PostgresWrites(connections, scope.uid)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits, read in one transaction that sees one moment."""

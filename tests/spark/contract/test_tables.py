@@ -79,6 +79,30 @@ def test_a_table_is_read_as_it_was_written(
     same_rows(back.select("id", "name").withColumn("id", back.id.cast("int")), frame)
 
 
+@pytest.mark.parametrize("table_format", ["parquet", "orc", "avro"])
+def test_nested_rows_of_odd_partitions_come_back(
+    repo: Repository, main: Branch, spark: SparkSession, table_format: str
+) -> None:
+    columns = [
+        "id",
+        "struct(id as a, array(id, null) as b) as nested",
+        "map('k', struct(timestamp'2024-02-29 23:59:59.123456' as at)) as keyed",
+        "cast(id + 0.25 as decimal(20, 4)) as price",
+        "element_at(array('a b', '50% = x', '日本/é', null, 'a=b', repeat('long ', 30)), id) as p",
+    ]
+    rows = spark.range(1, 7, 1, 2).selectExpr("int(id) as id").selectExpr(*columns)
+    main.write(rows, TABLE, table_format, partition_by=["p"])
+    main.commit("nested")
+    back = repo.read("main", TABLE, table_format).select(rows.columns)
+    assert rows_of(back) == rows_of(rows)
+
+
+def test_lines_of_text_come_back(repo: Repository, main: Branch, spark: SparkSession) -> None:
+    lines = spark.createDataFrame([("one",), ("zwei é",), ("",)], "value string")
+    main.write(lines, TABLE, "text", compression="gzip")
+    same_rows(repo.read("main", TABLE, "text"), lines)
+
+
 def test_modes(repo: Repository, main: Branch, frame: DataFrame) -> None:
     one = frame.where("id = 1").coalesce(1)
     two = frame.where("id = 2").coalesce(1)
@@ -99,7 +123,8 @@ def test_modes(repo: Repository, main: Branch, frame: DataFrame) -> None:
 @pytest.mark.parametrize(
     ("path", "options", "error"),
     [
-        (TABLE, {"mode": "ignore"}, InvalidInputError),
+        (TABLE, {"mode": "upsert"}, InvalidInputError),
+        (TABLE, {"mode": "overwrite-partitions"}, InvalidInputError),
         ("/", {}, InvalidInputError),
         ("../x", {}, InvalidKeyError),
         ("x" * 1025, {}, InvalidKeyError),

@@ -7,9 +7,10 @@ import pytest
 from sparklake.graveler.ports import RefStore
 from sparklake.stores.memory import MemoryRefStore
 from tests.stores.refs.contract import RefStoreContract
+from tests.stores.refs.writes_contract import WritesContract
 
 
-class TestMemoryRefStore(RefStoreContract):
+class TestMemoryRefStore(RefStoreContract, WritesContract):
     @pytest.fixture
     def store(self) -> RefStore:
         return MemoryRefStore()

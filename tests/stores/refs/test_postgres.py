@@ -30,6 +30,7 @@ from sparklake.stores.postgres.migrations import known_migrations
 from sparklake.stores.postgres.staging import prefix_end
 from tests.stores.refs.contract import RefStoreContract, a_record, staged, top
 from tests.stores.refs.histories import FIRST, a_commit, a_move, a_repository, new_refs
+from tests.stores.refs.writes_contract import WritesContract
 from tests.support.postgres import fresh_database
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "postgres.md"
@@ -88,7 +89,7 @@ def admin(shared_dsn: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-class TestPostgresRefStore(RefStoreContract):
+class TestPostgresRefStore(RefStoreContract, WritesContract):
     """Takes the fixture `store` of this module."""
 
 

@@ -1,0 +1,120 @@
+"""The files that a write has left in its place: listed, with checksums, as rows to be staged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice, pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.config import Engine, disk_root
+from sparklake.engine.base import Runner
+from sparklake.engine.ipc import pack
+from sparklake.graveler.ports import ObjectStore, StoredObject
+from sparklake.scratch import scratch_folder
+from sparklake.udfs.checksums import FILE_SCHEMA, checksum_body
+from sparklake.udfs.tasks import TASK_SCHEMA
+from sparklake.verbs.context import Context
+
+READ_BY_TASKS_BYTES = 256 * 1024 * 1024
+"""From how many bytes on the files of a write are hashed, or uploaded, by Spark tasks."""
+
+_BATCH_ROWS = 8192
+_SHARE_BYTES = 128 * 1024 * 1024
+_MICROSECOND = 1_000
+"""Nanoseconds."""
+
+_TEMPORARY = "_temporary"
+
+
+@contextmanager
+def written_files(
+    context: Context, branch: str, place: str, names: pa.Array | None = None
+) -> Iterator[pa.Table]:
+    """Lists the files in a place, as FILE_SCHEMA; the rows lie on local disk as long as it is open.
+
+    Where names are given, only those of them.
+
+    What is listed is what a job has committed: Spark's committer keeps all else below `_temporary`
+    until then, and removes it.
+    """
+    with kept(_named(listed(context.store, f"{place}/"), names)) as files:
+        if pc.all(pc.not_equal(files["checksum"], "")).as_py():
+            yield files
+        else:
+            with kept(_hashed(context, branch, place, files)) as whole:
+                yield whole
+
+
+@contextmanager
+def kept(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Keeps batches of FILE_SCHEMA in a file, and yields them as a table in its pages."""
+    with scratch_folder(disk_root()) as scratch:
+        path = str(scratch / "files")
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, FILE_SCHEMA) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        with pa.memory_map(path) as source:
+            yield pa.ipc.open_file(source).read_all()
+
+
+def listed(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
+    """Yields the files under a prefix, without what is hidden or not committed."""
+    found = (each for each in store.list(prefix) if _counts(each.key.removeprefix(prefix)))
+    while chunk := list(islice(found, _BATCH_ROWS)):
+        yield _rows(chunk, len(prefix))
+
+
+def _named(batches: Iterable[pa.RecordBatch], names: pa.Array | None) -> Iterator[pa.RecordBatch]:
+    for each in batches:
+        if names is None:
+            yield each
+        else:
+            yield each.filter(pc.is_in(each.column("name"), value_set=names))
+
+
+def _rows(found: list[StoredObject], cut: int) -> pa.RecordBatch:
+    mtimes = pa.array([each.mtime // _MICROSECOND for each in found])
+    return pa.record_batch(
+        [
+            pa.array([each.key[cut:] for each in found], pa.string()),
+            pa.array([each.size for each in found], pa.int64()),
+            pa.array([each.checksum for each in found], pa.string()),
+            mtimes.cast(FILE_SCHEMA.field("mtime").type),
+        ],
+        schema=FILE_SCHEMA,
+    )
+
+
+def _counts(name: str) -> bool:
+    # Hadoop's local file system leaves a `.part-0.crc` beside each file; what a committer has not
+    # moved to its place, or could not remove, lies below folders of such names.
+    first, _, _ = name.partition("/")
+    hidden = name.rpartition("/")[2].startswith(".") or first.startswith(".spark-staging")
+    return first != _TEMPORARY and not hidden
+
+
+def _hashed(context: Context, branch: str, place: str, files: pa.Table) -> Iterator[pa.RecordBatch]:
+    runner = bytes_runner(context, branch, int(pc.sum(files["size"]).as_py() or 0))
+    return runner.collect(partial(checksum_body, context.workspace, place), shares(files))
+
+
+def bytes_runner(context: Context, branch: str, size: int) -> Runner:
+    """Returns the runner for tasks that read so many bytes of files."""
+    if context.runners.engine is not Engine.LOCAL and size >= READ_BY_TASKS_BYTES:
+        return context.runners.on_spark(context.title("write", branch))
+    return context.runner(0, "write", branch)
+
+
+def shares(files: pa.Table) -> pa.Table:
+    """Returns files as rows of TASK_SCHEMA, each some thousand files or 128 MiB of them."""
+    before = np.cumsum(files["size"].to_numpy()) // _SHARE_BYTES
+    cuts = {*np.flatnonzero(np.diff(before)) + 1, *range(0, files.num_rows, _BATCH_ROWS)}
+    bounds = [*sorted(cuts), files.num_rows]
+    packed = [pack(files.slice(one, other - one).to_batches()) for one, other in pairwise(bounds)]
+    columns = [pa.array(range(len(packed))), pa.array(packed, pa.binary())]
+    return pa.table(columns, schema=TASK_SCHEMA)

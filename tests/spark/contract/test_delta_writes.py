@@ -1,0 +1,213 @@
+"""Delta tables: written on a branch, read as plain Delta by Delta itself and by the Rust reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pytest
+from delta.tables import DeltaTable
+from deltalake import DeltaTable as RustTable
+
+from sparklake import Branch, Repository
+from sparklake.errors import AlreadyExistsError, InvalidInputError, TableMovedError
+from sparklake.graveler.ports import WriteState
+from sparklake.verbs import delta_writes
+from tests.support.lakes import contents
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+TABLE = "tables/a b"
+ODD = "a b/c=d:é%"
+
+
+@pytest.fixture(autouse=True)
+def _small_snapshots(spark: SparkSession) -> Iterator[None]:
+    """Lets Delta replay a log of a few lines in as many tasks as there are cores, and not in 50."""
+    name = "spark.databricks.delta.snapshotPartitions"
+    spark.conf.set(name, "2")
+    yield
+    spark.conf.unset(name)
+
+
+@pytest.fixture
+def main(repo: Repository) -> Branch:
+    return repo.branch("main")
+
+
+@pytest.fixture
+def frame(spark: SparkSession) -> Callable[..., DataFrame]:
+    def make(*rows: tuple[Any, ...], schema: str = "id int, name string") -> DataFrame:
+        return spark.createDataFrame(list(rows), schema).coalesce(1)
+
+    return make
+
+
+def edit(branch: Branch, act: Callable[[str], object], path: str = TABLE) -> None:
+    with branch.edit_delta(path) as location:
+        act(location)
+
+
+def rows_at(spark: SparkSession, repo: Repository, ref: str, folder: Path) -> list[tuple[Any, ...]]:
+    """Returns the rows of the table as any reader of Delta finds them in a copy of the tree."""
+    place = folder / f"copy-of-{ref}"
+    found = contents(repo, ref)
+    for path, body in found.items():
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_bytes(body)
+    assert not any(path.endswith((".crc", ".parquet.crc", "_last_checkpoint")) for path in found)
+    assert not any(str(repo.info.storage_namespace).encode() in body for body in found.values())
+    table = place / TABLE
+    rows = spark.read.format("delta").load(f"file://{table}").collect()
+    rust = RustTable(str(table))
+    assert rust.to_pyarrow_dataset().count_rows() == len(rows)
+    for each in rust.file_uris():
+        assert unquote(each).startswith(str(table)) or each.startswith(str(table))
+    return sorted((tuple(each) for each in rows), key=repr)
+
+
+def test_a_table_is_appended_to_overwritten_and_edited(
+    spark: SparkSession,
+    repo: Repository,
+    main: Branch,
+    frame: Callable[..., DataFrame],
+    tmp_path: Path,
+) -> None:
+    first = main.write(frame((1, "one"), (2, ODD)), TABLE, "delta", partition_by=["name"])
+    assert (first.path, first.files) == (TABLE, 2)
+    main.commit("first")
+    with pytest.raises(AlreadyExistsError):
+        main.write(frame((9, "x")), TABLE, "delta")
+    assert main.write(frame((9, "x")), TABLE, "delta", mode="ignore").files == 0
+    main.write(frame((3, None), (4, ODD)), TABLE, "delta", mode="append")
+    main.commit("second")
+    dev = repo.create_branch("dev", "main")
+
+    # What users run: MERGE, UPDATE and DELETE, on files that lie in the places of other writes.
+    with dev.edit_delta(TABLE) as location:
+        table = DeltaTable.forPath(spark, location)
+        news = frame((1, "uno"), (5, "five")).alias("new")
+        merge = table.alias("old").merge(news, "old.id = new.id")
+        merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+        table.delete("id = 2")
+        table.update("id = 4", {"id": "44"})
+    dev.commit("edited")
+    with dev.edit_delta(TABLE):
+        pass
+    assert not dev.is_dirty
+
+    main.write(frame((7, "one")), TABLE, "delta", mode="overwrite-partitions")
+    main.commit("one partition")
+    assert rows_at(spark, repo, "main", tmp_path) == [(2, ODD), (3, None), (4, ODD), (7, "one")]
+    assert rows_at(spark, repo, "dev", tmp_path) == [(1, "uno"), (3, None), (44, ODD), (5, "five")]
+    wide = frame((8, "eight", 0.5), schema="id int, name string, more double")
+    main.write(wide, TABLE, "delta", mode="append", mergeSchema=True)
+    main.write(frame((2, "two")), TABLE, "delta", mode="overwrite", replaceWhere="name = 'two'")
+    main.write(frame((0, "zero")), f"{TABLE} next to it", "delta", mode="append")
+    expected = [(2, ODD), (2, "two"), (3, None), (4, ODD), (7, "one")]
+    found = rows_at(spark, repo, "main", tmp_path / "again")
+    assert found == sorted([*((*each, None) for each in expected), (8, "eight", 0.5)], key=repr)
+    main.write(frame((6, "six")), TABLE, "delta", mode="overwrite", overwriteSchema=True)
+    assert rows_at(spark, repo, "main", tmp_path / "last") == [(6, "six")]
+    assert {each.state for each in repo.writes()} == {WriteState.ABANDONED}, "the empty edit"
+
+
+def test_writers_at_once(
+    spark: SparkSession,
+    repo: Repository,
+    main: Branch,
+    frame: Callable[..., DataFrame],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    main.write(frame((1, "one")), TABLE, "delta")
+    staged = delta_writes._stage
+
+    def meanwhile(act: Callable[[], object]) -> None:
+        def once(copy: Any) -> Any:
+            monkeypatch.setattr(delta_writes, "_stage", staged)
+            act()
+            return staged(copy)
+
+        monkeypatch.setattr(delta_writes, "_stage", once)
+
+    meanwhile(lambda: main.write(frame((2, "two")), TABLE, "delta", mode="append"))
+    main.write(frame((3, "three")), TABLE, "delta", mode="append")
+    assert rows_at(spark, repo, "main", tmp_path) == [(1, "one"), (2, "two"), (3, "three")]
+
+    def delete_and_append(location: str) -> None:
+        DeltaTable.forPath(spark, location).delete("id = 3")
+        main.write(frame((4, "four")), TABLE, "delta", mode="append")
+
+    with pytest.raises(TableMovedError, match="nothing was staged"):
+        edit(main, delete_and_append)
+    meanwhile(lambda: main.write(frame((5, "five")), TABLE, "delta", mode="append"))
+    main.write(frame((6, "six")), TABLE, "delta", mode="overwrite")
+    assert rows_at(spark, repo, "main", tmp_path / "over") == [(6, "six")]
+
+
+def test_an_imported_table_with_a_checkpoint_is_written_to(
+    spark: SparkSession,
+    repo: Repository,
+    main: Branch,
+    frame: Callable[..., DataFrame],
+    tmp_path: Path,
+) -> None:
+    table = tmp_path / "elsewhere" / "it"
+    for number in range(4):
+        writer = frame((number, f"é {number}")).write.format("delta").mode("append")
+        writer.option("delta.checkpointInterval", 2).partitionBy("name").save(table.as_uri())
+    assert (table / "_delta_log" / f"{2:020d}.checkpoint.parquet").is_file()
+    for number in (0, 1):
+        (table / "_delta_log" / f"{number:020d}.json").unlink()
+    for other in [*table.rglob("*.crc")]:
+        other.unlink()
+    main.import_objects(str(table), TABLE)
+    with main.edit_delta(TABLE) as location:
+        DeltaTable.forPath(spark, location).delete("id < 2")
+    main.write(frame((99, "new")), TABLE, "delta", mode="append")
+    main.delete(f"{TABLE}/_delta_log/_last_checkpoint")
+    found = rows_at(spark, repo, "main", tmp_path)
+    assert found == [(2, "é 2"), (3, "é 3"), (99, "new")]
+
+
+def test_what_cannot_be_done_is_said_and_stages_nothing(
+    spark: SparkSession,
+    repo: Repository,
+    main: Branch,
+    frame: Callable[..., DataFrame],
+) -> None:
+    main.write(frame((1, "one")), "tables/files")
+    main.write(frame((1, "one")), TABLE, "delta")
+    main.commit("both")
+    with pytest.raises(InvalidInputError, match="no Delta log"):
+        main.write(frame((2, "two")), "tables/files", "delta", mode="append")
+    with pytest.raises(InvalidInputError, match="is a Delta table"):
+        main.write(frame((2, "two")), TABLE, mode="append")
+    with pytest.raises(InvalidInputError, match="no Delta table"):
+        edit(main, pytest.fail, "tables/files")
+
+    def delete_and_fail(location: str) -> None:
+        DeltaTable.forPath(spark, location).delete()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        edit(main, delete_and_fail)
+
+    def leave_vectors(location: str) -> None:
+        enabled = "SET TBLPROPERTIES (delta.enableDeletionVectors = true)"
+        spark.sql(f"ALTER TABLE delta.`{location}` {enabled}")
+        news = frame(*((each, "x") for each in range(100)))
+        news.write.format("delta").mode("append").save(location)
+        DeltaTable.forPath(spark, location).delete("id = 50")
+
+    with pytest.raises(InvalidInputError, match="deletion vectors"):
+        edit(main, leave_vectors)
+    assert not main.is_dirty
+    main.write(frame((3, "three")), "tables/files", "delta", mode="overwrite")
+    assert not any(each.path.endswith("_SUCCESS") for each in repo.objects("main", "tables/files"))

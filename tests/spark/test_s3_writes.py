@@ -1,0 +1,152 @@
+"""Tables in a bucket: written by Spark's S3 client, and by way of the local disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from delta.tables import DeltaTable
+
+import sparklake
+from sparklake import Lake, Repository
+from sparklake.config import S3Writes
+from sparklake.errors import MissingDependencyError, MissingFileError
+from sparklake.verbs import spark_writing
+from tests.support.lakes import contents
+from tests.support.s3 import make_bucket, s3_environment, s3_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+TABLE = "tables/x"
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with s3_server() as endpoint, pytest.MonkeyPatch.context() as patch:
+        settings = s3_environment(endpoint, tmp_path_factory.getbasetemp())
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        yield settings
+
+
+@pytest.fixture
+def with_s3a(spark: SparkSession, environment: dict[str, str]) -> Iterator[None]:
+    """Lets Spark speak S3, with settings that a user's session has."""
+    settings = {
+        "fs.s3a.endpoint": environment["AWS_ENDPOINT_URL"],
+        "fs.s3a.endpoint.region": environment["AWS_DEFAULT_REGION"],
+        "fs.s3a.access.key": environment["AWS_ACCESS_KEY_ID"],
+        "fs.s3a.secret.key": environment["AWS_SECRET_ACCESS_KEY"],
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.ssl.enabled": "false",
+        # The other one is in a jar of its own.
+        "fs.s3a.input.stream.type": "classic",
+        "fs.s3a.audit.enabled": "false",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name in settings:
+        spark.conf.unset(name)
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, lake_dsn: str) -> Iterator[Lake]:
+    """Is a lake of which Spark runs writers alone: its Python workers lack the environment."""
+    with sparklake.connect(dsn=lake_dsn, spark=spark, engine="local") as opened:
+        yield opened
+
+
+@pytest.fixture
+def repo(lake: Lake, names: Iterator[str], environment: dict[str, str]) -> Repository:
+    bucket = f"bucket-{uuid4().hex}"
+    make_bucket(environment, bucket)
+    return lake.create_repository(next(names), f"s3://{bucket}/lake", range_records=8)
+
+
+@pytest.fixture
+def frame(spark: SparkSession) -> DataFrame:
+    rows = [(1, "a b/c=d:é%"), (2, None), (3, "three")]
+    return spark.createDataFrame(rows, "id int, name string").coalesce(1)
+
+
+def writes(lake: Lake, patch: pytest.MonkeyPatch, how: S3Writes) -> None:
+    patch.setattr(lake._runners, "s3_writes", how)
+
+
+def test_spark_writes_to_the_bucket_itself(
+    spark: SparkSession, repo: Repository, frame: DataFrame, with_s3a: None
+) -> None:
+    main = repo.branch("main")
+    assert main.write(frame, TABLE, partition_by=["name"]).files == 4
+    found = list(repo.objects("main", TABLE))
+    assert all(each.address.startswith(f"{repo.info.storage_namespace}/data/") for each in found)
+    assert all(len(each.checksum) == 32 for each in found)
+    main.write(frame.where("id = 3"), TABLE, mode="overwrite-partitions", partition_by=["name"])
+    back = repo.read("main", TABLE)
+    assert sorted(map(tuple, back.select("id", "name").collect()), key=repr) == sorted(
+        map(tuple, frame.collect()), key=repr
+    )
+    main.write(frame, "delta", "delta")
+    main.write(frame.where("id = 2"), "delta", "delta", mode="append")
+    with main.edit_delta("delta") as location:
+        assert location.startswith("s3a://")
+        table = DeltaTable.forPath(spark, location)
+        table.delete("id = 1")
+        assert sorted(row.id for row in table.toDF().collect()) == [2, 2, 3]
+    assert repo._context.refs.writes.list() == []
+
+
+def test_tasks_upload_what_spark_has_written_to_local_disk(
+    lake: Lake, repo: Repository, frame: DataFrame, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARKLAKE_SCRATCH", str(tmp_path))
+    writes(lake, monkeypatch, S3Writes.UPLOAD)
+    main = repo.branch("main")
+    done = main.write(frame, TABLE, "json", partition_by=["name"])
+    assert done.files == 4
+    found = contents(repo, "main")
+    expected = [b'{"id":%d}\n' % number for number in (1, 2, 3)]
+    assert sorted(each for each in found.values() if each) == expected
+    assert any("name=a b%2Fc%3Dd%3Aé%25/part-" in each for each in found)
+    assert not list(tmp_path.rglob("part-*"))
+    with pytest.raises(MissingDependencyError, match="S3A"):
+        main.write(frame, "delta", "delta")
+
+
+def test_spark_that_lacks_the_client_is_told_from_one_that_has_it(
+    spark: SparkSession, lake: Lake, repo: Repository, with_s3a: None
+) -> None:
+    assert spark_writing._speaks_s3(repo._context)
+    spark.conf.set("fs.s3a.impl.disable.cache", "true")
+    spark.conf.set("fs.s3a.impl", "not.there.S3AFileSystem")
+    try:
+        assert not spark_writing._speaks_s3(repo._context)
+    finally:
+        spark.conf.unset("fs.s3a.impl")
+        spark.conf.unset("fs.s3a.impl.disable.cache")
+
+
+def test_machines_that_do_not_share_a_disk_stage_nothing(
+    lake: Lake, repo: Repository, frame: DataFrame, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As the driver sees it: some files of the tasks are not on its disk."""
+    monkeypatch.setenv("SPARKLAKE_SCRATCH", str(tmp_path))
+    writes(lake, monkeypatch, S3Writes.UPLOAD)
+    save = spark_writing._save
+
+    def elsewhere(rows: DataFrame, request: Any, uri: str) -> None:
+        save(rows, request, uri)
+        next(Path(uri.removeprefix("file://")).glob("part-*")).unlink()
+
+    monkeypatch.setattr(spark_writing, "_save", elsewhere)
+    with pytest.raises(MissingFileError, match=r"do not see the same disk.*S3A"):
+        repo.branch("main").write(frame, TABLE)
+    assert not repo.branch("main").is_dirty
+    assert not list(repo._context.store.list("data/"))

@@ -1,0 +1,41 @@
+"""Writes of tables without Spark: files come to their place as its writers would put them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from sparklake import Repository
+from sparklake.stores.objects import open_store
+from sparklake.verbs import writes
+from sparklake.verbs.context import Context
+from sparklake.verbs.requests import TableWrite, WriteMode, WriteRequest
+
+
+def write(
+    repo: Repository,
+    branch: str,
+    path: str,
+    names: Iterable[str],
+    mode: WriteMode,
+    partition_by: tuple[str, ...] = (),
+    then: Callable[[], object] = lambda: None,
+) -> TableWrite:
+    """Writes a table of some files, each with its name as content.
+
+    When they are in the place, something happens, and the write lands.
+    """
+    request = WriteRequest(branch, path, f"{path}/", "parquet", mode, partition_by, {})
+
+    def save(context: Context, rows: Any, request: WriteRequest, place: str) -> Any:
+        store = open_store(context.info.storage_namespace)
+        store.put_many_if_absent({f"{place}/{each}": each.encode() for each in names})
+        then()
+        return lambda names: None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writes, "save_rows", save)
+        nothing: Any = None
+        return writes.write_table(repo._context, nothing, request)
