@@ -36,6 +36,7 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from tests.lake.bad_edits import CHOSEN, HISTORIES, JOININGS, SETTINGS, TRANSFERS
+from tests.lake.bad_data import DATA
 from tests.lake.bad_files import FILES
 from tests.lake.bad_verbs import LAKE_VERBS, MOVES, READS, REPLAYS, RESETS
 from tests.lake.lab import SURROGATE, Case, Lab, Verb, ambiguous, make_lab
@@ -541,6 +542,7 @@ TABLE = {
     "setting": SETTINGS,
     "history": HISTORIES,
     "file": FILES,
+    "data": DATA,
 }
 ROWS = [
     pytest.param(*case[1:], id=f"{kind}: {case[0]}")
@@ -563,8 +565,10 @@ CANNOT_BE_WRONG = {
     "Repository.dump_refs",
     # It takes nothing, and leaves alone what may not be deleted.
     "Repository.prune_branches",
+    # They take nothing.
+    *("Repository.purges", "Repository.writes"),
     # What they take is a DataFrame, and they are refused in the tests of Spark.
-    "Branch.write",
+    *("Branch.edit_delta", "Branch.write", "Repository.read"),
 }
 """Verbs that take nothing that could be wrong, or cannot be called here."""
 
