@@ -9,6 +9,7 @@ import typer
 from sparklake.cli import (
     branch,
     cache,
+    collecting,
     history,
     hooks,
     importing,
@@ -75,7 +76,7 @@ def sparklake(
     global_options(context, output, engine, home, dsn)
 
 
-for noun in (repo, branch, protect, tag, refs, operations, hooks, cache):
+for noun in (repo, branch, protect, tag, refs, operations, hooks, collecting, cache):
     app.add_typer(noun.app)
 app.command("import")(importing.import_objects)
 app.command()(objects.put)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -13,18 +14,21 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
 from sparklake.graveler.planning import plan_replace
+from sparklake.graveler.ports import BranchState
 from sparklake.graveler.range_lists import Ranges
 from sparklake.stores.objects import normalise_store_uri
 from sparklake.udfs.listing import SOURCE_SCHEMA, list_source_body
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
+from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.signing import Signature
 
 
+@begun_anew
 def import_objects(
     context: Context, branch: str, prefix: str, source: str, signature: Signature
 ) -> Commit:
@@ -37,7 +41,8 @@ def import_objects(
     folder = f"{prefix.rstrip('/')}/" if prefix else ""
     if folder:
         object_key(folder)
-    check_clean(open_branch(context, branch, Action.COMMIT), "import into it")
+    begun = open_branch(context, branch, Action.COMMIT)
+    check_clean(begun, "import into it")
     check_namespace(context.store)
     imported = _write_listing(context, root, folder, branch)
     if not imported:
@@ -45,7 +50,8 @@ def import_objects(
     attempts = Attempts(context, context.title("import", branch))
 
     def attempt() -> Commit:
-        return _import_once(attempts, branch, folder, imported, signature)
+        state = replace(get_branch(context, branch), fence=begun.fence)
+        return _import_once(attempts, state, folder, imported, signature)
 
     return until_it_moves(context, branch, attempt)
 
@@ -78,18 +84,17 @@ def _write_listing(context: Context, root: str, folder: str, branch: str) -> Ran
 
 def _import_once(
     attempts: Attempts,
-    branch: str,
+    state: BranchState,
     folder: str,
     imported: Ranges,
     signature: Signature,
 ) -> Commit:
     context = attempts.context
-    state = get_branch(context, branch)
     check_clean(state, "import into it")
     head = context.graph.commit(state.commit_id)
     plan = plan_replace(context.tree(head).ranges, imported, prefix_interval(folder.encode()))
     outcome = attempts.run(partial(apply_body, context.workspace), plan)
     tree = attempts.finish(plan, outcome, head.meta_range_id)
     if tree.id == head.meta_range_id:
-        raise NoChangesError(f"{branch!r} holds all of this already under {folder or '/'!r}")
+        raise NoChangesError(f"{state.name!r} holds all of this already under {folder or '/'!r}")
     return publish(context, state, "import", [head], tree.id, signature)

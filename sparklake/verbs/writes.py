@@ -19,6 +19,7 @@ from sparklake.graveler.ports import StoredObject
 from sparklake.udfs.staging import STAGE_SCHEMA
 from sparklake.udfs.strategies.objects import DATA_FOLDER
 from sparklake.verbs.context import Context
+from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_lands
 from sparklake.verbs.read import list_objects
@@ -52,6 +53,7 @@ class TableWrite:
     size: int
 
 
+@begun_anew
 def write_table(
     context: Context,
     branch: str,
@@ -67,7 +69,7 @@ def write_table(
     Raises AlreadyExistsError for `errorifexists` where the table has objects.
     """
     folder, chosen = table_folder(path), _mode(mode)
-    open_branch(context, branch, Action.STAGE)
+    fence = open_branch(context, branch, Action.STAGE).fence
     if chosen is WriteMode.ERROR_IF_EXISTS:
         _check_absent(context, branch, folder)
     check_namespace(context.store)
@@ -78,7 +80,7 @@ def write_table(
     writer.save(spark_uri(f"{context.info.storage_namespace}/{place}"))
     files = [each for each in context.store.list(f"{place}/") if not _is_hidden_file(each.key)]
     size = sum(each.size for each in files)
-    until_it_lands(lambda: _stage(context, branch, folder, place, files, chosen))
+    until_it_lands(lambda: _stage(context, branch, folder, place, files, chosen, fence))
     return TableWrite(path, len(files), size)
 
 
@@ -105,6 +107,7 @@ def _stage(
     place: str,
     files: Sequence[StoredObject],
     mode: WriteMode,
+    fence: int,
 ) -> None:
     """Stages the files of a write; what it means for the older ones holds for what it has seen."""
     seen = None if mode is WriteMode.APPEND else context.refs.staging.seal(branch, Action.STAGE)
@@ -112,7 +115,7 @@ def _stage(
         _check_absent(context, branch, folder)
     runner = _runner(context, branch, sum(each.size for each in files))
     batches = _staged(context, branch, folder, place, files, mode)
-    stage_batches(context, branch, runner, batches, seen)
+    stage_batches(context, branch, runner, batches, seen, fence=fence)
 
 
 def _staged(

@@ -14,6 +14,7 @@ from sparklake.graveler.ports.branches import (
     LayerKind,
     Staging,
 )
+from sparklake.graveler.ports.collections import Collections, Moment
 from sparklake.graveler.ports.history import (
     Commits,
     Operation,
@@ -40,11 +41,13 @@ __all__ = [
     "BranchMove",
     "BranchState",
     "Branches",
+    "Collections",
     "Commits",
     "Content",
     "Layer",
     "LayerCut",
     "LayerKind",
+    "Moment",
     "ObjectStore",
     "Operation",
     "Operations",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.hook_runs import HookRuns
 from sparklake.graveler.ports.branches import Branches, BranchState, Staging
 from sparklake.graveler.ports.history import Commits, Operations, TagInfo, Tags
+
+if TYPE_CHECKING:
+    from sparklake.graveler.ports.collections import Collections
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,8 @@ class RepositoryRefs(Protocol):
     def settings(self) -> Settings: ...
     @property
     def hook_runs(self) -> HookRuns: ...
+    @property
+    def collections(self) -> Collections: ...
 
 
 class RefStore(Protocol):

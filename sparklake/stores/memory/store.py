@@ -21,6 +21,7 @@ from sparklake.graveler.ports import (
     RepositoryInfo,
 )
 from sparklake.stores.memory.branches import MemoryBranches
+from sparklake.stores.memory.collections import MemoryCollections
 from sparklake.stores.memory.commits import MemoryCommits
 from sparklake.stores.memory.hook_runs import MemoryHookRuns
 from sparklake.stores.memory.operations import MemoryOperations
@@ -130,6 +131,7 @@ class MemoryRefs:
         self.operations = MemoryOperations(state)
         self.settings = MemorySettings(state)
         self.hook_runs = MemoryHookRuns(state)
+        self.collections = MemoryCollections(state, self.snapshot, force=force)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits."""
