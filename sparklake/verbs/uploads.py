@@ -88,9 +88,7 @@ def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str
     return stage_objects(context, branch, copies, fence)
 
 
-def stage_objects(
-    context: Context, branch: str, objects: Iterable[ObjectInfo], fence: int
-) -> int:
+def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo], fence: int) -> int:
     """Stages objects that are written already, all of them or none; returns how many there are.
 
     Few are staged as rows, many as one run. Raises InvalidRecordError for a path that comes twice.

@@ -23,7 +23,8 @@ from sparklake.verbs.stage import stage_batches
 from tests.support.lakes import memory_lake, namespace_of, stage_table
 from tests.support.schedules import Schedule, scheduled
 
-SCHEDULES = 1000
+SCHEDULES = 200
+MORE_SCHEDULES = 2000
 SHARES = 8
 PATHS = ["a", "b", "d/c", "d/d"]
 BODIES = [b"0", b"1"]
@@ -212,10 +213,23 @@ def objects_of(repo: Repository) -> set[str]:
     return {str(each.relative_to(root)) for each in (root / "data").rglob("*") if each.is_file()}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_no_schedule_loses_what_is_named(share: int, quick: Path) -> None:
-    for seed in range(share, SCHEDULES, SHARES):
+    run_schedules(range(share, SCHEDULES, SHARES), quick)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("share", range(SHARES))
+def test_none_of_many_schedules_does(share: int, quick: Path) -> None:
+    run_schedules(range(SCHEDULES + share, MORE_SCHEDULES, SHARES), quick)
+
+
+def run_schedules(seeds: range, folder: Path) -> None:
+    for seed in seeds:
         try:
-            assert run_schedule(seed, quick)
+            assert run_schedule(seed, folder)
         except BaseException as error:
             raise AssertionError(f"schedule {seed}") from error
