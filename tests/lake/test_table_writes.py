@@ -32,7 +32,9 @@ def written(repo: Repository, name: str) -> tuple[str, list[StoredObject]]:
 
 def stage(repo: Repository, name: str, mode: WriteMode) -> None:
     place, files = written(repo, name)
-    writes.until_it_lands(lambda: writes._stage(repo._context, "main", FOLDER, place, files, mode))
+    writes.until_it_lands(
+        lambda: writes._stage(repo._context, "main", FOLDER, place, files, mode, 0)
+    )
 
 
 def files_of(repo: Repository) -> list[str]:
