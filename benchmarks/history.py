@@ -159,6 +159,7 @@ def _grow(repo: sparklake.Repository, commits: int, objects: int) -> int:
         *("main", grower.head.id, grower.main.commit.id, "commit", "bench"),
         commits=tuple(grower.commits),
         touched=grower.touched,
+        fence=0,
     )
     repo._context.refs.branches.move(move)
     return len(grower.commits)

@@ -266,6 +266,18 @@ class UnexpectedHeadError(RaceLostError):
     kind = "unexpected_head"
 
 
+class CollectionBegunError(RaceLostError):
+    """Says that a garbage collection has begun since the verb did, which has to begin anew."""
+
+    kind = "collection_begun"
+
+
+class CollectionOpenError(RaceLostError):
+    """Says that something has to wait for the end of a garbage collection."""
+
+    kind = "collection_open"
+
+
 class MergeConflictError(SparklakeError):
     """Carries the keys that both sides changed; nothing was published.
 

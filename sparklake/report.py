@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.reading import DiffRow
     from sparklake.udfs.rollup import FolderDiff
     from sparklake.verbs.blame import BlameRow
+    from sparklake.verbs.collect import Collection
     from sparklake.verbs.differences import DiffTree
     from sparklake.verbs.dump import RefsDump
     from sparklake.verbs.export_work import Exported
@@ -102,6 +103,19 @@ def dump_document(dump: RefsDump) -> Document:
         "tags": dump.tags,
         "commits": dump.commits,
         "dirty": list(dump.dirty),
+    }
+
+
+def collection_document(made: Collection) -> Document:
+    """Returns what is said of a garbage collection; `bytes` are those of the garbage."""
+    run = made.run
+    return {
+        "id": run.id,
+        "state": run.state,
+        "objects_listed": run.objects_listed,
+        "objects": run.objects,
+        "bytes": run.bytes,
+        "sample": [object_document(each) for each in made.sample],
     }
 
 

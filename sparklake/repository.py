@@ -27,6 +27,7 @@ from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_re
 from sparklake.verbs import bases, files, folders, history, preview, read, tables
 from sparklake.verbs import merge as merges
 from sparklake.verbs.blame import Blame, blame
+from sparklake.verbs.collect import GRACE, Collection, collect_garbage, garbage_rows
 from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
 from sparklake.verbs.dump import RefsDump, dump_refs
@@ -451,6 +452,20 @@ class Repository:
     def receipt(self, purge_id: str) -> str:
         """Returns the folder of a purge's receipt: Parquet files of what was deleted, and when."""
         return receipt_of(self._context, get_purge(self._context, purge_id))
+
+    def collect_garbage(
+        self, dry_run: bool = False, sweep: str | None = None, grace: timedelta = GRACE
+    ) -> Collection:
+        """Deletes the objects of the storage namespace that no commit and no staged change names.
+
+        What is younger than the time of grace is spared. A dry run only tells; what it has listed
+        can be swept later by its id. Raises CollectionOpenError while another one is under way.
+        """
+        return collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace)
+
+    def garbage(self, run_id: str) -> Rows[ObjectInfo]:
+        """Returns all that a garbage collection has found, by address; raises NotFoundError."""
+        return garbage_rows(self._context, run_id)
 
     # --- writing ----------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import typer
 from sparklake.cli import (
     branch,
     cache,
+    collecting,
     exporting,
     history,
     hooks,
@@ -78,7 +79,7 @@ def sparklake(
     global_options(context, output, engine, home, dsn)
 
 
-for noun in (repo, branch, protect, tag, refs, operations, hooks, purging, cache):
+for noun in (repo, branch, protect, tag, refs, operations, hooks, collecting, purging, cache):
     app.add_typer(noun.app)
 app.command("import")(importing.import_objects)
 app.command()(exporting.export)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sparklake.engine.base import UNWATCHED, Body, Progress, Runner, Source
 from sparklake.engine.progress import begin, range_count
@@ -39,6 +40,9 @@ from sparklake.udfs.results import (
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, MAX_KEPT, too_many_kept
 from sparklake.udfs.tasks import RangeSink, Workspace, encode_tasks
 from sparklake.udfs.writing import run_body
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(slots=True)
@@ -93,9 +97,15 @@ def cut_for_tasks(plan: Plan, task_records: int) -> Plan:
     return divided(coalesced(plan, task_records), task_records)
 
 
-def write_run(runner: Runner, workspace: Workspace, encode: Body, source: Source) -> list[Row]:
+def write_run(
+    runner: Runner,
+    workspace: Workspace,
+    encode: Body,
+    source: Source,
+    body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] = run_body,
+) -> list[Row]:
     """Writes rows as the ranges of a run, in key order, not yet stitched."""
-    batches = runner.sort_and_collect(encode, partial(run_body, workspace), source)
+    batches = runner.sort_and_collect(encode, partial(body, workspace), source)
     results = decode_results(batches)
     return rows_in_order(each for each in results if isinstance(each, PieceResult))
 

@@ -9,7 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from sparklake.errors import InvalidInputError, ProtectedError, ReadOnlyError
+from sparklake.errors import (
+    CollectionBegunError,
+    InvalidInputError,
+    ProtectedError,
+    ReadOnlyError,
+)
 from sparklake.graveler.refs import MAX_NAME_CHARACTERS, is_part_of_name
 
 TRANSACTION_PREFIX = "_tx-"
@@ -77,6 +82,14 @@ def read_only_error() -> ReadOnlyError:
     return ReadOnlyError(
         "the repository is read-only: `sparklake repo set lakefs://REPO --writable` lets it change"
     )
+
+
+def check_fence(branch: str, found: int, begun: int | None) -> None:
+    """Raises CollectionBegunError where a branch has another fence than it had; None is any."""
+    if begun not in (None, found):
+        raise CollectionBegunError(
+            f"a garbage collection has begun since: nothing was changed on {branch!r}, try again"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,11 @@ class _Reopened:
         return content[part]
 
 
+def read_range_file(content: bytes, range_id: str) -> Block:
+    """Returns the records in the bytes of a range, verified; raises CorruptFileError."""
+    return _read_table(content, range_id, _RANGES)
+
+
 def verify_table(table_id: str, content: bytes) -> None:
     """Raises CorruptFileError unless some bytes are the range or metarange of an id."""
     try:

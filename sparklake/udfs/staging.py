@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.errors import InvalidRecordError
+from sparklake.errors import CollectionOpenError, InvalidRecordError
 from sparklake.graveler.columns import Mask
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.entry_columns import EntryColumns, encode_entries
@@ -47,20 +47,40 @@ _PLAIN_URI = r"^(s3a?://[A-Za-z0-9._-]{3,255}/|file:///)[^./\x00]"
 
 
 def stage_body(
-    workspace: Workspace, staged_at: int, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace,
+    staged_at: int,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    closed: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Turns rows of STAGE_SCHEMA into rows of RECORD_SCHEMA; raises InvalidRecordError.
 
-    `staged_at` is in unix nanoseconds.
+    `staged_at` is in unix nanoseconds. With `closed`, raises CollectionOpenError for an address
+    that lies in the namespace.
     """
     for batch in batches:
         rows = microsecond_mtimes(staged_columns(batch))
+        if closed and "address" in rows.schema.names:
+            _refuse_inside(rows.column("address"), workspace.storage_namespace)
         plain = plain_rows(rows, workspace.storage_namespace)
         if plain.any():
             yield plain_records(rows.filter(pa.array(plain)), staged_at)
         if not plain.all():
             others = rows.filter(pa.array(~plain)).to_pylist()
             yield record_batch([staged_record(row, workspace, staged_at) for row in others])
+
+
+def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
+    same_scheme = pc.replace_substring_regex(addresses, "^s3a://", "s3://")
+    inside = pc.or_(
+        pc.invert(pc.match_substring(addresses, "://")),
+        pc.starts_with(same_scheme, f"{storage_namespace}/"),
+    )
+    if pc.any(inside).as_py():
+        raise CollectionOpenError(
+            "a garbage collection is taking objects of the namespace, and may take one of those "
+            "that are to be staged: stage them when `sparklake gc run` has ended"
+        )
 
 
 # --- plain rows, by columns -----------------------------------------------------------------------

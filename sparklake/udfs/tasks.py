@@ -19,6 +19,7 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.tables import WrittenRange, make_range, table_key, write_ranges
 from sparklake.stores.cache import open_cached_store
+from sparklake.udfs.adopting import check_adopted
 
 TASK_SCHEMA = pa.schema(
     [
@@ -99,8 +100,12 @@ class RangeSink:
         self._files, self._bytes = {}, 0
 
     def put(self) -> None:
-        """Makes the ranges durable in the store, and lets go of them here."""
-        self.store.put_many_if_absent(self._files)
+        """Makes the ranges durable in the store, and lets go of them here.
+
+        Of those that are there already all that they name is, too; raises CollectionOpenError.
+        """
+        adopted = self._files.keys() - set(self.store.put_many_if_absent(self._files))
+        check_adopted(self.store, {key: self._files[key] for key in adopted})
         self.drop()
 
     def _add(self, info: RangeInfo, file: bytes) -> None:

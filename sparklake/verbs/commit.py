@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from sparklake.engine.execution import cut_for_tasks
@@ -17,6 +18,7 @@ from sparklake.graveler.range_lists import MetaRange
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
+from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.leftovers import cut_out
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
@@ -25,6 +27,7 @@ from sparklake.verbs.signing import Signature
 from sparklake.verbs.staged import Staged
 
 
+@begun_anew
 def commit(
     context: Context,
     branch: str,
@@ -42,10 +45,14 @@ def commit(
     attempts = Attempts(context, context.title("commit", branch), layered=True)
     staged = Staged(context, choice=choice)
     had_changes = False
+    fence: int | None = None
 
     def attempt() -> Commit:
-        nonlocal had_changes
+        nonlocal had_changes, fence
         state = context.refs.staging.seal(branch, Action.COMMIT)
+        # A later attempt takes over what the first one has made.
+        fence = state.fence if fence is None else fence
+        state = replace(state, fence=fence)
         if had_changes and not state.layers:
             raise ChangesTakenError(
                 f"what was staged on {branch!r} has just been committed by another writer, "
@@ -91,7 +98,11 @@ def _commit_sealed(
         # The layers hold only what the head holds already: they would make the branch look dirty.
         who = signature.committer
         context.refs.branches.move(
-            BranchMove(state.name, head.id, head.id, "commit", who, applied_layers=applied)
+            BranchMove(
+                *(state.name, head.id, head.id, "commit", who),
+                applied_layers=applied,
+                fence=state.fence,
+            )
         )
         raise NoChangesError(f"nothing is staged on {state.name!r} that would change it")
     cut = None if choice.is_everything else cut_out(context, state, choice, "commit")

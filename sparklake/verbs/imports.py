@@ -22,6 +22,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
 from sparklake.graveler.planning import Plan, Side, plan_replace
+from sparklake.graveler.ports import BranchState
 from sparklake.graveler.range_lists import MetaRange, Ranges
 from sparklake.graveler.ranges import record_count
 from sparklake.stores.objects import open_store
@@ -33,6 +34,7 @@ from sparklake.udfs.results import ErrorsResult, PieceResult, decode_results
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
+from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.import_sources import Opened, open_source
 from sparklake.verbs.namespaces import check_apart, check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
@@ -147,8 +149,10 @@ def import_objects(
         else partial(_replacement, terms.folder, imported)
     )
 
+    # What is imported is no garbage of this namespace, and may come only once.
+    @begun_anew
     def attempt() -> Commit:
-        return _import_once(attempts, branch, terms.folder, planned, signature)
+        return _import_once(attempts, get_branch(context, branch), terms.folder, planned, signature)
 
     made = until_it_moves(context, branch, attempt)
     errors = error_table(written.first)
@@ -243,17 +247,16 @@ def _shown(each: Defect) -> str:
 
 
 def _import_once(
-    attempts: Attempts, branch: str, folder: str, planned: Planned, signature: Signature
+    attempts: Attempts, state: BranchState, folder: str, planned: Planned, signature: Signature
 ) -> Commit:
     context = attempts.context
-    state = get_branch(context, branch)
     check_clean(state, "import into it")
     head = context.graph.commit(state.commit_id)
     plan = planned(context.tree(head))
     outcome = attempts.run(partial(apply_body, context.workspace), plan)
     tree = attempts.finish(plan, outcome, head.meta_range_id)
     if tree.id == head.meta_range_id:
-        raise NoChangesError(f"{branch!r} holds all of this already under {folder or '/'!r}")
+        raise NoChangesError(f"{state.name!r} holds all of this already under {folder or '/'!r}")
     return publish(context, state, "import", [head], tree.id, signature)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sparklake.engine.execution import cut_for_tasks
@@ -18,6 +18,7 @@ from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.bases import BaseTrees
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta import union_labels
+from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, get_commit, open_branch
@@ -78,6 +79,7 @@ class MergeSides(NamedTuple):
     trees: Sides
 
 
+@begun_anew
 def merge(
     context: Context,
     source: str,
@@ -91,6 +93,7 @@ def merge(
     Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError or RaceLostError;
     then nothing has moved.
     """
+    fence = get_branch(context, dest).fence
     theirs = _source(context, source, dest)
     labelled = _labelled(context, signature, terms.labels(theirs), resolution)
     check_namespace(context.store)
@@ -98,7 +101,7 @@ def merge(
     bases = BaseTrees(context)
 
     def attempt() -> Commit:
-        state = open_branch(context, dest)
+        state = replace(open_branch(context, dest), fence=fence)
         return _merge_once(attempts, bases, theirs, state, resolution, labelled, terms)
 
     return until_it_moves(context, dest, attempt)

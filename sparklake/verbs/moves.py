@@ -7,10 +7,12 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import BranchMove, BranchState
 from sparklake.verbs.context import Context
+from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.publish import until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, get_commit
 
 
+@begun_anew
 def hard_reset(
     context: Context, branch: str, ref: str, expected: str | None, *, force: bool
 ) -> Commit:
@@ -69,5 +71,6 @@ def _move(context: Context, state: BranchState, verb: str, target: Commit) -> No
         verb=verb,
         who=context.committer,
         applied_layers=tuple(layer.id for layer in sealed),
+        fence=state.fence,
     )
     context.refs.branches.move(move)

@@ -95,7 +95,8 @@ def publish_all(
 ) -> None:
     """Moves a branch from the head that was seen over a row of new commits to the last of them.
 
-    All of them are there then, or none; raises RaceLostError, and HookFailedError where a hook of
+    All of them are there then, or none. The state's fence is as of when the verb began. Raises
+    RaceLostError, CollectionBegunError, and HookFailedError where a hook of
     the branch refuses them.
     """
     move = BranchMove(
@@ -108,6 +109,7 @@ def publish_all(
         applied_layers=tuple(applied_layers),
         cut=cut,
         touched=touched_by(context, commits),
+        fence=state.fence,
     )
     with guarded_move(context, move):
         context.refs.branches.move(move)

@@ -33,7 +33,9 @@ def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
         check_clean(each, "purge")
     for each in states:
         runner = context.runner(0, "purge", each.name)
-        stage_batches(context, each.name, runner, _removals(context, each.name, patterns))
+        stage_batches(
+            context, each.name, runner, _removals(context, each.name, patterns), fence=None
+        )
         commit(context, each.name, signature)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sparklake.errors import NoChangesError
 from sparklake.graveler.commits import Commit
@@ -15,11 +15,12 @@ from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.bases import merge_base
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.delta import union_labels
+from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.hooks import guarded_move
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import signed_commit, touched_by, until_it_moves
 from sparklake.verbs.replay import origin_labels, replayed_tree
-from sparklake.verbs.resolve import check_clean, get_commit, open_branch
+from sparklake.verbs.resolve import check_clean, get_branch, get_commit, open_branch
 from sparklake.verbs.signing import Signature
 from sparklake.verbs.three_way import Sides
 
@@ -49,12 +50,14 @@ class _Replays:
         return signed_commit([head], tree_id, signature)
 
 
+@begun_anew
 def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> list[Commit]:
     """Moves a branch onto a commit with its own commits made once more there; returns these.
 
     Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError, RefNotFoundError or
     RaceLostError; then nothing has moved.
     """
+    fence = get_branch(context, branch).fence
     target = get_commit(context, onto)
     check_namespace(context.store)
     replays = _Replays(context, context.title("rebase", branch), resolution)
@@ -71,7 +74,7 @@ def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> 
             if made is not None:
                 commits.append(made)
                 head = made
-        _publish(context, state, head, commits)
+        _publish(context, replace(state, fence=fence), head, commits)
         return commits
 
     return until_it_moves(context, branch, attempt)
@@ -103,6 +106,7 @@ def _publish(context: Context, state: BranchState, head: Commit, commits: list[C
         who=context.committer,
         commits=tuple(commits),
         touched=touched_by(context, commits),
+        fence=state.fence,
     )
     with guarded_move(context, move):
         context.refs.branches.move(move)

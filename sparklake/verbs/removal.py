@@ -29,11 +29,13 @@ def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
     snapshot = open_snapshot(context, branch)
     there = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]
     if len(there) <= INLINE_ROWS:
-        context.refs.staging.put(branch, [tombstone(object_key(path)) for path in there])
+        removals = [tombstone(object_key(path)) for path in there]
+        context.refs.staging.put(branch, removals, fence=None)
     else:
         remaining = iter(there)
         chunks = iter(lambda: list(islice(remaining, INLINE_ROWS)), [])
-        stage_batches(context, branch, context.runner(0, "rm", branch), map(deletions, chunks))
+        runner = context.runner(0, "rm", branch)
+        stage_batches(context, branch, runner, map(deletions, chunks), fence=None)
     return len(there)
 
 

@@ -7,7 +7,7 @@ source; to cherry-pick it, the other way round. Before a first commit there is t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sparklake.errors import InvalidInputError, MergeConflictError, NoChangesError
 from sparklake.graveler.commits import Commit
@@ -17,9 +17,10 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta import union_labels
+from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish_all, signed_commit, until_it_moves
-from sparklake.verbs.resolve import check_clean, get_commit, open_branch
+from sparklake.verbs.resolve import check_clean, get_branch, get_commit, open_branch
 from sparklake.verbs.signing import Signature, sign
 from sparklake.verbs.three_way import MergedTree, Sides, merged_tree
 
@@ -52,6 +53,7 @@ class _Step:
     signature: Signature
 
 
+@begun_anew
 def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
     """Undoes on a branch what each commit changed, in the order given; all of them, or none.
 
@@ -64,10 +66,12 @@ def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> 
         signature = sign(context, message, terms.committer, terms.metadata)
         return _Step(f"revert {origin.id[:12]}", origin.meta_range_id, before, signature)
 
+    fence = get_branch(context, branch).fence
     steps = [step(*_change(context, ref, terms)) for ref in refs]
-    return _replay(context, "revert", branch, steps, terms)
+    return _replay(context, "revert", branch, steps, terms, fence)
 
 
+@begun_anew
 def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
     """Makes on a branch what each commit changed, in the order given; all of it, or nothing.
 
@@ -81,8 +85,9 @@ def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms
         signature = sign(context, message, terms.committer, labels)
         return _Step(f"cherry-pick {origin.id[:12]}", before, origin.meta_range_id, signature)
 
+    fence = get_branch(context, branch).fence
     steps = [step(*_change(context, ref, terms)) for ref in refs]
-    return _replay(context, "cherry-pick", branch, steps, terms)
+    return _replay(context, "cherry-pick", branch, steps, terms, fence)
 
 
 def origin_labels(origin: Commit) -> dict[str, str]:
@@ -116,7 +121,7 @@ def _change(context: Context, ref: str, terms: Terms) -> tuple[Commit, MetaRange
 
 
 def _replay(
-    context: Context, verb: str, branch: str, steps: Sequence[_Step], terms: Terms
+    context: Context, verb: str, branch: str, steps: Sequence[_Step], terms: Terms, fence: int
 ) -> list[Commit]:
     if not steps:
         raise InvalidInputError(f"there is nothing to {verb}: name a commit")
@@ -129,7 +134,7 @@ def _replay(
         commits = [context.graph.commit(state.commit_id)]
         for attempts, step in works:
             commits.append(_replayed(attempts, step, commits[-1], terms))
-        publish_all(context, state, verb, commits[1:])
+        publish_all(context, replace(state, fence=fence), verb, commits[1:])
         return commits[1:]
 
     return until_it_moves(context, branch, attempt)

@@ -6,6 +6,7 @@ from sparklake.graveler.chosen import Choice
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import Interval, key_prefix, object_key, prefix_interval, successor
 from sparklake.verbs.context import Context
+from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.leftovers import cut_out
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
@@ -22,6 +23,7 @@ def reset_prefix(context: Context, branch: str, prefix: str) -> None:
     _reset(context, branch, prefix_interval(key_prefix(prefix)))
 
 
+@begun_anew
 def _reset(context: Context, branch: str, within: Interval) -> None:
     check_namespace(context.store)
 
@@ -29,6 +31,6 @@ def _reset(context: Context, branch: str, within: Interval) -> None:
         state = context.refs.staging.seal(branch, Action.RESET)
         if state.layers:
             cut = cut_out(context, state, Choice((within,)), "reset")
-            context.refs.staging.drop(branch, state, cut)
+            context.refs.staging.drop(branch, state, cut, fence=state.fence)
 
     until_it_moves(context, branch, attempt)

@@ -19,6 +19,7 @@ from sparklake.graveler.planning import plan_diff
 from sparklake.graveler.ports import BranchState, LayerCut, LayerKind
 from sparklake.udfs.restoring import restore_body
 from sparklake.verbs.context import Context
+from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.leftovers import cut_out
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
@@ -37,6 +38,7 @@ class Restored:
     removed: int
 
 
+@begun_anew
 def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Restored:
     """Stages what makes chosen paths of a branch what they are at a ref.
 
@@ -44,7 +46,7 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
     ObjectNotFoundError where neither has such a path, NoChangesError where they are alike.
     """
     choice = chosen_keys(paths)
-    open_branch(context, branch, Action.STAGE)
+    fence = open_branch(context, branch, Action.STAGE).fence
     commit = get_commit(context, ref)
     check_namespace(context.store)
 
@@ -54,7 +56,7 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
         cut = cut_out(context, state, choice, "restore")
         if run == EMPTY_META_RANGE and not _takes(context, state, choice, cut):
             raise _nothing(context, state, ref, commit, paths)
-        context.refs.staging.drop(branch, state, cut, run or None)
+        context.refs.staging.drop(branch, state, cut, run or None, fence=fence)
         return Restored(commit, counts.added, counts.changed, counts.removed)
 
     return until_it_moves(context, branch, attempt)

@@ -25,10 +25,12 @@ from sparklake.graveler.ports import BranchState
 from sparklake.graveler.records import Record, tombstone
 from sparklake.scratch import scratch_folder
 from sparklake.stores.objects.files import store_errors
+from sparklake.udfs.adopting import is_sweep_open
 from sparklake.udfs.objects import ObjectInfo, object_record
 from sparklake.udfs.staging import STAGE_SCHEMA, stage_body
 from sparklake.udfs.strategies.objects import DATA_FOLDER
 from sparklake.verbs.context import Context
+from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.read import list_objects
 from sparklake.verbs.resolve import open_branch
@@ -41,6 +43,7 @@ _BATCH_ROWS = 8192
 _HASHED_AT_ONCE = 1024 * 1024
 
 
+@begun_anew
 def put_bytes(
     context: Context,
     branch: str,
@@ -50,12 +53,12 @@ def put_bytes(
     content_type: str,
 ) -> ObjectInfo:
     """Writes an object to a fresh place and stages it."""
-    open_branch(context, branch, Action.STAGE)
+    fence = open_branch(context, branch, Action.STAGE).fence
     check_namespace(context.store)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
     new = new_object(context, path, len(body), checksum, metadata, content_type)
     context.store.put_if_absent(new.key, body)
-    context.refs.staging.put(branch, [new.record])
+    context.refs.staging.put(branch, [new.record], fence=fence)
     return new.info
 
 
@@ -81,6 +84,7 @@ def put_file(
         return put_copy(context, branch, path, copy, metadata, content_type)
 
 
+@begun_anew
 def put_copy(
     context: Context,
     branch: str,
@@ -90,17 +94,19 @@ def put_copy(
     content_type: str,
 ) -> ObjectInfo:
     """Moves a file, which nobody changes any more, to a fresh place and stages it."""
+    fence = open_branch(context, branch, Action.STAGE).fence
     new = object_of_copy(context, path, copy, metadata, content_type)
     context.store.put_files_if_absent({new.key: copy})
-    context.refs.staging.put(branch, [new.record])
+    context.refs.staging.put(branch, [new.record], fence=fence)
     return new.info
 
 
 def delete_object(context: Context, branch: str, path: str) -> None:
     """Stages the removal of an object; one that is not there is no error."""
-    context.refs.staging.put(branch, [tombstone(object_key(path))])
+    context.refs.staging.put(branch, [tombstone(object_key(path))], fence=None)
 
 
+@begun_anew
 def delete_prefix(context: Context, branch: str, prefix: str) -> int:
     """Stages the removal of all objects under a prefix; returns how many there are."""
     count = 0
@@ -112,14 +118,15 @@ def delete_prefix(context: Context, branch: str, prefix: str) -> int:
             count += len(chunk)
             yield deletions(chunk)
 
-    open_branch(context, branch, Action.STAGE)
-    stage_batches(context, branch, context.runner(0, "rm", branch), rows())
+    fence = open_branch(context, branch, Action.STAGE).fence
+    stage_batches(context, branch, context.runner(0, "rm", branch), rows(), fence=fence)
     return count
 
 
+@begun_anew
 def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> None:
     """Stages rows of STAGE_SCHEMA as one run; all of them or, when one is bad, none."""
-    open_branch(context, branch, Action.STAGE)
+    fence = open_branch(context, branch, Action.STAGE).fence
     names = rows.schema.names if isinstance(rows, pa.Table) else getattr(rows, "columns", None)
     if names is None:
         raise InvalidInputError(f"stage takes an Arrow table or a DataFrame, not {type(rows)}")
@@ -128,7 +135,9 @@ def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> Non
         runner = context.runner(rows.num_rows, "stage", branch)
     else:
         runner = context.runners.on_spark(context.title("stage", branch))
-    stage_batches(context, branch, runner, rows)
+    # While objects are taken, only what is named already may be named: of these rows, who knows?
+    closed = is_sweep_open(context.store)
+    stage_batches(context, branch, runner, rows, fence=fence, closed=closed)
 
 
 def stage_batches(
@@ -138,17 +147,21 @@ def stage_batches(
     batches: Source,
     seen: BranchState | None = None,
     write: str | None = None,
+    *,
+    fence: int | None,
+    closed: bool = False,
 ) -> None:
     """Stages batches of STAGE_SCHEMA as one run, or nothing when they are empty.
 
     With the branch as it was sealed, raises RaceLostError when it has changed since. The id of a
-    write is of that which this ends.
+    write is of that which this ends. With `closed`, raises CollectionOpenError for an address
+    inside of the namespace.
     """
     check_namespace(context.store)
-    encode = partial(stage_body, context.workspace, time.time_ns())
+    encode = partial(stage_body, context.workspace, time.time_ns(), closed=closed)
     run = write_meta_run(context, runner, encode, batches)
     if run.ranges:
-        context.refs.staging.add_run(branch, run.id, seen, write)
+        context.refs.staging.add_run(branch, run.id, seen, write, fence=fence)
 
 
 def deletions(paths: Sequence[str] | pa.Array) -> pa.RecordBatch:

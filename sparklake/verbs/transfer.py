@@ -19,6 +19,7 @@ from sparklake.graveler.tables import WrittenRange
 from sparklake.udfs.results import PieceResult, decode_results
 from sparklake.udfs.transfer import Transfer, encode_transfers, transfer_body
 from sparklake.verbs.context import Context
+from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
 from sparklake.verbs.resolve import Resolved, open_branch, steadily
@@ -121,6 +122,7 @@ def copy(context: Context, branch: str, terms: Terms) -> int:
     return _transfer(context, "cp", branch, terms, ways)
 
 
+@begun_anew
 def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequence[Route]) -> int:
     open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
@@ -145,7 +147,7 @@ def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequ
             key=lambda row: row.ranges[0].min_key,
         )
         run = finish(context.store, context.workspace, rows)
-        context.refs.staging.add_run(branch, run.id, state)
+        context.refs.staging.add_run(branch, run.id, state, fence=state.fence)
         return record_count(moved)
 
     return until_it_moves(context, branch, attempt)

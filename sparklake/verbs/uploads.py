@@ -22,6 +22,7 @@ from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.objects import ObjectInfo, object_record
 from sparklake.udfs.staging import STAGE_SCHEMA
 from sparklake.verbs.context import Context
+from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.namespaces import check_apart, check_namespace
 from sparklake.verbs.resolve import open_branch
 from sparklake.verbs.snapshot import open_snapshot
@@ -49,17 +50,19 @@ class Labels:
 def put_many(context: Context, branch: str, objects: Objects, labels: Labels) -> int:
     """Writes objects to fresh places and stages all of them, or none; returns how many there are.
 
-    What was written when it fails stays as orphans. At most a batch of bodies is in memory.
+    What was written when it fails stays as orphans. At most a batch of bodies is in memory. It does
+    not begin anew by itself, for objects may come but once: raises CollectionBegunError.
     """
-    open_branch(context, branch, Action.STAGE)
+    fence = open_branch(context, branch, Action.STAGE).fence
     check_namespace(context.store)
     pairs = objects.items() if isinstance(objects, Mapping) else objects
     with scratch_folder(disk_root()) as scratch:
         batches = _batches(_checked(pairs))
         written = (_write(context, batch, scratch, labels) for batch in batches)
-        return stage_objects(context, branch, chain.from_iterable(written))
+        return stage_objects(context, branch, chain.from_iterable(written), fence)
 
 
+@begun_anew
 def put_folder(context: Context, branch: str, prefix: str, folder: Path, labels: Labels) -> int:
     """Puts all files below a folder, under a prefix, as `put_many` does; returns how many."""
     if not folder.is_dir():
@@ -78,13 +81,13 @@ def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str
 
     `paths` are pairs of source and dest. Not a byte of an object is copied.
     """
-    open_branch(context, branch, Action.STAGE)
+    fence = open_branch(context, branch, Action.STAGE).fence
     snapshot = open_snapshot(context, ref)
     copies = (replace(snapshot.stat(source), path=dest) for source, dest in paths)
-    return stage_objects(context, branch, copies)
+    return stage_objects(context, branch, copies, fence)
 
 
-def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo]) -> int:
+def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo], fence: int) -> int:
     """Stages objects that are written already, all of them or none; returns how many there are.
 
     Few are staged as rows, many as one run. Raises InvalidRecordError for a path that comes twice.
@@ -96,7 +99,7 @@ def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo]) 
         records = dict(object_record(each, namespace) for each in first)
         if len(records) < len(first):
             raise _twice(next(_repeated(each.path for each in first)))
-        context.refs.staging.put(branch, list(records.items()))
+        context.refs.staging.put(branch, list(records.items()), fence=fence)
         return len(first)
     count = 0
 
@@ -107,7 +110,8 @@ def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo]) 
             count += len(chunk)
             yield _rows(chunk, namespace)
 
-    stage_batches(context, branch, context.runner(0, "put", branch), rows())
+    runner = context.runner(0, "put", branch)
+    stage_batches(context, branch, runner, rows(), fence=fence)
     return count
 
 

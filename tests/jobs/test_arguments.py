@@ -30,7 +30,12 @@ NAMES = {
     "abandon-write": "abandon_write",
 }
 
-INNER_NAMES = {"hooks runs": "list_hook_runs", "hooks show": "show_hook_run"}
+INNER_NAMES = {
+    "hooks runs": "list_hook_runs",
+    "hooks show": "show_hook_run",
+    "gc run": "collect_garbage",
+    "gc list": "list_garbage",
+}
 
 NOT_JOBS = {"quickstart", "cache", "hooks validate"}
 NOT_COMMANDS = {"stage", "write"}

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 from sparklake.errors import (
     InvalidInputError,
     InvalidUriError,
-    NothingToDoError,
     NotFoundError,
+    NothingToDoError,
     ObjectNotFoundError,
     PurgeBlockedError,
     RefNotFoundError,

@@ -330,6 +330,26 @@ HISTORIES: list[Case] = [
         )
         for depth in (0, -1, 101)
     ),
+    ("garbage of no run", NotFoundError, "'x'", lambda lab: lab.repo.garbage("x")),
+    ("garbage of no id", InvalidInputError, "no id", lambda lab: lab.repo.garbage("../x")),
+    (
+        "no time of grace",
+        InvalidInputError,
+        "time of grace",
+        lambda lab: lab.repo.collect_garbage(grace=timedelta(seconds=-1)),
+    ),
+    (
+        "a sweep that is dry",
+        InvalidInputError,
+        "one of the two",
+        lambda lab: lab.repo.collect_garbage(dry_run=True, sweep="x"),
+    ),
+    (
+        "a sweep of no run",
+        NotFoundError,
+        "'x'",
+        lambda lab: lab.repo.collect_garbage(sweep="x"),
+    ),
     ("run of hooks", NotFoundError, "no run of hooks 'x'", lambda lab: lab.repo.hook_run("x")),
     *(
         (f"runs of hooks {limit}", InvalidInputError, f"{limit}.*1 or more", runs)

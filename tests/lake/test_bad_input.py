@@ -35,8 +35,8 @@ from sparklake.errors import (
     StoreError,
     StoreUnreachableError,
 )
-from tests.lake.bad_edits import CHOSEN, HISTORIES, JOININGS, SETTINGS, TRANSFERS
 from tests.lake.bad_data import DATA
+from tests.lake.bad_edits import CHOSEN, HISTORIES, JOININGS, SETTINGS, TRANSFERS
 from tests.lake.bad_files import FILES
 from tests.lake.bad_verbs import LAKE_VERBS, MOVES, READS, REPLAYS, RESETS
 from tests.lake.lab import SURROGATE, Case, Lab, Verb, ambiguous, make_lab

@@ -86,7 +86,9 @@ def test_a_commit_that_lost_reads_what_has_moved(repo: Repository) -> None:
 def move_to(repo: Repository, branch: str, ref: str) -> None:
     """Moves a branch to a commit that is there already, whatever is staged."""
     head, target = (repo.resolve(each) for each in (f"{branch}@", ref))
-    repo._context.refs.branches.move(BranchMove(branch, head.id, target.id, "merge", "they"))
+    repo._context.refs.branches.move(
+        BranchMove(branch, head.id, target.id, "merge", "they", fence=0)
+    )
 
 
 def test_a_merge_that_lost_reads_what_has_moved(repo: Repository) -> None:

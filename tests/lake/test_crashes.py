@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,13 +19,21 @@ import pytest
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import (
     AlreadyExistsError,
+    CollectionOpenError,
     MergeConflictError,
     NoChangesError,
     RepositoryNotFoundError,
 )
 from sparklake.graveler.ports import WriteState
 from sparklake.verbs.requests import WriteMode
-from tests.support.lakes import commit_all, contents, postgres_lake, put_all, stage_table
+from tests.support.lakes import (
+    commit_all,
+    contents,
+    namespace_of,
+    postgres_lake,
+    put_all,
+    stage_table,
+)
 from tests.support.table_writes import write
 
 pytestmark = pytest.mark.slow
@@ -139,6 +150,56 @@ def test_a_commit_is_made_or_not(
         return died
 
     assert deaths(run) > 20
+
+
+def test_a_collection_that_dies_is_ended_by_the_next_one(
+    mortals: Mortals, survivor: Lake, repository: Repository
+) -> None:
+    main = survivor.repository(repository.name).branch("main")
+
+    def run(last: int) -> bool:
+        main.put("staged", b"1")
+        main.put("staged", b"%d" % last)
+        kept, before = {**BASE, "staged": b"%d" % last}, objects_of(repository)
+
+        died = mortals.send(last, "collect", repository=repository.name, branch="main")
+
+        assert contents(repository, "main") == kept
+        named = named_by(repository)
+        assert objects_of(repository) >= named & before
+        # Others go on, whatever is left of it.
+        main.put("late", b"late")
+        collect(survivor, repository)
+        assert contents(repository, "main") == {**kept, "late": b"late"}
+        # What lies in lower layers was named, too.
+        main.reset()
+        collect(survivor, repository)
+        assert objects_of(repository) == named_by(repository)
+        return died
+
+    # Before every seventh step: each is of another kind than the one before.
+    survived = next(last for last in range(1, MAX_STEPS, 7) if not run(last))
+    assert survived > 60
+
+
+def collect(lake: Lake, repository: Repository) -> None:
+    """Collects garbage, once the server has noticed that who held the lock is dead."""
+    for _ in range(500):
+        with suppress(CollectionOpenError):
+            lake.repository(repository.name).collect_garbage(grace=timedelta())
+            return
+        time.sleep(0.01)
+    raise AssertionError("the lock of a dead process stays")
+
+
+def objects_of(repository: Repository) -> set[str]:
+    folder = namespace_of(repository) / "data"
+    return {f"file://{each}" for each in folder.rglob("*") if each.is_file()}
+
+
+def named_by(repository: Repository) -> set[str]:
+    """Returns the addresses that main names, staged or not."""
+    return {each.address for ref in ("main", "main@") for each in repository.objects(ref)}
 
 
 @pytest.mark.parametrize("strategy", [None, "source-wins"])

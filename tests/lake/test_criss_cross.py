@@ -51,7 +51,9 @@ def planted(
             creation_date=START + number,
             meta_range_id=tree,
         )
-        branches.move(BranchMove(branch.name, branch.head.id, each.id, "test", TESTER, (each,)))
+        branches.move(
+            BranchMove(branch.name, branch.head.id, each.id, "test", TESTER, (each,), fence=0)
+        )
     return made
 
 

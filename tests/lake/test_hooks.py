@@ -290,7 +290,7 @@ def _move_away(repository: Repository) -> None:
     """Moves main to another commit, and takes nothing of what is staged on it."""
     head = repository.resolve("main")
     moved = commit_all(repository.create_branch("side", "main"), {"elsewhere": b"1"}, "side")
-    move = BranchMove("main", head.id, moved.id, "test", TESTER)
+    move = BranchMove("main", head.id, moved.id, "test", TESTER, fence=0)
     repository._context.refs.branches.move(move)
 
 

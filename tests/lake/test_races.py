@@ -218,7 +218,7 @@ def test_readers_see_all_of_a_commit_or_none(race: Race, repo: Repository) -> No
     def write() -> None:
         barrier.wait()
         for turn in range(25):
-            main._context.refs.staging.put("main", pair(repo, turn))
+            main._context.refs.staging.put("main", pair(repo, turn), fence=0)
             main.commit(f"pair {turn}")
 
     def read() -> int:

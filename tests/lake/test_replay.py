@@ -244,7 +244,7 @@ def a_root(repo: Repository, branch: str) -> Commit:
         parents=(), committer="ann", message="root", creation_date=1, meta_range_id=tree
     )
     head = repo.create_branch(branch, "main").head
-    move = BranchMove(branch, head.id, root.id, "commit", "ann", (root,))
+    move = BranchMove(branch, head.id, root.id, "commit", "ann", (root,), fence=0)
     repo._context.refs.branches.move(move)
     return root
 
@@ -345,7 +345,7 @@ def moving(repo: Repository, branch: str, times: int) -> Iterator[None]:
         if wanted.branch == branch and left[0]:
             left[0] -= 1
             made = commit_all(own, {f"others/{left[0]}": b"theirs"}, "theirs")
-            move(branches, BranchMove(branch, wanted.expected, made.id, "commit", "they"))
+            move(branches, BranchMove(branch, wanted.expected, made.id, "commit", "they", fence=0))
         move(branches, wanted)
 
     with mock.patch.object(MemoryBranches, "move", late):

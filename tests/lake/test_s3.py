@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -96,6 +97,24 @@ def repo(small_lake: Lake, bucket: Bucket, scratch: Path) -> Repository:
 
 def rows(diff: object) -> list[tuple[str, str]]:
     return [(each.type.value, each.path) for each in diff]  # type: ignore[attr-defined]
+
+
+def test_garbage_goes_from_a_bucket(repo: Repository, bucket: Bucket) -> None:
+    main = repo.branch("main")
+    main.import_objects(f"s3://{bucket.name}/raw", "raw")
+    commit_all(main, {"a": b"1", "b": b"2"}, "first")
+    main.put("a", b"3")
+    main.reset()
+    folder = "lakes/one/data"
+    bucket.put({f"{folder}/~failed/part 0": b"4", f"{folder}/.x": b"5", "lakes/one/mine": b"6"})
+    before = bucket.objects()
+    made = repo.collect_garbage(grace=timedelta())
+    # What lies elsewhere is nobody's to delete, and of what is left here all is named.
+    gone = before.keys() - bucket.objects().keys()
+    assert len(gone) == made.run.objects == 3
+    assert gone == {f"lakes/one/{each.path}" for each in repo.garbage(made.run.id)}
+    assert contents(repo, "main") == {**RAW, "a": b"1", "b": b"2"}
+    assert repo.collect_garbage(grace=timedelta()).run.objects == 0
 
 
 def test_the_main_flow(repo: Repository, bucket: Bucket) -> None:

@@ -226,11 +226,11 @@ def test_a_change_that_comes_between_is_moved_too(
     main, add_run, late = repo.branch("main"), MemoryStaging.add_run, [2]
     commit_all(main, dict(OBJECTS), "base")
 
-    def interrupted(staging: MemoryStaging, *arguments: object) -> object:
+    def interrupted(staging: MemoryStaging, *arguments: object, **options: object) -> object:
         if late[0]:
             late[0] -= 1
             main.put(f"a/late-{late[0]}", b"late")
-        return add_run(staging, *arguments)  # type: ignore[arg-type]
+        return add_run(staging, *arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(MemoryStaging, "add_run", interrupted)
     assert main.move("a/", "b/") == 62

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -185,6 +186,7 @@ def main(folder: Path) -> dict[str, Any]:
         with struck(commit, "apply_body", exit_once, folder) as marks:
             trees["spark"] = [*prepare(there, source), merged(there)]
         struck_by = {marks.name: sorted(each.name for each in marks.iterdir())}
+        garbage = collected(there)
         for fault in (fail_first, kill_executor, straggle):
             here, there = create(fault.__name__.replace("_", "-"))
             trees[fault.__name__] = prepare(here, source)
@@ -201,11 +203,24 @@ def main(folder: Path) -> dict[str, Any]:
         "master": spark.conf.get("spark.master"),
         "trees": trees,
         "struck by": struck_by,
+        "garbage": garbage,
         "executors": len(list(marks.iterdir())),
         "packages": sorted(set(seen["package"])),
         "near the ref store": any(seen["loaded"]),
         "jobs": jobs(spark),
     }
+
+
+def collected(repository: Repository) -> list[int]:
+    """Collects garbage; returns how many objects there were, went, and can be read afterwards."""
+    main = repository.branch("main")
+    for number in range(20):
+        main.put(f"put/{number}", b"%d" % (number % 10))
+        main.put(f"put/{number}", b"%d" % number)
+    run = repository.collect_garbage(grace=timedelta()).run
+    read = [repository.read_bytes("main", f"put/{number}") for number in range(20)]
+    main.reset()
+    return [run.objects_listed, run.objects, len(set(read))]
 
 
 def jobs(spark: SparkSession) -> list[str]:

@@ -48,6 +48,8 @@ def test_a_cluster_makes_the_same_trees_whatever_befalls_its_tasks(cluster: Clus
     assert failed == [f"failed-{task}" for task in range(len(failed))]
     assert len(failed) > 2
 
+    assert said["garbage"] == [40, 20, 20]
+
     assert {
         "sparklake import spark: main",
         "sparklake stage spark: ours",

@@ -39,7 +39,7 @@ def grow(
             meta_range_id=first.meta_range_id,
         )
         branches.create(name, first.id, TESTER)
-        branches.move(BranchMove(name, first.id, each.id, "commit", TESTER, (each,)))
+        branches.move(BranchMove(name, first.id, each.id, "commit", TESTER, (each,), fence=0))
     return made
 
 

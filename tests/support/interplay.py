@@ -299,7 +299,7 @@ class Steps:
         put_all(side, {self.chance.choice([*PATHS, "rival"]): b"rival"})
         with suppress(SparklakeError):
             made = side.commit("rival")
-            move = BranchMove(name, head.id, made.id, "test", TESTER)
+            move = BranchMove(name, head.id, made.id, "test", TESTER, fence=0)
             real(self.repo._context.refs.branches, move)
         self.is_quiet = False
 

@@ -13,10 +13,10 @@ def just_before(owner: type, name: str, act: Any) -> Iterator[None]:
     """Lets others act once, just before a method of the ref store is called."""
     called, left = getattr(owner, name), [act]
 
-    def late(self: Any, *arguments: Any) -> Any:
+    def late(self: Any, *arguments: Any, **options: Any) -> Any:
         if left:
             left.pop()()
-        return called(self, *arguments)
+        return called(self, *arguments, **options)
 
     with mock.patch.object(owner, name, late):
         yield

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -49,6 +50,8 @@ def carry_out(lake: Lake, order: dict[str, Any]) -> None:
     branch = repository.branch(order["branch"])
     if order["verb"] == "commit":
         branch.commit("changes")
+    elif order["verb"] == "collect":
+        repository.collect_garbage(grace=timedelta())
     elif order["verb"] == "put":
         branch.put(order["path"], order["body"].encode())
     elif order["verb"] == "write":

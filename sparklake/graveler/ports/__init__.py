@@ -14,6 +14,7 @@ from sparklake.graveler.ports.branches import (
     LayerKind,
     Staging,
 )
+from sparklake.graveler.ports.collections import Collections, Moment
 from sparklake.graveler.ports.history import (
     Commits,
     Operation,
@@ -42,12 +43,14 @@ __all__ = [
     "BranchMove",
     "BranchState",
     "Branches",
+    "Collections",
     "Commits",
     "Content",
     "Folder",
     "Layer",
     "LayerCut",
     "LayerKind",
+    "Moment",
     "ObjectStore",
     "Operation",
     "Operations",

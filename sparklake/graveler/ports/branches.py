@@ -41,7 +41,8 @@ class BranchState:
     """Is a branch at one moment: its head, and what is staged over it, newest layer first.
 
     A hidden one is left out where nobody asks for it. From `expires` on, in unix seconds, it may be
-    pruned; `is_expired` is by the store's own clock.
+    pruned; `is_expired` is by the store's own clock. `fence` counts the garbage collections that
+    have begun: who changes the branch to what names objects says as of which one it has begun.
     """
 
     name: str
@@ -51,6 +52,7 @@ class BranchState:
     expires: int | None = None
     is_expired: bool = False
     guard: Guard = OPEN
+    fence: int = 0
 
     @property
     def may_be_pruned(self) -> bool:
@@ -82,7 +84,8 @@ class BranchMove:
     layers that the new head contains: all of them must still be there, and exactly these are
     removed. With a cut, the new head contains only that of them, and the rest of it stays, under
     new ids: who has read these layers, or those that were put on them meanwhile, loses. `touched`
-    is kept with the commits: what each may have changed, as far as it is known.
+    is kept with the commits: what each may have changed, as far as it is known. `fence` is that of
+    a branch of the repository, read before anything that the new head names was read or written.
     """
 
     branch: str
@@ -94,6 +97,7 @@ class BranchMove:
     applied_layers: tuple[int, ...] = ()
     cut: LayerCut | None = None
     touched: Mapping[CommitId, bytes] = field(default_factory=dict)
+    fence: int = field(kw_only=True)
 
 
 class Branches(Protocol):
@@ -133,8 +137,9 @@ class Branches(Protocol):
         """Applies a compare-and-swap, all of it or nothing.
 
         Raises RaceLostError when the head is not the expected one or an applied layer is gone or
-        not sealed, RefNotFoundError when there is no such branch. A move to where the branch is,
-        which only removes layers, is not logged.
+        not sealed, RefNotFoundError when there is no such branch, CollectionBegunError when the
+        fence is another one by now. A move to where the branch is, which only removes layers, is
+        not logged.
         """
 
     def turn(self, name: str, seconds: float) -> AbstractContextManager[None]:
@@ -155,9 +160,11 @@ class Staging(Protocol):
     is not there, and RaceLostError for a layer that is gone: a commit or a reset took it since the
     branch was read, so read the branch again. What changes something raises ReadOnlyError or
     ProtectedError where the branch's guard refuses it as of the moment of the change.
+
+    `fence` is as in a BranchMove; it is None where nothing is staged that names an object.
     """
 
-    def put(self, branch: str, records: Sequence[Record]) -> None:
+    def put(self, branch: str, records: Sequence[Record], *, fence: int | None) -> None:
         """Stages records and tombstones in the top layer, all of them or none.
 
         A fresh rows layer is opened when the top one is sealed or is a run.
@@ -169,6 +176,8 @@ class Staging(Protocol):
         meta_range_id: MetaRangeId,
         seen: BranchState | None = None,
         write: str | None = None,
+        *,
+        fence: int | None,
     ) -> Layer:
         """Seals what is below and puts a run on top of it.
 
@@ -196,7 +205,13 @@ class Staging(Protocol):
         """Drops every layer of a branch."""
 
     def drop(
-        self, branch: str, seen: BranchState, cut: LayerCut, run: MetaRangeId | None = None
+        self,
+        branch: str,
+        seen: BranchState,
+        cut: LayerCut,
+        run: MetaRangeId | None = None,
+        *,
+        fence: int | None,
     ) -> None:
         """Takes records out of the layers of a branch as `seal` returned it, and puts a run on top.
 

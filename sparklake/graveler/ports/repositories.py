@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import RepositorySettings
@@ -13,6 +13,9 @@ from sparklake.graveler.ports.branches import Branches, BranchState, Staging
 from sparklake.graveler.ports.history import Commits, Operations, TagInfo, Tags
 from sparklake.graveler.ports.writes import Writes
 from sparklake.graveler.purges import Purges
+
+if TYPE_CHECKING:
+    from sparklake.graveler.ports.collections import Collections
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ class RepositoryRefs(Protocol):
     def purges(self) -> Purges: ...
     @property
     def writes(self) -> Writes: ...
+    @property
+    def collections(self) -> Collections: ...
 
 
 class RefStore(Protocol):

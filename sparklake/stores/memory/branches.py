@@ -83,7 +83,8 @@ class MemoryBranches:
         """Applies a compare-and-swap."""
         state = self._state
         with state.lock:
-            branch = state.open_branch(move.branch, *actions_of(move.verb), force=self._force)
+            actions = actions_of(move.verb)
+            branch = state.open_branch(move.branch, *actions, force=self._force, fence=move.fence)
             sealed = {layer.id for layer in branch.layers if layer.sealed}
             if branch.commit_id != move.expected:
                 raise RaceLostError(f"branch {move.branch!r} has moved to {branch.commit_id}")

@@ -20,11 +20,11 @@ class MemoryStaging:
         self._state = state
         self._force = force
 
-    def put(self, branch: str, records: Sequence[Record]) -> None:
+    def put(self, branch: str, records: Sequence[Record], *, fence: int | None) -> None:
         """Stages records and tombstones in the top layer."""
         state = self._state
         with state.lock:
-            layers = self._open(branch, Action.STAGE).layers
+            layers = self._open(branch, Action.STAGE, fence).layers
             if not records:
                 return
             if layers and not layers[0].sealed:
@@ -42,10 +42,12 @@ class MemoryStaging:
         meta_range_id: MetaRangeId,
         seen: BranchState | None = None,
         write: str | None = None,
+        *,
+        fence: int | None,
     ) -> Layer:
         """Seals what is below and puts a run on top of it."""
         with self._state.lock:
-            state = self._open(branch, Action.STAGE)
+            state = self._open(branch, Action.STAGE, fence)
             if seen is not None and state.content != seen.content:
                 raise RaceLostError(f"branch {branch!r} has changed: look at it again")
             if write is not None:
@@ -88,20 +90,26 @@ class MemoryStaging:
             self._state.branches[branch] = self._state.drop_layers(state, gone)
 
     def drop(
-        self, branch: str, seen: BranchState, cut: LayerCut, run: MetaRangeId | None = None
+        self,
+        branch: str,
+        seen: BranchState,
+        cut: LayerCut,
+        run: MetaRangeId | None = None,
+        *,
+        fence: int | None,
     ) -> None:
         """Takes records out of the layers of a branch, and puts a run on top."""
         state = self._state
         with state.lock:
-            now = self._open(branch, Action.STAGE if run else Action.RESET)
+            now = self._open(branch, Action.STAGE if run else Action.RESET, fence)
             if now.content != seen.content:
                 raise RaceLostError(f"branch {branch!r} has changed: look at it again")
             state.cut_layers(now, {layer.id for layer in now.layers}, cut)
             if run:
-                self.add_run(branch, run)
+                self.add_run(branch, run, fence=fence)
 
-    def _open(self, branch: str, action: Action | None) -> BranchState:
-        return self._state.open_branch(branch, action, force=self._force)
+    def _open(self, branch: str, action: Action | None, fence: int | None = None) -> BranchState:
+        return self._state.open_branch(branch, action, force=self._force, fence=fence)
 
     def _end(self, write: str, branch: str) -> None:
         found = self._state.writes.get(write)

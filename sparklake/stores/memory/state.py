@@ -10,7 +10,12 @@ from threading import Lock, RLock
 
 from sparklake.errors import RaceLostError, RefNotFoundError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.guards import Action, RepositorySettings, read_only_error
+from sparklake.graveler.guards import (
+    Action,
+    RepositorySettings,
+    check_fence,
+    read_only_error,
+)
 from sparklake.graveler.hook_runs import HookRun
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import (
@@ -43,6 +48,8 @@ class State:
     writes: dict[str, Write] = field(default_factory=dict)
     is_gone: bool = False
     settings: RepositorySettings = field(default_factory=RepositorySettings)
+    fence: int = 0
+    collecting: Lock = field(default_factory=Lock)
     turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
 
     def branch(self, name: str) -> BranchState:
@@ -56,12 +63,15 @@ class State:
         is_expired = branch.expires is not None and branch.expires <= time.time()
         read_only = branch.guard.read_only and not force
         guard = replace(branch.guard, read_only=read_only)
-        return replace(branch, is_expired=is_expired, guard=guard)
+        return replace(branch, is_expired=is_expired, guard=guard, fence=self.fence)
 
-    def open_branch(self, name: str, *actions: Action | None, force: bool) -> BranchState:
-        """Returns a branch to change; raises where its guard refuses an action."""
+    def open_branch(
+        self, name: str, *actions: Action | None, force: bool, fence: int | None = None
+    ) -> BranchState:
+        """Returns a branch to change; raises where its guard or its fence refuses that."""
         branch = self.branch(name)
         self.seen(branch, force=force).guard.check(name, *actions)
+        check_fence(name, self.fence, fence)
         return branch
 
     def require_writable(self, *, force: bool) -> None:

@@ -21,6 +21,7 @@ from sparklake.graveler.ports import (
     RepositoryInfo,
 )
 from sparklake.stores.memory.branches import MemoryBranches
+from sparklake.stores.memory.collections import MemoryCollections
 from sparklake.stores.memory.commits import MemoryCommits
 from sparklake.stores.memory.hook_runs import MemoryHookRuns
 from sparklake.stores.memory.operations import MemoryOperations
@@ -136,6 +137,7 @@ class MemoryRefs:
         self.hook_runs = MemoryHookRuns(state)
         self.purges = MemoryPurges(state, force=force)
         self.writes = MemoryWrites(state)
+        self.collections = MemoryCollections(state, self.snapshot, force=force)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits."""

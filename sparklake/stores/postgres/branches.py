@@ -62,8 +62,10 @@ class PostgresBranches:
                 made = connection.execute(
                     """
                     INSERT INTO sparklake.branches
-                        (repository_uid, name, commit_id, hidden, expires, read_only, protected)
-                    VALUES (%s, %s, %s, %s, clock_timestamp() + %s::interval, %s, %s)
+                        (repository_uid, name, commit_id, hidden, expires, read_only, protected,
+                         fence)
+                    VALUES (%s, %s, %s, %s, clock_timestamp() + %s::interval, %s, %s, coalesce(
+                        (SELECT fence FROM sparklake.repositories WHERE uid = %s), 0))
                     ON CONFLICT DO NOTHING
                     """,
                     (
@@ -74,6 +76,7 @@ class PostgresBranches:
                         lifetime,
                         guard.read_only,
                         sorted(guard.protected),
+                        self._uid,
                     ),
                 ).rowcount
             except psycopg.errors.ForeignKeyViolation:
@@ -177,7 +180,7 @@ class PostgresBranches:
                 UPDATE sparklake.branches SET commit_id = %(to)s
                 WHERE repository_uid = %(uid)s AND name = %(branch)s AND commit_id = %(expected)s
                     AND (%(force)s::boolean OR NOT read_only)
-                    AND NOT protected && %(actions)s::text[]
+                    AND NOT protected && %(actions)s::text[] AND fence = %(fence)s
                 """,
                 {
                     **self._values,
@@ -185,12 +188,13 @@ class PostgresBranches:
                     "branch": move.branch,
                     "expected": move.expected,
                     "actions": [each.value for each in actions],
+                    "fence": move.fence,
                 },
             ).rowcount
         except psycopg.errors.ForeignKeyViolation:
             raise RefNotFoundError(f"there is no commit {move.to!r}") from None
         if not swapped:
-            head = lock_branch(connection, self._scope, move.branch, *actions)
+            head = lock_branch(connection, self._scope, move.branch, *actions, fence=move.fence)
             raise RaceLostError(f"branch {move.branch!r} has moved to {head}")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import RefNotFoundError
-from sparklake.graveler.guards import Action, Guard
+from sparklake.graveler.guards import Action, Guard, check_fence
 from sparklake.graveler.ports import Layer, LayerKind
 
 if TYPE_CHECKING:
@@ -33,21 +33,27 @@ class Scope:
 
 
 def lock_branch(
-    connection: psycopg.Connection, scope: Scope, branch: str, *actions: Action | None
+    connection: psycopg.Connection,
+    scope: Scope,
+    branch: str,
+    *actions: Action | None,
+    fence: int | None = None,
 ) -> CommitId:
     """Locks a branch until the transaction ends; returns its head.
 
-    Raises where its guard refuses an action, and as long as the lock is held no guard changes.
+    Raises where its guard refuses an action, or its fence is another one than is given; as long as
+    the lock is held neither changes.
     """
     row = connection.execute(
-        "SELECT commit_id, read_only, protected FROM sparklake.branches"
+        "SELECT commit_id, read_only, protected, fence FROM sparklake.branches"
         " WHERE repository_uid = %s AND name = %s FOR UPDATE",
         (scope.uid, branch),
     ).fetchone()
     if row is None:
         raise RefNotFoundError(f"there is no branch {branch!r}")
-    head, read_only, protected = row
+    head, read_only, protected, found_fence = row
     guard_of(read_only and not scope.force, protected).check(branch, *actions)
+    check_fence(branch, found_fence, fence)
     found: CommitId = head
     return found
 
@@ -73,11 +79,13 @@ def layer_of(row: tuple[Any, ...]) -> Layer:
     return Layer(layer_id, LayerKind(kind), sealed, meta_range_id)
 
 
-def hold_open_layer(connection: psycopg.Connection, scope: Scope, branch: str) -> int | None:
+def hold_open_layer(
+    connection: psycopg.Connection, scope: Scope, branch: str, fence: int | None
+) -> int | None:
     """Keeps the layer that takes writes open until the transaction ends; returns its id.
 
-    None where the branch takes no writes: who makes it refuse them seals its layers after that, so
-    that a layer which is open was found so by a guard that still stands.
+    None where the branch takes no writes, or has another fence: who makes it refuse them seals its
+    layers after that, so that a layer which is open was found so by a guard that still stands.
     """
     row = connection.execute(
         """
@@ -85,6 +93,7 @@ def hold_open_layer(connection: psycopg.Connection, scope: Scope, branch: str) -
         JOIN sparklake.branches b ON b.repository_uid = l.repository_uid AND b.name = l.branch
         WHERE l.repository_uid = %(uid)s AND l.branch = %(branch)s AND NOT l.sealed
             AND (%(force)s::boolean OR NOT b.read_only) AND %(action)s <> ALL (b.protected)
+            AND b.fence = coalesce(%(fence)s::bigint, b.fence)
         FOR SHARE OF l
         """,
         {
@@ -92,6 +101,7 @@ def hold_open_layer(connection: psycopg.Connection, scope: Scope, branch: str) -
             "branch": branch,
             "force": scope.force,
             "action": Action.STAGE.value,
+            "fence": fence,
         },
     ).fetchone()
     return None if row is None else int(row[0])

@@ -55,6 +55,14 @@ class PostgresSettings:
         return settings
 
 
+def lock_settings(connection: psycopg.Connection, scope: Scope) -> None:
+    """Locks a repository until the transaction ends; raises ReadOnlyError, unless forced."""
+    query = _SELECT + " FOR NO KEY UPDATE"
+    settings = _found(connection.execute(query, {"uid": scope.uid}).fetchall())
+    if settings.read_only and not scope.force:
+        raise read_only_error()
+
+
 def hold_settings(connection: psycopg.Connection, scope: Scope) -> RepositorySettings:
     """Keeps the settings as they are until the transaction ends; returns them.
 

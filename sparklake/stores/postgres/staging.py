@@ -45,19 +45,19 @@ class PostgresStaging:
         self._scope = scope
         self._uid = scope.uid
 
-    def put(self, branch: str, records: Sequence[Record]) -> None:
+    def put(self, branch: str, records: Sequence[Record], *, fence: int | None) -> None:
         """Stages records and tombstones in the top layer, all of them or none."""
         rows = sorted(dict(records).items())  # Key order: two writers cannot deadlock.
         with self._connections.transaction() as connection:
-            layer_id = hold_open_layer(connection, self._scope, branch)
+            layer_id = hold_open_layer(connection, self._scope, branch, fence)
             if layer_id is not None:
                 _upsert(connection, layer_id, rows)
                 return
         # A new transaction: the look may have locked a layer, and the branch must be locked first.
         with self._connections.transaction() as connection:
-            lock_branch(connection, self._scope, branch, Action.STAGE)
+            lock_branch(connection, self._scope, branch, Action.STAGE, fence=fence)
             if rows:
-                layer_id = hold_open_layer(connection, self._scope, branch)
+                layer_id = hold_open_layer(connection, self._scope, branch, fence)
                 _upsert(connection, layer_id or insert_layer(connection, self._uid, branch), rows)
 
     def add_run(
@@ -66,10 +66,12 @@ class PostgresStaging:
         meta_range_id: MetaRangeId,
         seen: BranchState | None = None,
         write: str | None = None,
+        *,
+        fence: int | None,
     ) -> Layer:
         """Seals what is below and puts a run on top of it."""
         with self._connections.transaction() as connection:
-            head = lock_branch(connection, self._scope, branch, Action.STAGE)
+            head = lock_branch(connection, self._scope, branch, Action.STAGE, fence=fence)
             if seen is not None:
                 _check_seen(connection, self._uid, head, seen)
             if write is not None:
@@ -88,22 +90,7 @@ class PostgresStaging:
     def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
         """Streams the records of a rows layer in key order, as of one moment."""
         with self._connections.transaction(_SNAPSHOT) as connection:
-            if not connection.execute(
-                "SELECT 1 FROM sparklake.layers WHERE repository_uid = %s AND id = %s",
-                (self._uid, layer_id),
-            ).fetchall():
-                raise _gone(layer_id)
-            with connection.cursor(f"rows_{uuid4().hex}", binary=True) as cursor:
-                cursor.itersize = _FETCH_ROWS
-                yield from cursor.execute(
-                    """
-                    SELECT key, value FROM sparklake.staged_rows
-                    WHERE layer_id = %(layer)s AND key >= %(first)s
-                        AND (%(after)s::bytea IS NULL OR key < %(after)s)
-                    ORDER BY key
-                    """,
-                    {"layer": layer_id, "first": prefix, "after": prefix_end(prefix)},
-                )
+            yield from layer_rows(connection, self._uid, layer_id, prefix)
 
     def row(self, layer_id: int, key: bytes) -> Record | None:
         """Returns one record of a rows layer."""
@@ -140,17 +127,43 @@ class PostgresStaging:
             drop_layers(connection, self._uid, branch)
 
     def drop(
-        self, branch: str, seen: BranchState, cut: LayerCut, run: MetaRangeId | None = None
+        self,
+        branch: str,
+        seen: BranchState,
+        cut: LayerCut,
+        run: MetaRangeId | None = None,
+        *,
+        fence: int | None,
     ) -> None:
         """Takes records out of the layers of a branch, and puts a run on top."""
         with self._connections.transaction() as connection:
-            head = lock_branch(
-                connection, self._scope, branch, Action.STAGE if run else Action.RESET
-            )
+            action = Action.STAGE if run else Action.RESET
+            head = lock_branch(connection, self._scope, branch, action, fence=fence)
             _check_seen(connection, self._uid, head, seen)
             cut_layers(connection, self._uid, branch, {each.id for each in seen.layers}, cut)
             if run:
                 insert_layer(connection, self._uid, branch, run)
+
+
+def layer_rows(
+    connection: psycopg.Connection, uid: str, layer_id: int, prefix: bytes = b""
+) -> Iterator[Record]:
+    """Streams the records of a rows layer in key order, as part of a transaction of one moment."""
+    if not connection.execute(
+        "SELECT 1 FROM sparklake.layers WHERE repository_uid = %s AND id = %s", (uid, layer_id)
+    ).fetchall():
+        raise _gone(layer_id)
+    with connection.cursor(f"rows_{uuid4().hex}", binary=True) as cursor:
+        cursor.itersize = _FETCH_ROWS
+        yield from cursor.execute(
+            """
+            SELECT key, value FROM sparklake.staged_rows
+            WHERE layer_id = %(layer)s AND key >= %(first)s
+                AND (%(after)s::bytea IS NULL OR key < %(after)s)
+            ORDER BY key
+            """,
+            {"layer": layer_id, "first": prefix, "after": prefix_end(prefix)},
+        )
 
 
 def _check_seen(

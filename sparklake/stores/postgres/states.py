@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 _SELECT = """
     SELECT b.name, b.commit_id, b.hidden, floor(extract(epoch FROM b.expires))::bigint,
            coalesce(b.expires <= clock_timestamp(), false), b.read_only AND NOT %(force)s::boolean,
-           b.protected, l.id, l.kind, l.sealed, l.meta_range_id
+           b.protected, b.fence, l.id, l.kind, l.sealed, l.meta_range_id
     FROM sparklake.branches b
     LEFT JOIN sparklake.layers l ON l.repository_uid = b.repository_uid AND l.branch = b.name
     WHERE b.repository_uid = %(uid)s
 """
-_OWN_COLUMNS = 7
+_OWN_COLUMNS = 8
 
 ALL_BRANCHES = _SELECT + " ORDER BY b.name, l.id DESC"
 ONE_BRANCH = _SELECT + " AND b.name = %(name)s ORDER BY l.id DESC"
@@ -47,7 +47,8 @@ def states_of(rows: Sequence[tuple[Any, ...]]) -> Sequence[BranchState]:
 
 
 def _state(rows: Sequence[tuple[Any, ...]]) -> BranchState:
-    name, commit_id, hidden, expires, is_expired, read_only, protected = rows[0][:_OWN_COLUMNS]
+    own = rows[0][:_OWN_COLUMNS]
+    name, commit_id, hidden, expires, is_expired, read_only, protected, fence = own
     return BranchState(
         name=name,
         commit_id=commit_id,
@@ -56,4 +57,5 @@ def _state(rows: Sequence[tuple[Any, ...]]) -> BranchState:
         expires=expires,
         is_expired=is_expired,
         guard=guard_of(read_only, protected),
+        fence=fence,
     )

@@ -10,15 +10,15 @@ from sparklake.errors import AlreadyExistsError, NamespaceInUseError, Repository
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
 from sparklake.stores.postgres.branches import PostgresBranches
-from sparklake.stores.postgres.commits import PostgresCommits, all_commits, insert_commits
+from sparklake.stores.postgres.collections import ONE_MOMENT, PostgresCollections, snapshot_of
+from sparklake.stores.postgres.commits import PostgresCommits, insert_commits
 from sparklake.stores.postgres.hook_runs import PostgresHookRuns
 from sparklake.stores.postgres.layers import Scope, drop_repository_layers
 from sparklake.stores.postgres.operations import PostgresOperations, log_operation
 from sparklake.stores.postgres.purges import PostgresPurges
 from sparklake.stores.postgres.settings import PostgresSettings, columns_of, settings_of
 from sparklake.stores.postgres.staging import PostgresStaging
-from sparklake.stores.postgres.states import all_branches
-from sparklake.stores.postgres.tags import PostgresTags, all_tags
+from sparklake.stores.postgres.tags import PostgresTags
 from sparklake.stores.postgres.writes import PostgresWrites
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sparklake.stores.postgres.connections import Connections
 
 _RANGE_RECORDS = "range_records"
-_ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 _SELECT = """
     SELECT r.name, r.uid, r.storage_namespace, r.default_branch, s.value, r.creation_date,
@@ -125,15 +124,12 @@ class PostgresRefs:
         self.hook_runs = PostgresHookRuns(connections, scope.uid)
         self.purges = PostgresPurges(connections, scope)
         self.writes = PostgresWrites(connections, scope.uid)
+        self.collections = PostgresCollections(connections, scope)
 
     def snapshot(self) -> RefsSnapshot:
         """Returns all refs and all commits, read in one transaction that sees one moment."""
-        with self._connections.transaction(_ONE_MOMENT) as connection:
-            return RefsSnapshot(
-                tuple(all_branches(connection, self._uid)),
-                tuple(all_tags(connection, self._uid)),
-                tuple(all_commits(connection, self._uid)),
-            )
+        with self._connections.transaction(ONE_MOMENT) as connection:
+            return snapshot_of(connection, self._uid)
 
 
 def _info(row: tuple[Any, ...]) -> RepositoryInfo:

@@ -192,7 +192,7 @@ class RefStoreContract:
         commits = grow(refs, shape)
         refs.branches.delete("d", "ann")
         refs.tags.create("v1", commits["b"].id, "ann")
-        refs.staging.put("c", [a_record(b"k")])
+        refs.staging.put("c", [a_record(b"k")], fence=0)
         snapshot = refs.snapshot()
         assert snapshot.branches == tuple(refs.branches.list())
         assert [bool(each.layers) for each in snapshot.branches] == [False, False, True, False]
@@ -264,9 +264,9 @@ class RefStoreContract:
         gone.tags.create("v1", FIRST.id, "ann")
         gone.branches.create("dev", FIRST.id, "ann")
         gone.branches.move(a_move(FIRST, a_commit()))
-        gone.staging.put("dev", [a_record(b"k")])
+        gone.staging.put("dev", [a_record(b"k")], fence=0)
         gone.staging.seal("dev")
-        gone.staging.put("dev", [a_record(b"k")])
+        gone.staging.put("dev", [a_record(b"k")], fence=0)
         store.delete_repository("lake")
         assert gone.branches.list() == gone.tags.list() == []
         assert gone.commits.find(FIRST.id) is None
@@ -281,7 +281,7 @@ class RefStoreContract:
         assert refs.commits.find(FIRST.id) is None
         assert [line.who for line in refs.operations.list()] == ["bob"]
         with pytest.raises(RefNotFoundError):
-            gone.staging.put("dev", [a_record(b"k")])
+            gone.staging.put("dev", [a_record(b"k")], fence=0)
         with pytest.raises(RefNotFoundError):
             gone.branches.create("dev", FIRST.id, "ann")
 
@@ -290,7 +290,7 @@ class RefStoreContract:
         one.branches.create("dev", FIRST.id, "ann")
         one.tags.create("v1", FIRST.id, "ann")
         one.branches.move(a_move(FIRST, a_commit()))
-        one.staging.put("main", [a_record(b"k")])
+        one.staging.put("main", [a_record(b"k")], fence=0)
         layer = top(one)
         assert two.branches.list() == [BranchState("main", FIRST.id)]
         assert two.tags.find("v1") is None
@@ -366,7 +366,7 @@ class RefStoreContract:
     def test_a_move_to_a_commit_that_is_there_needs_no_commit(self, refs: RepositoryRefs) -> None:
         commit = a_commit()
         refs.branches.move(a_move(FIRST, commit))
-        refs.branches.move(BranchMove("main", commit.id, FIRST.id, "reset", "ann"))
+        refs.branches.move(BranchMove("main", commit.id, FIRST.id, "reset", "ann", fence=0))
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
         refs.branches.move(a_move(FIRST, commit))
         assert [line.verb for line in refs.operations.list()[:3]] == ["commit", "reset", "commit"]
@@ -394,7 +394,7 @@ class RefStoreContract:
     def test_a_move_from_elsewhere_does_nothing(self, refs: RepositoryRefs) -> None:
         one, two = a_commit(), a_commit()
         refs.branches.move(a_move(FIRST, one))
-        refs.staging.put("main", [a_record(b"k")])
+        refs.staging.put("main", [a_record(b"k")], fence=0)
         state = refs.staging.seal("main")
         with pytest.raises(RaceLostError, match=one.id):
             refs.branches.move(a_move(FIRST, two, layers=[state.layers[0].id]))
@@ -407,32 +407,32 @@ class RefStoreContract:
         with pytest.raises(RefNotFoundError, match="dev"):
             refs.branches.move(a_move(FIRST, a_commit(), branch="dev"))
         with pytest.raises(RefNotFoundError, match=NOWHERE):
-            refs.branches.move(BranchMove("main", FIRST.id, NOWHERE, "reset", "ann"))
+            refs.branches.move(BranchMove("main", FIRST.id, NOWHERE, "reset", "ann", fence=0))
         assert len(refs.operations.list()) == 1
 
     def test_a_run_lands_only_on_the_branch_that_was_seen(self, refs: RepositoryRefs) -> None:
-        refs.staging.put("main", [a_record(b"1")])
+        refs.staging.put("main", [a_record(b"1")], fence=0)
         seen = refs.staging.seal("main")
-        assert refs.staging.add_run("main", RUN, seen).meta_range_id == RUN
+        assert refs.staging.add_run("main", RUN, seen, fence=0).meta_range_id == RUN
         with pytest.raises(RaceLostError):
-            refs.staging.add_run("main", RUN, seen)
+            refs.staging.add_run("main", RUN, seen, fence=0)
         seen = refs.staging.seal("main")
-        refs.staging.put("main", [a_record(b"2")])
+        refs.staging.put("main", [a_record(b"2")], fence=0)
         with pytest.raises(RaceLostError):
-            refs.staging.add_run("main", RUN, seen)
+            refs.staging.add_run("main", RUN, seen, fence=0)
         seen = refs.staging.seal("main")
         applied = [layer.id for layer in seen.layers]
         refs.branches.move(a_move(FIRST, a_commit(), layers=applied))
         with pytest.raises(RaceLostError):
-            refs.staging.add_run("main", RUN, seen)
+            refs.staging.add_run("main", RUN, seen, fence=0)
         assert refs.branches.find("main").layers == ()
 
     def test_a_move_removes_exactly_the_applied_layers(self, refs: RepositoryRefs) -> None:
-        refs.staging.put("main", [a_record(b"1")])
-        refs.staging.add_run("main", RUN)
-        refs.staging.put("main", [a_record(b"2")])
+        refs.staging.put("main", [a_record(b"1")], fence=0)
+        refs.staging.add_run("main", RUN, fence=0)
+        refs.staging.put("main", [a_record(b"2")], fence=0)
         applied = refs.staging.seal("main").layers
-        refs.staging.put("main", [a_record(b"3")])
+        refs.staging.put("main", [a_record(b"3")], fence=0)
         refs.branches.move(a_move(FIRST, a_commit(), layers=[layer.id for layer in applied]))
         assert staged(refs) == dict([a_record(b"3")])
         with pytest.raises(RaceLostError, match=str(applied[0].id)):
@@ -442,9 +442,9 @@ class RefStoreContract:
     def test_a_move_needs_all_applied_layers(self, refs: RepositoryRefs, case: str) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
         for branch in ("main", "dev"):
-            refs.staging.put(branch, [a_record(b"k")])
+            refs.staging.put(branch, [a_record(b"k")], fence=0)
         kept = refs.staging.seal("main").layers[0].id
-        refs.staging.put("main", [a_record(b"2")])
+        refs.staging.put("main", [a_record(b"2")], fence=0)
         other = {
             "gone": 2**40,
             "open": top(refs).id,
@@ -460,15 +460,15 @@ class RefStoreContract:
     def test_a_part_of_what_is_staged_is_taken(self, refs: RepositoryRefs) -> None:
         """Writers go on meanwhile; what they stage stays on top."""
         other = MetaRangeId("c" * 64)
-        refs.staging.put("main", [a_record(key) for key in (b"a", b"b", b"c", b"d")])
-        emptied = refs.staging.add_run("main", RUN)
-        refs.staging.put("main", [tombstone(b"a"), a_record(b"c")])
-        changed = refs.staging.add_run("main", RUN)
-        refs.staging.put("main", [a_record(b"b")])
+        refs.staging.put("main", [a_record(key) for key in (b"a", b"b", b"c", b"d")], fence=0)
+        emptied = refs.staging.add_run("main", RUN, fence=0)
+        refs.staging.put("main", [tombstone(b"a"), a_record(b"c")], fence=0)
+        changed = refs.staging.add_run("main", RUN, fence=0)
+        refs.staging.put("main", [a_record(b"b")], fence=0)
         seen = refs.staging.seal("main")
-        refs.staging.put("main", [a_record(b"b"), a_record(b"e")])
-        refs.staging.add_run("main", RUN)
-        refs.staging.put("main", [tombstone(b"d")])
+        refs.staging.put("main", [a_record(b"b"), a_record(b"e")], fence=0)
+        refs.staging.add_run("main", RUN, fence=0)
+        refs.staging.put("main", [tombstone(b"d")], fence=0)
         commit = a_commit()
         cut = LayerCut(
             [Interval(b"b", b"b\0"), Interval(b"d", None)],
@@ -500,7 +500,7 @@ class RefStoreContract:
         for gone in layers:
             with pytest.raises(RaceLostError):
                 refs.staging.count(gone)
-        refs.staging.put("main", [a_record(b"d")])
+        refs.staging.put("main", [a_record(b"d")], fence=0)
         assert top(refs).id == ids[0]
         with pytest.raises(RaceLostError, match="taken"):
             refs.branches.move(replace(a_move(commit, a_commit(), layers=layers), cut=cut))
@@ -511,7 +511,7 @@ class RefStoreContract:
     ) -> None:
         head, writers = FIRST, 3
         for number in range(6):
-            refs.staging.put("main", [a_record(b"taken"), a_record(b"kept-%d" % number)])
+            refs.staging.put("main", [a_record(b"taken"), a_record(b"kept-%d" % number)], fence=0)
             seen = refs.staging.seal("main")
             commit = a_commit()
             move = replace(
@@ -523,7 +523,7 @@ class RefStoreContract:
                 if turn == writers:
                     refs.branches.move(move)
                 else:
-                    refs.staging.put("main", [a_record(b"late-%d-%d" % (number, turn))])
+                    refs.staging.put("main", [a_record(b"late-%d-%d" % (number, turn))], fence=0)
 
             results = at_once(writers + 1, act)
             assert results == [None] * (writers + 1)
@@ -534,10 +534,12 @@ class RefStoreContract:
         }
 
     def test_dropping_layers_in_place_is_not_logged(self, refs: RepositoryRefs) -> None:
-        refs.staging.put("main", [tombstone(b"k")])
+        refs.staging.put("main", [tombstone(b"k")], fence=0)
         layer = refs.staging.seal("main").layers[0]
         refs.branches.move(
-            BranchMove("main", FIRST.id, FIRST.id, "commit", "ann", applied_layers=(layer.id,))
+            BranchMove(
+                "main", FIRST.id, FIRST.id, "commit", "ann", applied_layers=(layer.id,), fence=0
+            )
         )
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
         assert len(refs.operations.list()) == 1
@@ -732,8 +734,12 @@ class RefStoreContract:
 
     def test_rows_stream_in_key_order_and_the_last_value_stands(self, refs: RepositoryRefs) -> None:
         keys = [b"\x00", b"\x00\xff", b"A", b"a", b"a/b", b"\x7f", b"\x80", "é".encode(), b"\xff"]
-        refs.staging.put("main", [a_record(key) for key in random.Random(4).sample(keys, 9)])
-        refs.staging.put("main", [a_record(b"a", b"1"), a_record(b"a", b"2"), tombstone(b"A")])
+        refs.staging.put(
+            "main", [a_record(key) for key in random.Random(4).sample(keys, 9)], fence=0
+        )
+        refs.staging.put(
+            "main", [a_record(b"a", b"1"), a_record(b"a", b"2"), tombstone(b"A")], fence=0
+        )
         layer = top(refs)
         assert layer == Layer(layer.id, LayerKind.ROWS, sealed=False)
         expected = {key: a_record(key) for key in keys}
@@ -745,7 +751,7 @@ class RefStoreContract:
 
     def test_rows_are_found_by_prefix(self, refs: RepositoryRefs) -> None:
         keys = [b"a", b"a\xff", b"a\xff\xff", b"a\xffz", b"b", b"\xff", b"\xff\xff", b"%"]
-        refs.staging.put("main", [a_record(key) for key in keys])
+        refs.staging.put("main", [a_record(key) for key in keys], fence=0)
         layer = top(refs)
         for prefix in [b"", b"c", *keys]:
             found = [key for key, _ in refs.staging.rows(layer.id, prefix)]
@@ -754,17 +760,19 @@ class RefStoreContract:
     def test_large_values_and_many_rows_are_kept(self, refs: RepositoryRefs) -> None:
         records = [a_record(b"%06d" % number) for number in range(12_000)]
         records.append(a_record(b"x" * 1024, bytes(range(256)) * 256))
-        refs.staging.put("main", records)
+        refs.staging.put("main", records, fence=0)
         assert list(refs.staging.rows(top(refs).id)) == records
 
     def test_streams_and_writes_do_not_disturb_each_other(self, refs: RepositoryRefs) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
         for branch in ("main", "dev"):
-            refs.staging.put(branch, [a_record(b"%05d" % number) for number in range(6_000)])
+            refs.staging.put(
+                branch, [a_record(b"%05d" % number) for number in range(6_000)], fence=0
+            )
         layers = top(refs).id, top(refs, "dev").id
         pairs = zip(refs.staging.rows(layers[0]), refs.staging.rows(layers[1]), strict=True)
         assert next(pairs) == (a_record(b"00000"), a_record(b"00000"))
-        refs.staging.put("main", [tombstone(b"99999")])
+        refs.staging.put("main", [tombstone(b"99999")], fence=0)
         refs.staging.seal("main")
         refs.staging.reset("dev")
         assert all(left == right for left, right in pairs)
@@ -775,12 +783,12 @@ class RefStoreContract:
 
     def test_writes_after_a_seal_go_into_a_fresh_layer(self, refs: RepositoryRefs) -> None:
         assert refs.staging.seal("main") == BranchState("main", FIRST.id)
-        refs.staging.put("main", [a_record(b"1")])
+        refs.staging.put("main", [a_record(b"1")], fence=0)
         first = top(refs)
         state = refs.staging.seal("main")
         assert state == BranchState("main", FIRST.id, (replace(first, sealed=True),))
         assert refs.branches.find("main") == state
-        refs.staging.put("main", [a_record(b"2")])
+        refs.staging.put("main", [a_record(b"2")], fence=0)
         second = top(refs)
         assert second.id > first.id
         assert not second.sealed
@@ -788,10 +796,10 @@ class RefStoreContract:
         assert [layer.id for layer in refs.staging.seal("main").layers] == [second.id, first.id]
 
     def test_a_run_seals_what_is_below(self, refs: RepositoryRefs) -> None:
-        refs.staging.put("main", [a_record(b"1")])
-        run = refs.staging.add_run("main", RUN)
+        refs.staging.put("main", [a_record(b"1")], fence=0)
+        run = refs.staging.add_run("main", RUN, fence=0)
         assert run == Layer(run.id, LayerKind.RUN, sealed=True, meta_range_id=RUN)
-        refs.staging.put("main", [a_record(b"2")])
+        refs.staging.put("main", [a_record(b"2")], fence=0)
         state = refs.branches.find("main")
         assert state is not None
         assert [(layer.kind, layer.sealed) for layer in state.layers] == [
@@ -806,10 +814,10 @@ class RefStoreContract:
 
     def test_a_reset_drops_every_layer(self, refs: RepositoryRefs) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
-        refs.staging.put("dev", [a_record(b"kept")])
-        refs.staging.put("main", [a_record(b"1")])
-        refs.staging.add_run("main", RUN)
-        refs.staging.put("main", [a_record(b"2")])
+        refs.staging.put("dev", [a_record(b"kept")], fence=0)
+        refs.staging.put("main", [a_record(b"1")], fence=0)
+        refs.staging.add_run("main", RUN, fence=0)
+        refs.staging.put("main", [a_record(b"2")], fence=0)
         layer = top(refs)
         refs.staging.reset("main")
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
@@ -818,24 +826,24 @@ class RefStoreContract:
                 read(layer.id)
         with pytest.raises(RaceLostError, match=str(layer.id)):
             refs.staging.row(layer.id, b"2")
-        refs.staging.put("main", [a_record(b"3")])
+        refs.staging.put("main", [a_record(b"3")], fence=0)
         assert staged(refs) == dict([a_record(b"3")])
         assert staged(refs, "dev") == dict([a_record(b"kept")])
 
     def test_a_part_of_what_is_staged_is_dropped(self, refs: RepositoryRefs) -> None:
         other, within = MetaRangeId("c" * 64), Interval(b"b", b"d")
-        refs.staging.put("main", [a_record(key) for key in (b"a", b"b", b"c\xff", b"d")])
-        refs.staging.add_run("main", RUN)
-        refs.staging.put("main", [a_record(b"c")])
-        refs.staging.add_run("main", RUN)
-        refs.staging.add_run("main", RUN)
-        refs.staging.put("main", [a_record(b"b"), a_record(b"e")])
+        refs.staging.put("main", [a_record(key) for key in (b"a", b"b", b"c\xff", b"d")], fence=0)
+        refs.staging.add_run("main", RUN, fence=0)
+        refs.staging.put("main", [a_record(b"c")], fence=0)
+        refs.staging.add_run("main", RUN, fence=0)
+        refs.staging.add_run("main", RUN, fence=0)
+        refs.staging.put("main", [a_record(b"b"), a_record(b"e")], fence=0)
         refs.branches.create("dev", FIRST.id, "ann")
-        refs.staging.put("dev", [a_record(b"b")])
+        refs.staging.put("dev", [a_record(b"b")], fence=0)
         seen = refs.staging.seal("main")
         top, emptied, changed, gone, same, bottom = seen.layers
         runs = {emptied.id: MetaRangeId(""), changed.id: other}
-        refs.staging.drop("main", seen, LayerCut([within], runs))
+        refs.staging.drop("main", seen, LayerCut([within], runs), fence=0)
         state = refs.branches.find("main")
         assert state is not None
         assert [(each.kind, each.meta_range_id) for each in state.layers] == [
@@ -857,15 +865,17 @@ class RefStoreContract:
         with pytest.raises(RaceLostError, match="taken"):
             refs.branches.move(move)
         seen = refs.staging.seal("main")
-        refs.staging.drop("main", seen, LayerCut([Interval()], dict.fromkeys(ids, MetaRangeId(""))))
+        refs.staging.drop(
+            "main", seen, LayerCut([Interval()], dict.fromkeys(ids, MetaRangeId(""))), fence=0
+        )
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
-        refs.staging.put("main", [a_record(b"b")])
+        refs.staging.put("main", [a_record(b"b")], fence=0)
         assert staged(refs) == dict([a_record(b"b")])
 
     def test_a_run_takes_the_place_of_what_is_dropped(self, refs: RepositoryRefs) -> None:
-        refs.staging.put("main", [a_record(b"a"), a_record(b"b")])
+        refs.staging.put("main", [a_record(b"a"), a_record(b"b")], fence=0)
         seen = refs.staging.seal("main")
-        refs.staging.drop("main", seen, LayerCut([Interval(b"a", b"b")]), RUN)
+        refs.staging.drop("main", seen, LayerCut([Interval(b"a", b"b")]), RUN, fence=0)
         state = refs.branches.find("main")
         assert state is not None
         assert [(each.kind, each.sealed, each.meta_range_id) for each in state.layers] == [
@@ -875,39 +885,41 @@ class RefStoreContract:
         assert [key for key, _ in refs.staging.rows(state.layers[1].id)] == [b"b"]
 
     def test_nothing_is_dropped_of_a_branch_that_has_changed(self, refs: RepositoryRefs) -> None:
-        refs.staging.put("main", [a_record(b"a")])
+        refs.staging.put("main", [a_record(b"a")], fence=0)
         seen = refs.staging.seal("main")
-        refs.staging.put("main", [a_record(b"b")])
+        refs.staging.put("main", [a_record(b"b")], fence=0)
         state = refs.branches.find("main")
         with pytest.raises(RaceLostError, match="look at it again"):
-            refs.staging.drop("main", seen, LayerCut([Interval()]))
+            refs.staging.drop("main", seen, LayerCut([Interval()]), fence=0)
         assert refs.branches.find("main") == state
         assert staged(refs) == dict(a_record(key) for key in (b"a", b"b"))
         seen = refs.staging.seal("main")
         refs.branches.move(a_move(FIRST, a_commit()))
         with pytest.raises(RaceLostError, match="look at it again"):
-            refs.staging.drop("main", seen, LayerCut([Interval()]))
+            refs.staging.drop("main", seen, LayerCut([Interval()]), fence=0)
         assert staged(refs) == dict(a_record(key) for key in (b"a", b"b"))
 
     def test_a_deleted_branch_leaves_nothing_to_its_namesake(self, refs: RepositoryRefs) -> None:
         refs.branches.create("dev", FIRST.id, "ann")
-        refs.staging.put("dev", [a_record(b"1")])
+        refs.staging.put("dev", [a_record(b"1")], fence=0)
         refs.branches.delete("dev", "ann")
         refs.branches.create("dev", FIRST.id, "ann")
         assert staged(refs, "dev") == {}
 
     def test_putting_nothing_opens_no_layer(self, refs: RepositoryRefs) -> None:
-        refs.staging.put("main", [])
+        refs.staging.put("main", [], fence=0)
         assert refs.branches.find("main") == BranchState("main", FIRST.id)
 
     def test_staging_needs_a_branch(self, refs: RepositoryRefs) -> None:
         calls: Sequence[Callable[[], object]] = [
-            lambda: refs.staging.put("dev", [a_record(b"k")]),
-            lambda: refs.staging.put("dev", []),
-            lambda: refs.staging.add_run("dev", RUN),
+            lambda: refs.staging.put("dev", [a_record(b"k")], fence=0),
+            lambda: refs.staging.put("dev", [], fence=0),
+            lambda: refs.staging.add_run("dev", RUN, fence=0),
             lambda: refs.staging.seal("dev"),
             lambda: refs.staging.reset("dev"),
-            lambda: refs.staging.drop("dev", BranchState("dev", FIRST.id), LayerCut([Interval()])),
+            lambda: refs.staging.drop(
+                "dev", BranchState("dev", FIRST.id), LayerCut([Interval()]), fence=0
+            ),
         ]
         for call in calls:
             with pytest.raises(RefNotFoundError, match="dev"):
@@ -919,7 +931,9 @@ class RefStoreContract:
         def write(number: int) -> None:
             for turn in range(5):
                 shuffled = random.Random(number * 10 + turn).sample(keys, len(keys))
-                refs.staging.put("main", [a_record(key, b"%d" % number) for key in shuffled])
+                refs.staging.put(
+                    "main", [a_record(key, b"%d" % number) for key in shuffled], fence=0
+                )
 
         assert at_once(4, write) == [None] * 4
         state = refs.branches.find("main")
@@ -937,7 +951,7 @@ class RefStoreContract:
         def write(number: int) -> None:
             for turn in range(40):
                 records = [a_record(b"%d/%d/%d" % (number, turn, row)) for row in range(3)]
-                refs.staging.put("main", records)
+                refs.staging.put("main", records, fence=0)
                 with lock:
                     acknowledged.update(records)
 
@@ -978,10 +992,10 @@ class RefStoreContract:
                     refs.staging.reset("main")
                 elif number == 1:
                     refs.branches.create(f"b{turn}", FIRST.id, "ann")
-                    refs.staging.put(f"b{turn}", [a_record(b"k")])
+                    refs.staging.put(f"b{turn}", [a_record(b"k")], fence=0)
                     refs.branches.delete(f"b{turn}", "ann")
                 else:
-                    refs.staging.put("main", [a_record(b"%d" % turn)])
+                    refs.staging.put("main", [a_record(b"%d" % turn)], fence=0)
 
         assert at_once(5, act) == [None] * 5
         store.delete_repository("busy")

@@ -40,7 +40,9 @@ def a_commit(*parents: Commit, message: str = "") -> Commit:
 def a_move(
     expected: Commit, commit: Commit, branch: str = "main", layers: Sequence[int] = ()
 ) -> BranchMove:
-    return BranchMove(branch, expected.id, commit.id, "commit", "ann", (commit,), tuple(layers))
+    return BranchMove(
+        branch, expected.id, commit.id, "commit", "ann", (commit,), tuple(layers), fence=0
+    )
 
 
 def grow(refs: RepositoryRefs, shape: Mapping[str, Sequence[str]]) -> dict[str, Commit]:

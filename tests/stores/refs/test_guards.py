@@ -59,7 +59,7 @@ def uid(store: RefStore) -> str:
     refs.branches.create("dev", FIRST.id, "ann")
     refs.tags.create("v1", FIRST.id, "ann")
     for name in ("main", "dev"):
-        refs.staging.put(name, [a_record(b"staged")])
+        refs.staging.put(name, [a_record(b"staged")], fence=0)
     return info.uid
 
 
@@ -86,18 +86,18 @@ def get(refs: RepositoryRefs, name: str = "main") -> BranchState:
 def move(refs: RepositoryRefs, verb: str, branch: str = "main") -> None:
     made = a_commit()
     head = get(refs, branch).commit_id
-    refs.branches.move(BranchMove(branch, head, made.id, verb, "ann", (made,)))
+    refs.branches.move(BranchMove(branch, head, made.id, verb, "ann", (made,), fence=0))
 
 
 def drop(refs: RepositoryRefs, branch: str) -> None:
     """Drops part of what is staged, as it would where nothing had just been sealed."""
-    refs.staging.drop(branch, get(refs, branch), LayerCut([Interval()]))
+    refs.staging.drop(branch, get(refs, branch), LayerCut([Interval()]), fence=0)
 
 
 WRITES: dict[str, tuple[Action | None, Callable[[RepositoryRefs, str], object]]] = {
-    "put": (Action.STAGE, lambda refs, name: refs.staging.put(name, [a_record(b"k")])),
-    "put nothing": (Action.STAGE, lambda refs, name: refs.staging.put(name, [])),
-    "add a run": (Action.STAGE, lambda refs, name: refs.staging.add_run(name, RUN)),
+    "put": (Action.STAGE, lambda refs, name: refs.staging.put(name, [a_record(b"k")], fence=0)),
+    "put nothing": (Action.STAGE, lambda refs, name: refs.staging.put(name, [], fence=0)),
+    "add a run": (Action.STAGE, lambda refs, name: refs.staging.add_run(name, RUN, fence=0)),
     "seal to commit": (Action.COMMIT, lambda refs, name: refs.staging.seal(name, Action.COMMIT)),
     "commit": (Action.COMMIT, lambda refs, name: move(refs, "commit", name)),
     "import": (Action.COMMIT, lambda refs, name: move(refs, "import", name)),
@@ -159,7 +159,7 @@ def test_a_branch_that_is_made_later_is_protected_too(refs: RepositoryRefs) -> N
     assert made.guard.protected == ALL_ACTIONS
     assert get(refs, "release-1") == made
     with pytest.raises(ProtectedError):
-        refs.staging.put("release-1", [a_record(b"k")])
+        refs.staging.put("release-1", [a_record(b"k")], fence=0)
 
 
 def test_rules_add_up_and_go(refs: RepositoryRefs) -> None:
@@ -174,7 +174,7 @@ def test_rules_add_up_and_go(refs: RepositoryRefs) -> None:
     assert changed == refs.settings.get()
     assert len(changed.protection) == 1
     refs.settings.change(lambda now: RepositorySettings())
-    refs.staging.put("main", [a_record(b"k")])
+    refs.staging.put("main", [a_record(b"k")], fence=0)
     assert get(refs).guard.protected == frozenset()
 
 
@@ -292,7 +292,7 @@ def test_a_read_only_repository_has_its_branches_and_tags_for_good(
     forced.tags.create("v2", FIRST.id, "ann")
     forced.tags.delete("v1", "ann")
     with pytest.raises(ReadOnlyError):
-        refs.staging.put("b", [a_record(b"k")])
+        refs.staging.put("b", [a_record(b"k")], fence=0)
     store.delete_repository("lake", force=True)
     assert store.find_repository("lake") is None
 
@@ -307,10 +307,10 @@ def test_a_repository_is_born_with_settings(store: RefStore) -> None:
     refs = store.refs(info.uid)
     assert refs.settings.get() == settings
     with pytest.raises(ReadOnlyError):
-        refs.staging.put("main", [a_record(b"k")])
+        refs.staging.put("main", [a_record(b"k")], fence=0)
     let_write(refs, False)
     with pytest.raises(ProtectedError):
-        refs.staging.put("main", [a_record(b"k")])
+        refs.staging.put("main", [a_record(b"k")], fence=0)
     found = store.find_repository("born")
     assert found is not None
     assert found.settings == replace(settings, read_only=False)
@@ -333,7 +333,7 @@ def test_a_hidden_branch_says_so(refs: RepositoryRefs) -> None:
     assert get(refs, "secret") == made == refs.staging.seal("secret")
     assert [each.hidden for each in refs.branches.list()] == [False, False, True]
     move(refs, "commit", "secret")
-    refs.staging.add_run("secret", MetaRangeId("b" * 64))
+    refs.staging.add_run("secret", MetaRangeId("b" * 64), fence=0)
     assert get(refs, "secret").hidden
 
 
@@ -361,11 +361,11 @@ def test_a_branch_expires_when_its_time_is_over(refs: RepositoryRefs) -> None:
 
 def test_layers_of_an_expired_branch_are_its_own(refs: RepositoryRefs) -> None:
     refs.branches.create("old", FIRST.id, "ann", lifetime=PAST)
-    refs.staging.put("old", [a_record(b"1")])
-    refs.staging.add_run("old", RUN)
-    refs.staging.put("old", [a_record(b"2")])
+    refs.staging.put("old", [a_record(b"1")], fence=0)
+    refs.staging.add_run("old", RUN, fence=0)
+    refs.staging.put("old", [a_record(b"2")], fence=0)
     state = get(refs, "old")
     assert [len(each.layers) for each in refs.branches.list()] == [1, 1, 3]
-    refs.staging.drop("old", refs.staging.seal("old"), LayerCut([Interval(b"2", None)]))
+    refs.staging.drop("old", refs.staging.seal("old"), LayerCut([Interval(b"2", None)]), fence=0)
     assert state.is_expired
     assert get(refs, "old").expires == state.expires

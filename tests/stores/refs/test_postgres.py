@@ -121,14 +121,14 @@ def test_nothing_staged_is_left_behind(store: RefStore, admin: psycopg.Connectio
     refs = new_refs(store)
     for action in (refs.staging.reset, lambda branch: refs.branches.delete(branch, "ann")):
         refs.branches.create("dev", FIRST.id, "ann")
-        refs.staging.put("dev", [a_record(b"1")])
+        refs.staging.put("dev", [a_record(b"1")], fence=0)
         refs.staging.seal("dev")
-        refs.staging.put("dev", [a_record(b"2")])
+        refs.staging.put("dev", [a_record(b"2")], fence=0)
         action("dev")
         assert admin.execute("SELECT count(*) FROM sparklake.staged_rows").fetchone() == (0,)
         if refs.branches.find("dev"):
             refs.branches.delete("dev", "ann")
-    refs.staging.put("main", [a_record(b"1")])
+    refs.staging.put("main", [a_record(b"1")], fence=0)
     layer = refs.staging.seal("main").layers[0]
     refs.branches.move(a_move(FIRST, a_commit(), layers=[layer.id]))
     assert admin.execute("SELECT count(*) FROM sparklake.staged_rows").fetchone() == (0,)
@@ -138,12 +138,12 @@ def test_a_put_under_way_ends_before_its_repository_is_deleted(
     store: RefStore, admin: psycopg.Connection
 ) -> None:
     refs = new_refs(store, "busy")
-    refs.staging.put("main", [a_record(b"0")])
+    refs.staging.put("main", [a_record(b"0")], fence=0)
     stop = Event()
 
     def write() -> None:
         while not stop.is_set():
-            refs.staging.put("main", [a_record(b"%d" % number) for number in range(50)])
+            refs.staging.put("main", [a_record(b"%d" % number) for number in range(50)], fence=0)
 
     with ThreadPoolExecutor(2) as pool:
         writers = [pool.submit(write) for _ in range(2)]
@@ -176,7 +176,7 @@ def test_the_log_only_grows(store: RefStore, admin: psycopg.Connection, statemen
 
 def test_a_seal_waits_for_a_write_under_way(store: RefStore, admin: psycopg.Connection) -> None:
     refs = new_refs(store)
-    refs.staging.put("main", [a_record(b"1")])
+    refs.staging.put("main", [a_record(b"1")], fence=0)
     admin.execute("BEGIN")
     admin.execute("SELECT 1 FROM sparklake.layers WHERE id = %s FOR SHARE", (top(refs).id,))
     with ThreadPoolExecutor(1) as pool:
@@ -367,7 +367,7 @@ def test_sessions_that_ended_are_replaced(store: RefStore, admin: psycopg.Connec
     end_sessions(admin)
     assert store.find_repository("lake") is not None
     end_sessions(admin)
-    refs.staging.put("main", [a_record(b"k")])
+    refs.staging.put("main", [a_record(b"k")], fence=0)
     end_sessions(admin)
     assert staged(refs) == dict([a_record(b"k")])
 
@@ -376,7 +376,7 @@ def test_a_session_that_ends_within_a_transaction_is_told(
     store: RefStore, shared_dsn: str, admin: psycopg.Connection
 ) -> None:
     refs = new_refs(store)
-    refs.staging.put("main", [a_record(b"%05d" % number) for number in range(11_000)])
+    refs.staging.put("main", [a_record(b"%05d" % number) for number in range(11_000)], fence=0)
     stream = refs.staging.rows(top(refs).id)
     next(stream)
     end_sessions(admin)

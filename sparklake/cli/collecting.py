@@ -1,0 +1,79 @@
+"""`sparklake gc`: run, list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparklake.arguments import duration
+from sparklake.cli.options import global_options
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import date, number, shown, size
+from sparklake.report import Document, collection_document, object_document
+from sparklake.uri import SCHEME, repository_uri
+
+if TYPE_CHECKING:
+    from sparklake.verbs.collect import Collection
+
+app = typer.Typer(
+    name="gc", help="Objects that nothing names any more: run, list.", no_args_is_help=True
+)
+app.callback()(global_options)
+
+RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
+
+
+@app.command()
+@command
+def run(
+    session: Session,
+    uri: RepositoryArgument,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "--mark-only", help="Say what would go; delete nothing.")
+    ] = False,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", help="Take no list, but that of a dry run; what is named stays."
+        ),
+    ] = None,
+    grace: Annotated[str, typer.Option(help="Spare what is younger: 30m, 12h, 7d.")] = "6h",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
+) -> None:
+    """Delete the objects of a storage namespace that no commit and no staged change names."""
+    spared = duration(grace)
+    assert spared is not None
+    repository = session.repository(repository_uri(uri))
+    if not (dry_run or yes):
+        session.out.confirm(
+            f"This deletes what lies in {shown(repository.info.storage_namespace)} below data/ and "
+            "no commit and no staged change names, for good; --dry-run shows it. Delete it?"
+        )
+    made = repository.collect_garbage(dry_run, sweep, spared)
+    session.out.one(collection_document(made), _told(made, repository.name))
+
+
+@app.command("list")
+@command
+def list_garbage(
+    session: Session,
+    uri: RepositoryArgument,
+    run_id: Annotated[str, typer.Argument(metavar="RUN", show_default=False)],
+) -> None:
+    """List all that a run has found."""
+    rows = session.repository(repository_uri(uri)).garbage(run_id)
+
+    def line(each: Document) -> str:
+        return f"{size(each['size']):>9}  {date(each['mtime'])}  {shown(each['address'])}"
+
+    session.out.many(map(object_document, rows), line)
+
+
+def _told(made: Collection, name: str) -> str:
+    what = f"{number(made.run.objects, 'object')} of {size(made.run.bytes)} in all"
+    said = "deleted" if made.run.state == "swept" else "that nothing names"
+    lines = [f"{what} {said}, of {made.run.objects_listed:,} below data/ of {SCHEME}{name}"]
+    lines += [f"    {shown(each.path)}  {size(each.size)}" for each in made.sample]
+    lines.append(f"all of them: sparklake gc list {SCHEME}{name} {made.run.id}")
+    return "\n".join(lines)

@@ -1,0 +1,36 @@
+"""What the core asks of a ref store for the garbage collections of one repository."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from sparklake.graveler.ports.repositories import RefsSnapshot
+from sparklake.graveler.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Is a repository as of one moment: its refs and commits, and the rows of staging layers."""
+
+    refs: RefsSnapshot
+    rows: Callable[[int], Iterator[Record]]
+
+
+class Collections(Protocol):
+    """Lets one garbage collection at a time see what must stay."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keeps every other collection out; raises CollectionOpenError where one is under way."""
+
+    def look(self) -> AbstractContextManager[Moment]:
+        """Returns the repository as it is now; nothing is kept from going on."""
+
+    def begin(self) -> AbstractContextManager[Moment]:
+        """Raises the fence of all branches, and returns the repository as of that moment.
+
+        What was published before is part of it. Who began before it and has not published by then
+        gets a CollectionBegunError. Raises ReadOnlyError, unless forced.
+        """

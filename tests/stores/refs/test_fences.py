@@ -1,0 +1,205 @@
+"""What every ref store does when a garbage collection begins, and for those who began before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+
+from sparklake.errors import CollectionBegunError, CollectionOpenError, ReadOnlyError
+from sparklake.graveler.guards import RepositorySettings
+from sparklake.graveler.keys import Interval
+from sparklake.graveler.ports import BranchMove, BranchState, LayerCut, RefStore, RepositoryRefs
+from sparklake.graveler.records import tombstone
+from sparklake.stores.memory import MemoryRefStore
+from sparklake.stores.postgres import connect_ref_store
+from tests.stores.refs.contract import RUN, a_record
+from tests.stores.refs.histories import FIRST, a_commit, a_repository
+from tests.support.postgres import fresh_database
+
+
+@pytest.fixture(scope="module")
+def shared_dsn(server_dsn: str) -> Iterator[str]:
+    with fresh_database(server_dsn) as dsn:
+        yield dsn
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def store(request: pytest.FixtureRequest) -> Iterator[RefStore]:
+    if request.param == "memory":
+        yield MemoryRefStore()
+        return
+    opened = connect_ref_store(request.getfixturevalue("shared_dsn"))
+    for info in opened.list_repositories():
+        opened.delete_repository(info.name, force=True)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def uid(store: RefStore) -> str:
+    info = a_repository("lake")
+    store.create_repository(info, FIRST, "ann")
+    return info.uid
+
+
+@pytest.fixture
+def refs(store: RefStore, uid: str) -> RepositoryRefs:
+    return store.refs(uid)
+
+
+def get(refs: RepositoryRefs, name: str = "main") -> BranchState:
+    state = refs.branches.find(name)
+    assert state is not None
+    return state
+
+
+def begin(refs: RepositoryRefs) -> None:
+    with refs.collections.begin():
+        pass
+
+
+def move(refs: RepositoryRefs, fence: int) -> None:
+    made = a_commit(FIRST)
+    refs.branches.move(BranchMove("main", FIRST.id, made.id, "commit", "ann", (made,), fence=fence))
+
+
+def drop(refs: RepositoryRefs, fence: int) -> None:
+    refs.staging.drop("main", get(refs), LayerCut([Interval()]), RUN, fence=fence)
+
+
+CHANGES: dict[str, Callable[[RepositoryRefs, int], object]] = {
+    "move": move,
+    "put": lambda refs, fence: refs.staging.put("main", [a_record(b"k")], fence=fence),
+    "put nothing": lambda refs, fence: refs.staging.put("main", [], fence=fence),
+    "add a run": lambda refs, fence: refs.staging.add_run("main", RUN, fence=fence),
+    "drop": drop,
+}
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("change", CHANGES)
+def test_who_began_before_is_refused(refs: RepositoryRefs, change: str, is_open: bool) -> None:
+    if is_open:
+        refs.staging.put("main", [a_record(b"open")], fence=0)
+    begun = get(refs).fence
+    begin(refs)
+    now = get(refs)
+    assert now.fence == begun + 1
+    with pytest.raises(CollectionBegunError):
+        CHANGES[change](refs, begun)
+    assert get(refs) == now
+    CHANGES[change](refs, now.fence)
+    if change != "put nothing":
+        assert get(refs) != now
+
+
+def test_a_removal_names_nothing(refs: RepositoryRefs) -> None:
+    begin(refs)
+    refs.staging.put("main", [tombstone(b"k")], fence=None)
+    assert len(get(refs).layers) == 1
+
+
+def test_every_branch_says_the_fence(refs: RepositoryRefs) -> None:
+    refs.branches.create("old", FIRST.id, "ann")
+    begin(refs)
+    begin(refs)
+    made = refs.branches.create("new", FIRST.id, "ann")
+    assert {each.name: each.fence for each in refs.branches.list()} == {
+        "main": 2,
+        "old": 2,
+        "new": 2,
+    }
+    assert made.fence == get(refs, "new").fence == refs.staging.seal("new").fence == 2
+
+
+def test_other_repositories_have_fences_of_their_own(store: RefStore, refs: RepositoryRefs) -> None:
+    other = a_repository("other")
+    store.create_repository(other, FIRST, "ann")
+    begin(refs)
+    assert get(store.refs(other.uid)).fence == 0
+
+
+def test_a_collection_sees_one_moment(refs: RepositoryRefs) -> None:
+    refs.staging.put("main", [a_record(b"1")], fence=0)
+    refs.staging.add_run("main", RUN, fence=0)
+    refs.staging.put("main", [a_record(b"2")], fence=0)
+    with refs.collections.begin() as moment:
+        seen = get(refs)
+        refs.staging.reset("main")
+        refs.staging.put("main", [a_record(b"3")], fence=seen.fence)
+        refs.branches.create("dev", FIRST.id, "ann")
+        (state,) = moment.refs.branches
+        assert [each.id for each in state.layers] == [each.id for each in seen.layers]
+        assert [each.meta_range_id for each in state.layers] == [None, RUN, None]
+        top, _, bottom = state.layers
+        assert list(moment.rows(top.id)) == [a_record(b"2")]
+        assert list(moment.rows(bottom.id)) == [a_record(b"1")]
+        assert moment.refs.commits == (FIRST,)
+
+
+def test_a_look_keeps_nobody_from_going_on(refs: RepositoryRefs) -> None:
+    with refs.collections.look() as moment:
+        refs.staging.put("main", [a_record(b"1")], fence=0)
+        assert moment.refs.branches[0].layers == ()
+    assert get(refs).fence == 0
+
+
+def test_one_collection_at_a_time(store: RefStore, refs: RepositoryRefs, uid: str) -> None:
+    other = a_repository("other")
+    store.create_repository(other, FIRST, "ann")
+    with refs.collections.alone():
+        with pytest.raises(CollectionOpenError), store.refs(uid).collections.alone():
+            pass
+        with store.refs(other.uid).collections.alone():
+            pass
+    with pytest.raises(ZeroDivisionError), refs.collections.alone():
+        _ = 1 // 0
+    with refs.collections.alone():
+        pass
+
+
+def test_a_read_only_repository_begins_none_unless_forced(
+    store: RefStore, refs: RepositoryRefs, uid: str
+) -> None:
+    refs.settings.change(lambda _: RepositorySettings(read_only=True))
+    with pytest.raises(ReadOnlyError):
+        begin(refs)
+    assert get(refs).fence == 0
+    begin(store.refs(uid, force=True))
+    assert get(refs).fence == 1
+
+
+def test_writes_beside_collections_are_seen_or_refused(refs: RepositoryRefs) -> None:
+    """Of each write that went through before a fence, the collection behind that fence knows."""
+    done = Event()
+
+    def write(number: int) -> list[tuple[int, bytes]]:
+        told = []
+        for turn in range(40):
+            fence, key = get(refs).fence, b"%d-%d" % (number, turn)
+            try:
+                refs.staging.put("main", [a_record(key)], fence=fence)
+            except CollectionBegunError:
+                continue
+            told.append((fence, key))
+        return told
+
+    def collect() -> list[set[bytes]]:
+        seen = []
+        while not done.is_set():
+            with refs.collections.begin() as moment:
+                (state,) = moment.refs.branches
+                seen.append({key for layer in state.layers for key, _ in moment.rows(layer.id)})
+        return seen
+
+    with ThreadPoolExecutor(4) as pool:
+        collecting = pool.submit(collect)
+        writing = list(pool.map(write, range(3)))
+        done.set()
+        seen = collecting.result()
+    for told in writing:
+        for fence, key in told:
+            assert all(key in keys for keys in seen[fence:])

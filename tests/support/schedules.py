@@ -1,0 +1,149 @@
+"""Actors in threads of which one runs at a time, and a chance says which: races that repeat.
+
+Before an actor calls a store, or the ref store, the chance may let another one go on. Everything
+else is the real thing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import Any
+from unittest import mock
+
+from sparklake.stores.memory.branches import MemoryBranches
+from sparklake.stores.memory.collections import MemoryCollections
+from sparklake.stores.memory.commits import MemoryCommits
+from sparklake.stores.memory.staging import MemoryStaging
+from sparklake.stores.objects.local import LocalStore
+
+STEPS: dict[type, Sequence[str]] = {
+    LocalStore: (
+        *("get", "get_to_file", "put_if_absent", "put_many_if_absent", "put_files_if_absent"),
+        *("replace", "find", "list", "delete"),
+    ),
+    MemoryBranches: ("find", "create", "move", "delete"),
+    MemoryCommits: ("find",),
+    MemoryStaging: ("put", "add_run", "seal", "drop", "reset", "rows"),
+    MemoryCollections: ("look", "begin"),
+}
+
+
+class Schedule:
+    """Runs actors to their ends, one step of one of them at a time."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+        self._turns: dict[int, threading.Semaphore] = {}
+        self._ready: list[int] = []
+        self._own = threading.local()
+        self._done = threading.Semaphore(0)
+        self.errors: list[BaseException] = []
+
+    def run(self, actors: Iterable[Callable[[], None]]) -> None:
+        """Returns when all have ended; raises what one of them has raised."""
+        threads = [
+            threading.Thread(target=self._act, args=(number, actor))
+            for number, actor in enumerate(actors)
+        ]
+        self._turns = {number: threading.Semaphore(0) for number in range(len(threads))}
+        self._ready = list(self._turns)
+        for each in threads:
+            each.start()
+        self._go_on()
+        self._done.acquire()
+        for each in threads:
+            each.join()
+        if self.errors:
+            raise self.errors[0]
+
+    def step(self) -> None:
+        """Is called before a step; lets another actor go on, or the same one."""
+        number = getattr(self._own, "number", None)
+        if number is None or self._chance.random() < 0.3:
+            return
+        chosen = self._chance.choice(self._ready)
+        if chosen != number:
+            self._turns[chosen].release()
+            self._turns[number].acquire()
+
+    def sleep(self, _: float) -> None:
+        """Lets others go on, and waits for none."""
+        self.step()
+
+    @contextmanager
+    def stepping(self) -> Iterator[None]:
+        """Is a step; what a store calls of itself in it is a part of it, for it may hold a lock."""
+        is_inside = getattr(self._own, "is_inside", False)
+        if not is_inside:
+            self.step()
+        self._own.is_inside = True
+        try:
+            yield
+        finally:
+            self._own.is_inside = is_inside
+
+    def _act(self, number: int, actor: Callable[[], None]) -> None:
+        self._own.number = number
+        self._turns[number].acquire()
+        try:
+            actor()
+        except BaseException as error:  # noqa: BLE001  (it is raised where the actors were begun)
+            self.errors.append(error)
+        self._ready.remove(number)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._ready:
+            self._turns[self._chance.choice(self._ready)].release()
+        else:
+            self._done.release()
+
+
+class _Inline:
+    """Is a pool of threads without any: what it is given runs at once."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __enter__(self) -> _Inline:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        return map(function, items)
+
+
+@contextmanager
+def scheduled(schedule: Schedule) -> Iterator[None]:
+    """Lets every call of a store be a step of a schedule."""
+    with ExitStack() as patches:
+        for owner, names in STEPS.items():
+            for name in names:
+                stepping = _stepping(schedule, getattr(owner, name))
+                patches.enter_context(mock.patch.object(owner, name, stepping))
+        for module in ("adopting", "collecting"):
+            patches.enter_context(
+                mock.patch(f"sparklake.udfs.{module}.ThreadPoolExecutor", _Inline)
+            )
+        # Who waits for a turn would never let go of the one that all actors share.
+        patches.enter_context(mock.patch.object(MemoryBranches, "turn", _no_turn))
+        patches.enter_context(mock.patch("tenacity.nap.time.sleep", schedule.sleep))
+        yield
+
+
+def _stepping(schedule: Schedule, call: Callable[..., Any]) -> Callable[..., Any]:
+    def calling(*arguments: Any, **options: Any) -> Any:
+        with schedule.stepping():
+            return call(*arguments, **options)
+
+    return calling
+
+
+@contextmanager
+def _no_turn(*_: object) -> Iterator[None]:
+    yield
