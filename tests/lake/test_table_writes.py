@@ -47,10 +47,10 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> Non
     """Lets something happen between a write's look at the table and its landing."""
     landed = writes.stage_batches
 
-    def once(*arguments: Any) -> None:
+    def once(*arguments: Any, **options: Any) -> None:
         monkeypatch.setattr(writes, "stage_batches", landed)
         act()
-        landed(*arguments)
+        landed(*arguments, **options)
 
     monkeypatch.setattr(writes, "stage_batches", once)
 
