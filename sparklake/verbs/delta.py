@@ -19,7 +19,7 @@ from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.planning import Plan
 from sparklake.graveler.records import Record, tombstone
-from sparklake.udfs.strategies.delta.actions import NotUnitedError, commit_body
+from sparklake.udfs.strategies.delta.actions import FileKey, NotUnitedError, commit_body
 from sparklake.udfs.strategies.delta.files import file_keys
 from sparklake.udfs.strategies.delta.keys import (
     MAX_TABLES,
@@ -98,7 +98,7 @@ class TableUnion:
     def checked(self, find: Find) -> TableUnion:
         """Returns it refused if a file that it needs is not in the merged tree."""
         lost = [
-            said["path"]
+            FileKey.of(said).path
             for said in self.kept
             if any(find(key) is None for key in file_keys(self.folder, said))
         ]

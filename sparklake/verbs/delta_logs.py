@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -118,7 +119,7 @@ class TreeLog:
         return found
 
     def _checkpoint_adds(self, version: int, wanted: set[FileKey]) -> dict[FileKey, Said]:
-        paths = pa.array(sorted({key.path for key in wanted}), pa.string())
+        names = {key.path for key in wanted}
         found = {}
         for table in self._parts(version):
             if "sidecar" in table.column_names and table["sidecar"].null_count < len(table):
@@ -126,7 +127,8 @@ class TreeLog:
             if "add" not in table.column_names:
                 continue
             adds = table["add"].combine_chunks().drop_null()
-            chosen = adds.filter(pc.is_in(pc.struct_field(adds, "path"), paths))
+            paths = pc.struct_field(adds, "path").to_pylist()
+            chosen = adds.filter(pa.array((unquote(each) in names for each in paths), pa.bool_()))
             for each in chosen:
                 said = _plain(each.as_py(), chosen.type)
                 said = {name: value for name, value in said.items() if not name.endswith("_parsed")}

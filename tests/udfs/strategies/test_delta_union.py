@@ -191,7 +191,7 @@ def test_files_in_the_way_are_named() -> None:
         NotUnitedError, match=r"removed.*: p=0/a b.parquet, p=0/c.parquet"
     ) as raised:
         united_sides(side(), side([*both, remove("mine")]), side([*both, add("x", "0")]))
-    assert raised.value.files == ["p=0/a%20b.parquet", "p=0/c.parquet"]
+    assert raised.value.files == ["p=0/a b.parquet", "p=0/c.parquet"]
 
 
 def test_two_vectors_of_one_file_are_in_the_way_and_of_two_files_are_not() -> None:
@@ -226,6 +226,7 @@ OTHER = metadata() | {"id": "another"}
     [
         (metadata(column("x", nullable=False)), "'x', which may not be null"),
         (metadata(column("x", metadata={"delta.generationExpression": "id"})), "generated"),
+        (metadata(column("x", metadata={"delta.invariants": "x > 3"})), "or checked"),
         (metadata() | {"schemaString": '{"fields": []}'}, "dropped the column 'id'"),
         (metadata() | {"partitionColumns": []}, "partitionColumns"),
         (OTHER, "replaced the table"),

@@ -34,12 +34,15 @@ class NotUnitedError(Exception):
 
 def _listed(files: Sequence[str], most: int = 5) -> str:
     rest = f" and {len(files) - most:,} more" if len(files) > most else ""
-    return ", ".join(map(unquote, files[:most])) + rest
+    return ", ".join(files[:most]) + rest
 
 
 @dataclass(frozen=True, slots=True)
 class FileKey:
-    """Is what Delta tells files apart by: the path, and the deletion vector that goes with it."""
+    """Is what Delta tells files apart by: the path, and the deletion vector that goes with it.
+
+    The path is as it is spelled in storage: writers escape different characters in the log.
+    """
 
     path: str
     vector: str = ""
@@ -47,11 +50,11 @@ class FileKey:
     @staticmethod
     def of(said: Mapping[str, Any]) -> FileKey:
         """Returns the key of an `add` or a `remove`."""
-        vector = said.get("deletionVector")
+        path, vector = unquote(said["path"]), said.get("deletionVector")
         if not vector:
-            return FileKey(said["path"])
+            return FileKey(path)
         parts = (vector.get("storageType"), vector.get("pathOrInlineDv"), vector.get("offset"))
-        return FileKey(said["path"], "|".join(map(str, parts)))
+        return FileKey(path, "|".join(map(str, parts)))
 
 
 @dataclass(frozen=True)

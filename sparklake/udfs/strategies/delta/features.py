@@ -59,6 +59,19 @@ def _obstacles(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iter
         yield "identityColumns"
 
 
+def check_covers(one: Mapping[str, Any], other: Mapping[str, Any], holder: str, asker: str) -> None:
+    """Raises NotUnitedError where a side may use what the protocol of the holder does not have."""
+    for name in ("minReaderVersion", "minWriterVersion"):
+        if one.get(name, 1) < other.get(name, 1):
+            raise NotUnitedError(f"{holder}'s table has a lower {name} than {asker}'s")
+    for name in ("readerFeatures", "writerFeatures"):
+        lacking = {*(other.get(name) or ())} - {*(one.get(name) or ())}
+        if lacking:
+            raise NotUnitedError(
+                f"{holder}'s table has no feature {min(lacking)!r}, {asker}'s has it"
+            )
+
+
 def _has_identity(metadata: Mapping[str, Any]) -> bool:
     try:
         schema = json.loads(metadata.get("schemaString") or "{}")

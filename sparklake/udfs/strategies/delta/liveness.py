@@ -17,6 +17,8 @@ class Files:
     """
 
     state: dict[FileKey, bool] = field(default_factory=dict)
+    live: dict[str, FileKey] = field(default_factory=dict)
+    """What is live of a path, which is only once in a table, whatever deletion vector it has."""
     before: set[FileKey] = field(default_factory=set)
     ours: set[FileKey] = field(default_factory=set)
     """Files whose state is that of commits which were repeated."""
@@ -36,8 +38,13 @@ class Files:
 
     def take(self, commit: DeltaCommit) -> None:
         """Takes in what a commit does after all others."""
-        self.state.update(dict.fromkeys(commit.removes, False))
-        self.state.update(dict.fromkeys(commit.adds, True))
+        removes, adds = commit.removes, commit.adds
+        self.state.update(dict.fromkeys(removes, False))
+        self.state.update(dict.fromkeys(adds, True))
+        for each in removes:
+            if self.live.get(each.path) == each:
+                del self.live[each.path]
+        self.live.update((each.path, each) for each in adds)
 
     def is_live(self, key: FileKey) -> bool:
         """Tells whether dest has a file."""
@@ -45,14 +52,15 @@ class Files:
 
     def check(self, commit: DeltaCommit) -> None:
         """Raises NotUnitedError for a commit that cannot come after all others."""
-        gone = [each.path for each in commit.removes if not self.is_live(each)]
+        removes = set(commit.removes)
+        gone = [each.path for each in removes if not self.is_live(each)]
         if gone:
             raise NotUnitedError(
                 "source removed or rewrote files that dest has removed, rewritten or never had",
                 gone,
             )
         others = [each for each in commit.adds if each not in self.ours]
-        twice = [each.path for each in others if self.state.get(each) is True]
+        twice = [each.path for each in others if self.live.get(each.path) not in {None, *removes}]
         if twice:
             raise NotUnitedError("both sides added the same files", twice)
         lost = [

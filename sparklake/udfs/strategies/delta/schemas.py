@@ -11,6 +11,9 @@ from sparklake.udfs.strategies.delta.actions import NotUnitedError
 _STRICT = ("delta.constraints.", "delta.appendOnly", "delta.enableChangeDataFeed")
 """Begins the properties by which files are judged that another side may not have heeded."""
 
+_RULES = {"delta.generationExpression", "delta.invariants"}
+"""Is what is said of columns whose values must be so, and of which null may be none."""
+
 
 def same_metadata(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
     """Tells whether two sides say the same of a table; the order in their JSON does not count."""
@@ -39,10 +42,11 @@ def check_fits(before: Mapping[str, Any], after: Mapping[str, Any], changer: str
             f"{changer} added the column {strict[0]!r}, which may not be null, and the other side "
             "wrote without it"
         )
-    generated = [name for name in new if name not in old and _is_generated(new[name])]
-    if generated:
+    ruled = [name for name in new if name not in old and _is_ruled(new[name])]
+    if ruled:
         raise NotUnitedError(
-            f"{changer} added the generated column {generated[0]!r}, and the other side wrote"
+            f"{changer} added the column {ruled[0]!r}, which is generated or checked, and the "
+            "other side wrote without it"
         )
 
 
@@ -64,5 +68,5 @@ def _columns(metadata: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {each["name"]: each for each in schema.get("fields", ())}
 
 
-def _is_generated(column: Mapping[str, Any]) -> bool:
-    return "delta.generationExpression" in (column.get("metadata") or {})
+def _is_ruled(column: Mapping[str, Any]) -> bool:
+    return not _RULES.isdisjoint(column.get("metadata") or {})

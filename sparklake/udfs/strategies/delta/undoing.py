@@ -12,19 +12,24 @@ from sparklake.udfs.strategies.delta.actions import (
     FileKey,
     NotUnitedError,
 )
+from sparklake.udfs.strategies.delta.features import check_covers
 from sparklake.udfs.strategies.delta.liveness import Files
+from sparklake.udfs.strategies.delta.schemas import check_fits
 from sparklake.udfs.strategies.delta.sides import FindAdds, LogSide, Made, commit_info
 
 
 def undoing(
-    undone: Sequence[DeltaCommit], files: Files, dest: LogSide, find_adds: FindAdds, made: Made
+    undone: Sequence[DeltaCommit],
+    files: Files,
+    source: LogSide,
+    dest: LogSide,
+    find_adds: FindAdds,
+    made: Made,
 ) -> list[tuple[Action, ...]]:
     """Returns the commit that undoes some, or none; raises NotUnitedError."""
     if not undone:
         return []
-    for kind in ("metaData", "protocol", "domainMetadata"):
-        if any(True for each in undone for _ in each.said(kind)):
-            raise NotUnitedError(f"what is to be undone has changed the table's {kind}")
+    _check_kinds(undone)
     added, removed = _net(undone)
     gone = [key.path for key in added if not files.is_live(key)]
     if gone:
@@ -32,6 +37,9 @@ def undoing(
     back = [key.path for key in removed if files.is_live(key)]
     if back:
         raise NotUnitedError("files that are to come back are back already", back)
+    if removed:
+        check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
+        check_fits(source.metadata or {}, dest.metadata or {}, "dest")
     feed = str(((dest.metadata or {}).get("configuration") or {}).get("delta.enableChangeDataFeed"))
     if added and removed and feed.lower() == "true":
         raise NotUnitedError("the table keeps a feed of changed rows, and rows are to change back")
@@ -60,6 +68,12 @@ def undoing(
             *back_again,
         )
     ]
+
+
+def _check_kinds(undone: Sequence[DeltaCommit]) -> None:
+    for kind in ("metaData", "protocol", "domainMetadata"):
+        if any(True for each in undone for _ in each.said(kind)):
+            raise NotUnitedError(f"what is to be undone has changed the table's {kind}")
 
 
 def _check_append_only(dest: LogSide) -> None:

@@ -7,7 +7,7 @@ the other side has removed does, whatever came in its place, since rows would th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from sparklake.udfs.strategies.delta.actions import (
@@ -18,7 +18,13 @@ from sparklake.udfs.strategies.delta.actions import (
     commits_but,
     standing,
 )
-from sparklake.udfs.strategies.delta.features import check_features
+from sparklake.udfs.strategies.delta.claims import (
+    OVERWRITE,
+    check_names,
+    check_overwrites,
+    overwrites,
+)
+from sparklake.udfs.strategies.delta.features import check_covers, check_features
 from sparklake.udfs.strategies.delta.liveness import Files
 from sparklake.udfs.strategies.delta.schemas import check_fits, same_metadata
 from sparklake.udfs.strategies.delta.sides import FindAdds, LogSide, Made, commit_info
@@ -42,9 +48,8 @@ def united(
         raise NotUnitedError("source rewrote the table's history since base")
     if undone:
         there = standing(dest.commits)
-        return undoing(
-            [each for each in undone if there[each.origin] > 0], files, dest, find_adds, made
-        )
+        left = [each for each in undone if there[each.origin] > 0]
+        return undoing(left, files, source, dest, find_adds, made)
     return _repeated(base, source, dest, done, files, made)
 
 
@@ -70,8 +75,8 @@ def _repeated(
     if not fresh:
         return []
     dropped = _settled_kinds(base, source, dest, fresh, theirs)
-    _check_named(fresh, theirs, "txn", "appId", "wrote for the same streaming application")
-    _check_named(fresh, theirs, "domainMetadata", "domain", "changed the same domain")
+    check_names(base.commits, source.commits, dest.commits, fresh)
+    check_overwrites(fresh, theirs)
     commits = []
     for each in fresh:
         files.repeat(each)
@@ -93,13 +98,44 @@ def _settled_kinds(
         dropped.add("metaData")
     if _changed("protocol", base.protocol, source.protocol, dest.protocol):
         dropped.add("protocol")
-        _check_covers(dest.protocol or {}, source.protocol or {})
+        check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
+    else:
+        check_covers(source.protocol or {}, dest.protocol or {}, "source", "dest")
     if base.metadata is not None:
-        if _has_files(fresh):
+        if _depend_on_metadata(fresh):
             check_fits(base.metadata, dest.metadata or {}, "dest")
-        if _has_files(theirs):
+        if _depend_on_metadata(theirs):
             check_fits(base.metadata, source.metadata or {}, "source")
+    _check_end(source, dest, fresh, dropped)
     return dropped
+
+
+def _check_end(
+    source: LogSide, dest: LogSide, fresh: Sequence[DeltaCommit], dropped: Container[str]
+) -> None:
+    """Raises NotUnitedError unless metadata and protocol end as one of the sides has both."""
+    metadata = (dest if "metaData" in dropped else source).metadata
+    protocol = (dest if "protocol" in dropped else source).protocol
+    pairs = ((each.metadata, each.protocol) for each in (source, dest))
+    if not any(same_metadata(metadata, one) and _same(protocol, other) for one, other in pairs):
+        raise NotUnitedError(
+            "one side changed the table's schema or properties, the other one its protocol"
+        )
+    ends = [
+        "metaData" in dropped or same_metadata(metadata, _last(fresh, "metaData", dest.metadata)),
+        "protocol" in dropped or _same(protocol, _last(fresh, "protocol", dest.protocol)),
+    ]
+    if not all(ends):
+        raise NotUnitedError(
+            "dest has some of source's changes of the table's schema, properties or protocol "
+            "already, in another order"
+        )
+
+
+def _last(
+    commits: Sequence[DeltaCommit], kind: str, before: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    return next((said for each in commits[::-1] if (said := each.last(kind))), before)
 
 
 _NAMES = {"metaData": "schema or properties", "protocol": "protocol"}
@@ -126,41 +162,21 @@ def _same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> boo
     return _ordered(one) == _ordered(other)
 
 
-def _check_covers(dest: Mapping[str, Any], source: Mapping[str, Any]) -> None:
-    """Raises NotUnitedError where what source writes may use what dest's protocol does not have."""
-    for name in ("minReaderVersion", "minWriterVersion"):
-        if dest.get(name, 1) < source.get(name, 1):
-            raise NotUnitedError(f"dest's table has a lower {name} than source's")
-    for name in ("readerFeatures", "writerFeatures"):
-        lacking = {*(source.get(name) or ())} - {*(dest.get(name) or ())}
-        if lacking:
-            raise NotUnitedError(f"dest's table has no feature {min(lacking)!r}, source's has it")
-
-
 def _ordered(protocol: Mapping[str, Any] | None) -> object:
     """Returns a protocol whose lists of features are in order."""
     said = protocol or {}
     return {name: sorted(each) if isinstance(each, list) else each for name, each in said.items()}
 
 
-def _has_files(commits: Iterable[DeltaCommit]) -> bool:
-    return any(each.adds or each.removes for each in commits)
-
-
-def _check_named(
-    fresh: Sequence[DeltaCommit], theirs: Sequence[DeltaCommit], kind: str, name: str, did: str
-) -> None:
-    both = _named(fresh, kind, name) & _named(theirs, kind, name)
-    if both:
-        raise NotUnitedError(f"both sides {did}, {min(both)!r}")
-
-
-def _named(commits: Sequence[DeltaCommit], kind: str, name: str) -> set[str]:
-    return {str(said.get(name)) for each in commits for said in each.said(kind)}
+def _depend_on_metadata(commits: Iterable[DeltaCommit]) -> bool:
+    """Tells whether commits have files, or domains, which may name columns."""
+    return any(each.last(kind) for each in commits for kind in ("add", "remove", "domainMetadata"))
 
 
 def _repeated_info(commit: DeltaCommit, made: Made) -> Action:
     was = commit.info
     said = {"operation": str(was.get("operation", "UNKNOWN")), "version": str(commit.version)}
+    if overwrites(commit):
+        said["mode"] = OVERWRITE
     metrics = {name: was[name] for name in ("operationMetrics", "isBlindAppend") if name in was}
     return commit_info(made, said, {**metrics, ORIGIN: commit.origin})
