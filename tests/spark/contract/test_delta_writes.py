@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -24,15 +24,6 @@ pytestmark = pytest.mark.spark
 
 TABLE = "tables/a b"
 ODD = "a b/c=d:é%"
-
-
-@pytest.fixture(autouse=True)
-def _small_snapshots(spark: SparkSession) -> Iterator[None]:
-    """Lets Delta replay a log of a few lines in as many tasks as there are cores, and not in 50."""
-    name = "spark.databricks.delta.snapshotPartitions"
-    spark.conf.set(name, "2")
-    yield
-    spark.conf.unset(name)
 
 
 @pytest.fixture
