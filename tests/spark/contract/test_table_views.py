@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,7 @@ def test_parquet_is_read_through_a_log_that_is_written_once(
     assert rows_of(found.where("p = '50%'").select("id")) == [(1,)]
     assert "_sparklake/views" not in found.inputFiles()[0]
     made = views(namespace)
-    assert len(made) == 3
+    assert len(made) == 4
     main.commit("the same objects, in other ranges")
     repo.create_tag("v1", "main")
     assert rows_of(repo.read("v1", TABLE)) == rows_of(repo.read("main", TABLE)) == rows_of(frame)
@@ -78,6 +79,12 @@ def test_parquet_is_read_through_a_log_that_is_written_once(
     assert views(namespace) == made
     assert rows_of(spark.sql(f"SELECT id, nested, p FROM delta.`{uri}`")) == rows_of(frame)
     assert [row[0] for row in rust_rows(uri)] == list(range(len(ODD)))
+    files = [each for each in repo.objects("v1", TABLE) if each.path.endswith(".parquet")]
+    counts = (len(files), sum(each.size for each in files))
+    (detail,) = spark.sql(f"DESCRIBE DETAIL delta.`{uri}`").collect()
+    assert (detail.numFiles, detail.sizeInBytes) == counts
+    summary = json.loads(next(Path(uri.removeprefix("file://")).rglob("*.crc")).read_bytes())
+    assert (summary["numFiles"], summary["tableSizeBytes"]) == counts
     with pytest.raises(Exception, match="sparklakeView"):
         frame.write.format("delta").mode("append").save(uri)
 
