@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparklake import Branch, Lake, Repository
+from sparklake import Branch, Lake, Repository, missing_files
 from sparklake.errors import InvalidInputError, MissingFileError, ObjectNotFoundError
 from sparklake.verbs.views import VIEWS
 
@@ -129,8 +129,10 @@ def test_a_file_that_is_gone_is_named_by_the_reading_of_it(
     files = [each for each in repo.objects("main", TABLE) if each.path.endswith(".parquet")]
     Path(files[-1].address.removeprefix("file://")).unlink()
     found = repo.read("main", TABLE)
-    with pytest.raises(Exception, match=Path(files[-1].address).name):
+    with pytest.raises(MissingFileError, match=Path(files[-1].address).name), missing_files():
         found.collect()
+    with pytest.raises(ZeroDivisionError), missing_files():
+        _ = 1 // 0
 
 
 # --- Delta tables ---------------------------------------------------------------------------------
