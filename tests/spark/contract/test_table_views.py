@@ -200,6 +200,31 @@ def test_a_delta_table_by_the_rust_writer(
     assert views(namespace) == made
 
 
+def test_renamed_columns_and_a_checkpoint_in_parts(
+    repo: Repository, main: Branch, spark: SparkSession, tmp_path: Path
+) -> None:
+    place = tmp_path / "delta"
+    settings = {"delta.columnMapping.mode": "name", "delta.checkpointInterval": "2"}
+    spark.conf.set("spark.databricks.delta.checkpoint.partSize", "2")
+    try:
+        for first in range(0, 12, 4):
+            rows = spark.range(first, first + 4, 1, 1).selectExpr("id", "concat(id % 2, ' %é') p")
+            writer = rows.write.format("delta").partitionBy("p").options(**settings)
+            writer.mode("append").save(str(place))
+    finally:
+        spark.conf.unset("spark.databricks.delta.checkpoint.partSize")
+    assert len(list(place.glob(f"_delta_log/{2:020}.checkpoint.*.*.parquet"))) > 1
+    main.import_objects(str(place), TABLE)
+    spark.sql(f"ALTER TABLE delta.`{place}` RENAME COLUMN id TO `the number`")
+    main.import_objects(str(place), TABLE)
+    truth = [(number, f"{number % 2} %é") for number in range(12)]
+    for ref, name in (("main~1", "id"), ("main", "the number")):
+        found = repo.read(ref, TABLE, format="delta")
+        assert found.columns == [name, "p"]
+        assert rows_of(found) == sorted(truth, key=repr)
+        assert found.where("p = '1 %é'").count() == 6
+
+
 def test_what_is_no_whole_delta_table_is_refused(repo: Repository, main: Branch) -> None:
     with pytest.raises(ObjectNotFoundError, match="no Delta table"):
         repo.read("main", TABLE, format="delta")
