@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sparklake.branch import Branch
     from sparklake.config import Engine
     from sparklake.errors import ImportErrorsError, MergeConflictError, SparklakeError
+    from sparklake.frames.sources import missing_files
     from sparklake.graveler.classification import Strategy
     from sparklake.graveler.commits import Commit
     from sparklake.lake import Lake, connect
@@ -44,6 +45,7 @@ __all__ = [
     "SparklakeError",
     "Strategy",
     "connect",
+    "missing_files",
 ]
 
 # The command starts in a fraction of the time that Arrow takes to load: names are found on demand.
@@ -65,6 +67,7 @@ _MODULES = {
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.classification",
     "connect": "sparklake.lake",
+    "missing_files": "sparklake.frames.sources",
 }
 
 

@@ -62,11 +62,14 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if _chooses_its_own_master():
         return builder.getOrCreate()
+    cores = str(os.cpu_count() or 2)
     return (
         builder.master("local[*]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", str(os.cpu_count() or 2))
+        .config("spark.sql.shuffle.partitions", cores)
+        # Into how many parts Delta sorts a log that it reads: fifty, if it is not told.
+        .config("spark.databricks.delta.snapshotPartitions", cores)
         .config("spark.driver.extraJavaOptions", LOGGING_OPTION)
         .getOrCreate()
     )

@@ -9,16 +9,18 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pyspark.errors import AnalysisException
-
 from sparklake.errors import MissingFileError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-# What Spark says, less the state of SQL and a server's stack.
-_GONE = re.compile(r"\[PATH_NOT_FOUND\] (.*?)\.?(?: SQLSTATE|\n|$)")
+# What Spark says of a plan, less the state of SQL and a server's stack; of a task; of one in 3.5.
+_GONE = re.compile(
+    r"^\s*\[PATH_NOT_FOUND\] (?P<path>[^\n]*?)\.?(?: SQLSTATE|\n|$)"
+    r"|\[FAILED_READ_FILE\.FILE_NOT_EXIST\] [^\n]*? reading file (?P<read>[^\n]*?)\. File does not"
+    r"|File (?P<opened>[^\n]*?) does not exist\s+It is possible the underlying files"
+)
 _GLOB = re.compile(r"([{}\[\]*?\\])")
 _NO_SOURCE = re.compile("DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source")
 _NOWHERE = "file:///sparklake/no/such/table"
@@ -73,14 +75,18 @@ def has_delta(spark: SparkSession) -> bool:
 
 @contextmanager
 def missing_files() -> Iterator[None]:
-    """Raises MissingFileError where Spark says that a path is not there."""
+    """Raises MissingFileError where Spark says that a file is not there, in a plan or in a task.
+
+    All other errors pass as they are.
+    """
     try:
         yield
-    except AnalysisException as error:
-        gone = _GONE.match(str(error).lstrip())
+    except Exception as error:  # (of Spark or of py4j, as the version may be)
+        gone = _GONE.search(str(error))
         if gone is None:
             raise
+        place = next(filter(None, gone.groups()))
         raise MissingFileError(
-            f"a data file of the table is gone: {gone[1]}. It was moved or deleted outside of the "
+            f"a data file of the table is gone: {place}. It was moved or deleted outside of the "
             "lake; restore it there, or commit its removal"
         ) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -92,6 +92,27 @@ class TableShape:
     partition_columns: Sequence[str]
     reader_features: Sequence[str] = ()
 
+    def protocol(self) -> dict[str, Any]:
+        """Returns the action that says who may read and write the table."""
+        features = list(self.reader_features)
+        return {
+            "minReaderVersion": 3 if features else 1,
+            "minWriterVersion": 7,
+            **({"readerFeatures": features} if features else {}),
+            "writerFeatures": [*features, READ_ONLY],
+        }
+
+    def meta_data(self) -> dict[str, Any]:
+        """Returns the action that says what the columns are."""
+        return {
+            "id": str(UUID(self.id[:32])),
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": self.schema,
+            "partitionColumns": list(self.partition_columns),
+            "configuration": {},
+            "createdTime": 0,
+        }
+
 
 def log_key(version: int) -> str:
     """Returns where a version's actions lie in a table."""
@@ -101,6 +122,11 @@ def log_key(version: int) -> str:
 def checkpoint_key(version: int) -> str:
     """Returns where a version's checkpoint lies in a table."""
     return f"{LOG_FOLDER}/{version:020}.checkpoint.parquet"
+
+
+def checksum_key(version: int) -> str:
+    """Returns where the summary of a version lies in a table."""
+    return f"{LOG_FOLDER}/{version:020}.crc"
 
 
 def last_checkpoint(version: int, size: int) -> bytes:
@@ -116,23 +142,23 @@ def commit_info() -> bytes:
 
 def shape_batch(shape: TableShape) -> pa.RecordBatch:
     """Returns the actions that say what a table is, as CHECKPOINT_SCHEMA."""
-    features = list(shape.reader_features)
-    protocol = {
-        "minReaderVersion": 3 if features else 1,
-        "minWriterVersion": 7,
-        "readerFeatures": features or None,
-        "writerFeatures": [*features, READ_ONLY],
-    }
-    meta_data = {
-        "id": str(UUID(shape.id[:32])),
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": shape.schema,
-        "partitionColumns": list(shape.partition_columns),
-        "configuration": {},
-        "createdTime": 0,
-    }
-    rows = [{"protocol": protocol}, {"metaData": meta_data}]
+    rows = [{"protocol": shape.protocol()}, {"metaData": shape.meta_data()}]
     return pa.RecordBatch.from_pylist(rows, schema=CHECKPOINT_SCHEMA)
+
+
+def version_checksum(shape: TableShape, files: int, size: int) -> bytes:
+    """Returns what spares readers a look through the checkpoint for what the table is."""
+    summary = {
+        "tableSizeBytes": size,
+        "numFiles": files,
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "setTransactions": [],
+        "domainMetadata": [],
+        "metadata": shape.meta_data(),
+        "protocol": shape.protocol(),
+    }
+    return json.dumps(summary).encode()
 
 
 def add_batches(

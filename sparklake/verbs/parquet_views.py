@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from sparklake.errors import ObjectNotFoundError, StorePermissionError
 from sparklake.udfs.delta_log import TableShape
@@ -52,7 +53,7 @@ def find_parquet_view(
         if shape is None:
             return None
         try:
-            write_view(view, table, shape, listing.shared)
+            write_view(view, table, shape, listing.shared, listing.size)
         except StorePermissionError:
             return None
     return view
@@ -84,6 +85,7 @@ class _Listing:
     """Is what the files of a table say together: nothing is kept of each but a number."""
 
     first: str = ""
+    size: int = 0
     columns: PartitionColumns = field(default_factory=PartitionColumns)
     shared: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -93,6 +95,7 @@ class _Listing:
         listing, numbers = _Listing(), []
         for batch in data_files(table.objects.batches(), table.folder):
             listing.first = listing.first or next(iter(batch.column("uri").to_pylist()), "")
+            listing.size += int(pc.sum(batch.column("size"), min_count=0).as_py())
             listing.columns.add(batch.column("relative"))
             numbers.append(hashes(batch.column("uri")))
         if not listing.first:

@@ -25,10 +25,12 @@ from sparklake.udfs.delta_log import (
     TableShape,
     add_batches,
     checkpoint_key,
+    checksum_key,
     commit_info,
     last_checkpoint,
     log_key,
     shape_batch,
+    version_checksum,
 )
 from sparklake.udfs.table_files import data_files
 from sparklake.verbs.table_paths import spark_uri
@@ -87,18 +89,22 @@ def view_of(store: ObjectStore, table: TableVersion, version: int, *terms: Any) 
 
 
 def write_view(
-    view: View, table: TableVersion, shape: TableShape, shared: NDArray[np.int64]
+    view: View, table: TableVersion, shape: TableShape, shared: NDArray[np.int64], size: int
 ) -> None:
-    """Writes the log of a table of plain files, as they are listed: none is held."""
+    """Writes the log of a table of plain files, as they are listed: none is held.
+
+    `size` is the bytes of them all.
+    """
     adds = add_batches(data_files(table.objects.batches(), table.folder), shared)
-    actions = chain([shape_batch(shape)], adds)
+    about = shape_batch(shape)
     with scratch_folder(disk_root()) as scratch:
         written = scratch / "checkpoint.parquet"
-        size = write_checkpoint(written, CHECKPOINT_SCHEMA, actions)
+        actions = write_checkpoint(written, CHECKPOINT_SCHEMA, chain([about], adds))
         view.put(
             {
                 checkpoint_key(view.version): written,
-                LAST_CHECKPOINT: last_checkpoint(view.version, size),
+                LAST_CHECKPOINT: last_checkpoint(view.version, actions),
+                checksum_key(view.version): version_checksum(shape, actions - len(about), size),
                 log_key(view.version): commit_info(),
             }
         )

@@ -16,7 +16,7 @@ from sparklake.config import S3Writes
 from sparklake.errors import MissingDependencyError, MissingFileError
 from sparklake.verbs import spark_writing
 from tests.support.lakes import contents
-from tests.support.s3 import make_bucket, s3_environment, s3_server
+from tests.support.s3 import make_bucket, s3_environment, s3_server, s3a_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,17 +38,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 @pytest.fixture
 def with_s3a(spark: SparkSession, environment: dict[str, str]) -> Iterator[None]:
     """Lets Spark speak S3, with settings that a user's session has."""
-    settings = {
-        "fs.s3a.endpoint": environment["AWS_ENDPOINT_URL"],
-        "fs.s3a.endpoint.region": environment["AWS_DEFAULT_REGION"],
-        "fs.s3a.access.key": environment["AWS_ACCESS_KEY_ID"],
-        "fs.s3a.secret.key": environment["AWS_SECRET_ACCESS_KEY"],
-        "fs.s3a.path.style.access": "true",
-        "fs.s3a.connection.ssl.enabled": "false",
-        # The other one is in a jar of its own.
-        "fs.s3a.input.stream.type": "classic",
-        "fs.s3a.audit.enabled": "false",
-    }
+    settings = s3a_settings(environment)
     for name, value in settings.items():
         spark.conf.set(name, value)
     yield

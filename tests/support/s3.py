@@ -49,6 +49,21 @@ def s3_environment(endpoint: str, folder: Path) -> dict[str, str]:
     }
 
 
+def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings of Spark's S3 client for a server that s3_environment() is of."""
+    return {
+        "fs.s3a.endpoint": environment["AWS_ENDPOINT_URL"],
+        "fs.s3a.endpoint.region": environment["AWS_DEFAULT_REGION"],
+        "fs.s3a.access.key": environment["AWS_ACCESS_KEY_ID"],
+        "fs.s3a.secret.key": environment["AWS_SECRET_ACCESS_KEY"],
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.ssl.enabled": "false",
+        # The other one is in a jar of its own.
+        "fs.s3a.input.stream.type": "classic",
+        "fs.s3a.audit.enabled": "false",
+    }
+
+
 def aws_client(service: str, environment: Mapping[str, str]) -> Any:
     """Returns a plain boto3 client, to arrange what a test needs."""
     return _client(service, environment["AWS_ENDPOINT_URL"])

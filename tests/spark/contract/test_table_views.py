@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparklake import Branch, Lake, Repository
+from sparklake import Branch, Lake, Repository, missing_files
 from sparklake.errors import InvalidInputError, MissingFileError, ObjectNotFoundError
 from sparklake.verbs.views import VIEWS
 
@@ -68,7 +69,7 @@ def test_parquet_is_read_through_a_log_that_is_written_once(
     assert rows_of(found.where("p = '50%'").select("id")) == [(1,)]
     assert "_sparklake/views" not in found.inputFiles()[0]
     made = views(namespace)
-    assert len(made) == 3
+    assert len(made) == 4
     main.commit("the same objects, in other ranges")
     repo.create_tag("v1", "main")
     assert rows_of(repo.read("v1", TABLE)) == rows_of(repo.read("main", TABLE)) == rows_of(frame)
@@ -78,6 +79,12 @@ def test_parquet_is_read_through_a_log_that_is_written_once(
     assert views(namespace) == made
     assert rows_of(spark.sql(f"SELECT id, nested, p FROM delta.`{uri}`")) == rows_of(frame)
     assert [row[0] for row in rust_rows(uri)] == list(range(len(ODD)))
+    files = [each for each in repo.objects("v1", TABLE) if each.path.endswith(".parquet")]
+    counts = (len(files), sum(each.size for each in files))
+    (detail,) = spark.sql(f"DESCRIBE DETAIL delta.`{uri}`").collect()
+    assert (detail.numFiles, detail.sizeInBytes) == counts
+    summary = json.loads(next(Path(uri.removeprefix("file://")).rglob("*.crc")).read_bytes())
+    assert (summary["numFiles"], summary["tableSizeBytes"]) == counts
     with pytest.raises(Exception, match="sparklakeView"):
         frame.write.format("delta").mode("append").save(uri)
 
@@ -122,8 +129,10 @@ def test_a_file_that_is_gone_is_named_by_the_reading_of_it(
     files = [each for each in repo.objects("main", TABLE) if each.path.endswith(".parquet")]
     Path(files[-1].address.removeprefix("file://")).unlink()
     found = repo.read("main", TABLE)
-    with pytest.raises(Exception, match=Path(files[-1].address).name):
+    with pytest.raises(MissingFileError, match=Path(files[-1].address).name), missing_files():
         found.collect()
+    with pytest.raises(ZeroDivisionError), missing_files():
+        _ = 1 // 0
 
 
 # --- Delta tables ---------------------------------------------------------------------------------
@@ -189,6 +198,31 @@ def test_a_delta_table_by_the_rust_writer(
     made = views(namespace)
     repo.read("main", TABLE, format="delta")
     assert views(namespace) == made
+
+
+def test_renamed_columns_and_a_checkpoint_in_parts(
+    repo: Repository, main: Branch, spark: SparkSession, tmp_path: Path
+) -> None:
+    place = tmp_path / "delta"
+    settings = {"delta.columnMapping.mode": "name", "delta.checkpointInterval": "2"}
+    spark.conf.set("spark.databricks.delta.checkpoint.partSize", "2")
+    try:
+        for first in range(0, 12, 4):
+            rows = spark.range(first, first + 4, 1, 1).selectExpr("id", "concat(id % 2, ' %é') p")
+            writer = rows.write.format("delta").partitionBy("p").options(**settings)
+            writer.mode("append").save(str(place))
+    finally:
+        spark.conf.unset("spark.databricks.delta.checkpoint.partSize")
+    assert len(list(place.glob(f"_delta_log/{2:020}.checkpoint.*.*.parquet"))) > 1
+    main.import_objects(str(place), TABLE)
+    spark.sql(f"ALTER TABLE delta.`{place}` RENAME COLUMN id TO `the number`")
+    main.import_objects(str(place), TABLE)
+    truth = [(number, f"{number % 2} %é") for number in range(12)]
+    for ref, name in (("main~1", "id"), ("main", "the number")):
+        found = repo.read(ref, TABLE, format="delta")
+        assert found.columns == [name, "p"]
+        assert rows_of(found) == sorted(truth, key=repr)
+        assert found.where("p = '1 %é'").count() == 6
 
 
 def test_what_is_no_whole_delta_table_is_refused(repo: Repository, main: Branch) -> None:

@@ -1,0 +1,111 @@
+"""Tables in a bucket, read at refs by Spark's S3 client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sparklake import Branch, Lake, Repository, missing_files
+from sparklake.errors import MissingFileError
+from tests.support.s3 import aws_client, make_bucket, s3_environment, s3_server, s3a_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+TABLE = "tables/x"
+ODD = ["a b", "50%", "c=d", "é", "#1", "a+b"]
+
+
+@pytest.fixture(scope="module")
+def environment(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
+    """Is a server of S3, which this process and Spark's S3 client know of."""
+    with s3_server() as endpoint, pytest.MonkeyPatch.context() as patch:
+        environment = s3_environment(endpoint, tmp_path_factory.getbasetemp())
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        settings = s3a_settings(environment)
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield environment
+        for name in settings:
+            spark.conf.unset(name)
+
+
+@pytest.fixture
+def bucket(environment: dict[str, str]) -> str:
+    name = f"bucket-{uuid4().hex}"
+    make_bucket(environment, name)
+    return name
+
+
+@pytest.fixture
+def repo(local_lake: Lake, spark: SparkSession, names: Iterator[str], bucket: str) -> Repository:
+    return local_lake.create_repository(next(names), f"s3://{bucket}/lake", range_records=8)
+
+
+@pytest.fixture
+def main(repo: Repository) -> Branch:
+    return repo.branch("main")
+
+
+def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def test_parquet_in_a_bucket(
+    repo: Repository, main: Branch, bucket: str, environment: dict[str, str]
+) -> None:
+    for number, value in enumerate(ODD):
+        body = BytesIO()
+        pq.write_table(pa.table({"id": [number]}), body)
+        main.put(f"{TABLE}/p={value.replace('%', '%25')}/f {number}.parquet", body.getvalue())
+    found = repo.read("main", TABLE)
+    assert rows_of(found) == list(enumerate(ODD))
+    assert rows_of(found.where("p = '50%'")) == [(1, "50%")]
+    assert all(each.startswith(f"s3a://{bucket}/lake/data/") for each in found.inputFiles())
+    main.commit("six files")
+    main.delete(f"{TABLE}/p=a b/f 0.parquet")
+    assert rows_of(repo.read("main", TABLE)) == list(enumerate(ODD))[1:]
+    assert rows_of(repo.read("main@", TABLE)) == list(enumerate(ODD))
+    # An option of Spark's reader: it is told of the files one by one.
+    assert rows_of(repo.read("main@", TABLE, pathGlobFilter="*")) == list(enumerate(ODD))
+    lost = next(each.address for each in repo.objects("main@", TABLE) if "f 3" in each.path)
+    aws_client("s3", environment).delete_object(
+        Bucket=bucket, Key=lost.removeprefix(f"s3://{bucket}/")
+    )
+    with pytest.raises(MissingFileError, match=lost.rpartition("/")[2]), missing_files():
+        repo.read("main@", TABLE).collect()
+
+
+def test_a_delta_table_in_a_bucket(repo: Repository, main: Branch, tmp_path: Path) -> None:
+    place = tmp_path / "delta"
+    rows = [{"id": number, "p": value} for number, value in enumerate(ODD)]
+    table = pa.Table.from_pylist(rows, pa.schema([("id", pa.int64()), ("p", pa.string())]))
+
+    def keep(message: str) -> None:
+        files = [each for each in place.rglob("*") if each.is_file()]
+        main.put_many({f"{TABLE}/{each.relative_to(place)}": each.read_bytes() for each in files})
+        main.commit(message)
+
+    deltalake.write_deltalake(place, table, partition_by=["p"])
+    keep("written")
+    deltalake.DeltaTable(place).delete("id = 2")
+    deltalake.DeltaTable(place).create_checkpoint()
+    keep("deleted and checkpointed")
+    expected = list(enumerate(ODD))
+    assert rows_of(repo.read("main~1", TABLE, format="delta")) == expected
+    found = repo.read("main", TABLE, format="delta")
+    assert rows_of(found) == [each for each in expected if each[0] != 2]
+    assert all(each.startswith("s3a://") for each in found.inputFiles())
