@@ -14,7 +14,9 @@ from pyspark import cloudpickle
 import sparklake
 from sparklake.engine.spark import _pack, _reported
 from sparklake.graveler.classification import Strategy
-from sparklake.udfs import listing, reading, staging, writing
+from sparklake.udfs import collecting, reading, staging, writing
+from sparklake.udfs.imports.terms import ImportTerms
+from sparklake.udfs.imports.writing import ranges_body
 from sparklake.udfs.tasks import Workspace
 
 PACKAGE = Path(sparklake.__file__).parent
@@ -35,7 +37,8 @@ BODIES = {
     "staged diff": partial(reading.staged_diff_body, WORKSPACE),
     "three-way diff": partial(reading.three_way_diff_body, WORKSPACE),
     "stage": partial(staging.stage_body, WORKSPACE, 0),
-    "import": partial(listing.list_source_body, WORKSPACE, "s3://elsewhere", "prefix/"),
+    "import": partial(ranges_body, WORKSPACE, ImportTerms("prefix/", 0, False, "s3://elsewhere")),
+    "collect": partial(collecting.garbage_body, WORKSPACE, 0, ("data/open/",)),
 }
 
 
