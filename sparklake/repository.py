@@ -36,7 +36,7 @@ from sparklake.verbs.export import export
 from sparklake.verbs.export_work import Exported, ExportTerms
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.graph import HistoryGraph, history_graph
-from sparklake.verbs.history import CommitSummary, LogOptions
+from sparklake.verbs.history import CommitSummary, Log, LogOptions
 from sparklake.verbs.hooks import get_hook_run, guarded_name, list_hook_runs
 from sparklake.verbs.lanes import names_of
 from sparklake.verbs.merge import MergeTerms
@@ -278,8 +278,10 @@ class Repository:
         no_merges: bool = False,
         path: str | None = None,
         prefix: str | None = None,
-    ) -> Iterator[Commit]:
-        """Yields the commits that a ref contains, the latest first, each after its descendants.
+    ) -> Log:
+        """Returns the commits that a ref contains, the latest first, each after its descendants.
+
+        Iterate it, or ask for `to_arrow()` or `to_df()`.
 
         It begins behind the ref `after` and ends with the ref `stop_at`; `since` and `until` are
         dates with a time zone. Only as much history is read as is asked for. With a path or a
@@ -302,9 +304,13 @@ class Repository:
     def blame(self, ref: str, prefix: str = "") -> Blame:
         """Returns for each object under a prefix the commit in which it became what it is.
 
-        Iterate it, or ask for `to_arrow()`. What is staged is no part of history.
+        Iterate it, or ask for `to_arrow()` or `to_df()`. What is staged is no part of history.
         """
         return blame(self._context, ref, prefix)
+
+    def changes(self, ref: str, prefix: str = "") -> Blame:
+        """Returns what `blame` does: a row an object, with the commit that last changed it."""
+        return self.blame(ref, prefix)
 
     def show(self, ref: str) -> CommitSummary:
         """Returns the commit of a ref, and how many objects differ from its first parent's."""
