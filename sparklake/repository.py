@@ -49,6 +49,7 @@ from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.settings import LiveSettings
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
+from sparklake.verbs.table_diff import TableDiff, diff_table
 from sparklake.verbs.table_versions import open_table
 
 if TYPE_CHECKING:
@@ -261,6 +262,24 @@ class Repository:
         return read.diff_refs(
             self._context, left, right, prefix, three_way=three_way, three_dot=three_dot
         )
+
+    def diff_table(
+        self,
+        left: str,
+        right: str,
+        path: str,
+        key: Sequence[str],
+        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        columns: Sequence[str] | None = None,
+        **options: Any,
+    ) -> TableDiff:
+        """Returns which rows of a table differ from left to right, as committed.
+
+        The format is parquet, orc or delta; `columns` are those to compare, all where none are
+        given. Only files that differ are read. Ask for `to_df()`, `counts()` or `schema_changes`.
+        """
+        refs = left, right
+        return diff_table(self._context, refs, path, key, format, columns, options)
 
     def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences:
         """Returns what is staged on a branch and would change it."""
