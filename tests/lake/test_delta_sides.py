@@ -1,4 +1,4 @@
-"""Which files a Delta table has at one ref and not at another, and that readers of Delta read them."""
+"""Which files a Delta table has at one ref and not at another, as readers of Delta have them."""
 
 from __future__ import annotations
 
