@@ -16,6 +16,7 @@ from sparklake.errors import InvalidInputError
 
 STDIN = "-"
 TREE_DEPTH = 3
+ROWS_SHOWN = 100
 
 
 class DiffShape(str, Enum):

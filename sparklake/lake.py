@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.context import CommitGraph, Context, Trees, now
+from sparklake.verbs.formats import register_formats
 from sparklake.verbs.namespaces import leave_namespace, take_namespace
 from sparklake.verbs.open_ranges import OpenRanges
 from sparklake.verbs.restore import Wish, restore_refs
@@ -63,7 +65,23 @@ def connect(
     settings = load_settings(home, dsn, parse_engine(engine))
     ref_store, release = _open_ref_store(settings)
     runners = Runners(settings.engine, spark, settings.workers, progress, settings.s3_writes)
-    return Lake(ref_store, runners, settings.committer, release, settings.cache, settings.hooks)
+    return Lake(
+        ref_store, runners, settings.committer, release, settings.cache, settings.hooks, settings
+    )
+
+
+def _connect_beside(own_home: str, own_dsn: str | None, home: str | None = None) -> Lake:
+    """Opens a lake in a process that Spark has started, where its passwords are not shipped to.
+
+    A DSN without its password is made whole by this process's own settings, or libpq finds one.
+    """
+    from sparklake.stores.postgres.targets import public_dsn
+
+    if home is not None:
+        return connect(home=home, engine=Engine.LOCAL)
+    here = load_settings(own_home).dsn
+    dsn = here if here and own_dsn and public_dsn(here) == own_dsn else own_dsn
+    return connect(home=own_home, dsn=dsn, engine=Engine.LOCAL)
 
 
 class Lake:
@@ -77,7 +95,9 @@ class Lake:
         release: Callable[[], None] = lambda: None,
         cache: CacheSettings = NO_CACHE,
         hooks: HookSettings = WEBHOOKS_ONLY,
+        settings: Settings | None = None,
     ) -> None:
+        self._settings = settings
         self._ref_store = ref_store
         self._runners = runners
         self._committer = committer
@@ -103,6 +123,24 @@ class Lake:
     def cache(self) -> DiskCache | None:
         """Returns this machine's cache of tables, or None where there is none; see its `counts`."""
         return find_cache(self._cache)
+
+    def register(self, spark: SparkSession | None = None) -> None:
+        """Lets `spark.read.format("sparklake.objects")`, and `.diff` and `.log`, read this lake.
+
+        The session is the one given, or the lake's. Spark plans such reads in a process of its own:
+        it is told the DSN without its password. Raises MissingDependencyError before Spark 4.
+        """
+        opener = self.opener_elsewhere()
+        register_formats(spark or self._runners.session(), opener)
+
+    def opener_elsewhere(self) -> Callable[..., Lake]:
+        """Returns what opens this lake in another process; it can be shipped, and has no secret."""
+        from sparklake.stores.postgres.targets import public_dsn
+
+        if self._settings is None:
+            raise InvalidInputError("no other process reaches refs in memory: connect to a lake")
+        dsn = self._settings.dsn and public_dsn(self._settings.dsn)
+        return partial(_connect_beside, str(self._settings.home), dsn)
 
     def create_repository(
         self,

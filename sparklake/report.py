@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.imports import ImportReport
     from sparklake.verbs.preview import MergePreview
     from sparklake.verbs.restoring import Restored
+    from sparklake.verbs.table_diff import TableDiff
 
 Document = Mapping[str, Any]
 
@@ -195,6 +196,18 @@ def folder_diff_document(row: FolderDiff) -> Document:
 def diff_tree_document(tree: DiffTree) -> Document:
     """Returns what is said of what differs in a folder, and of the folders and objects in it."""
     return {**asdict(tree.total), "children": list(map(diff_tree_document, tree.children.values()))}
+
+
+def table_diff_document(found: TableDiff) -> Document:
+    """Returns how many rows of a table differ, in which columns, and of how many files."""
+    return {
+        **asdict(found.counts()),
+        "schema_changes": [
+            {"column": each.column, "change": each.change, "left": each.left, "right": each.right}
+            for each in found.schema_changes
+        ],
+        "files": {"left": len(found.left_files), "right": len(found.right_files)},
+    }
 
 
 def operation_document(each: Operation) -> Document:

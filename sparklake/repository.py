@@ -36,7 +36,7 @@ from sparklake.verbs.export import export
 from sparklake.verbs.export_work import Exported, ExportTerms
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.graph import HistoryGraph, history_graph
-from sparklake.verbs.history import CommitSummary, LogOptions
+from sparklake.verbs.history import CommitSummary, Log, LogOptions
 from sparklake.verbs.hooks import get_hook_run, guarded_name, list_hook_runs
 from sparklake.verbs.lanes import names_of
 from sparklake.verbs.merge import MergeTerms
@@ -49,6 +49,7 @@ from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.settings import LiveSettings
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
+from sparklake.verbs.table_diff import TableDiff, diff_table
 from sparklake.verbs.table_versions import open_table
 
 if TYPE_CHECKING:
@@ -262,6 +263,24 @@ class Repository:
             self._context, left, right, prefix, three_way=three_way, three_dot=three_dot
         )
 
+    def diff_table(
+        self,
+        left: str,
+        right: str,
+        path: str,
+        key: Sequence[str],
+        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        columns: Sequence[str] | None = None,
+        **options: Any,
+    ) -> TableDiff:
+        """Returns which rows of a table differ from left to right, as committed.
+
+        The format is parquet, orc or delta; `columns` are those to compare, all where none are
+        given. Only files that differ are read. Ask for `to_df()`, `counts()` or `schema_changes`.
+        """
+        refs = left, right
+        return diff_table(self._context, refs, path, key, format, columns, options)
+
     def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences:
         """Returns what is staged on a branch and would change it."""
         return read.diff_uncommitted(self._context, branch, prefix)
@@ -278,8 +297,10 @@ class Repository:
         no_merges: bool = False,
         path: str | None = None,
         prefix: str | None = None,
-    ) -> Iterator[Commit]:
-        """Yields the commits that a ref contains, the latest first, each after its descendants.
+    ) -> Log:
+        """Returns the commits that a ref contains, the latest first, each after its descendants.
+
+        Iterate it, or ask for `to_arrow()` or `to_df()`.
 
         It begins behind the ref `after` and ends with the ref `stop_at`; `since` and `until` are
         dates with a time zone. Only as much history is read as is asked for. With a path or a
@@ -302,9 +323,13 @@ class Repository:
     def blame(self, ref: str, prefix: str = "") -> Blame:
         """Returns for each object under a prefix the commit in which it became what it is.
 
-        Iterate it, or ask for `to_arrow()`. What is staged is no part of history.
+        Iterate it, or ask for `to_arrow()` or `to_df()`. What is staged is no part of history.
         """
         return blame(self._context, ref, prefix)
+
+    def changes(self, ref: str, prefix: str = "") -> Blame:
+        """Returns what `blame` does: a row an object, with the commit that last changed it."""
+        return self.blame(ref, prefix)
 
     def show(self, ref: str) -> CommitSummary:
         """Returns the commit of a ref, and how many objects differ from its first parent's."""

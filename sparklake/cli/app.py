@@ -25,6 +25,7 @@ from sparklake.cli import (
     replaying,
     repo,
     restoring,
+    table_diffs,
     tag,
     transfers,
     writes,
@@ -95,6 +96,7 @@ app.command()(history.reset)
 app.command()(restoring.restore)
 app.command("hard-reset")(operations.hard_reset)
 app.command()(history.diff)
+app.command("diff-table")(table_diffs.diff_table)
 app.command()(merging.merge)
 app.command()(replaying.revert)
 app.command("cherry-pick")(replaying.cherry_pick)

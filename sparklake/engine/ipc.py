@@ -11,12 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 
 
-def pack(batches: Sequence[pa.RecordBatch]) -> bytes:
+def pack(batches: Sequence[pa.RecordBatch], compression: str | None = None) -> bytes:
     """Returns batches of one schema as bytes."""
     if not batches:
         return b""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
         for batch in batches:
             writer.write_batch(batch)
     return bytes(sink.getvalue())

@@ -83,8 +83,12 @@ class Rows(Generic[Row]):
         tasks = runner.tasks(self._work(runner))
         return tasks.mapInArrow(self._body, self.shape.ddl)
 
+    def shared(self, task_records: int) -> tuple[Body, pa.Table]:
+        """Returns the body, and its rows of work, for who runs the tasks in another way."""
+        return self._body, encode_tasks(pack(divided(self.plan, task_records), task_records))
+
     def _work(self, runner: Runner) -> pa.Table:
-        return encode_tasks(pack(self._cut(runner), runner.task_records(self.plan.records)))
+        return self.shared(runner.task_records(self.plan.records))[1]
 
     def _cut(self, runner: Runner) -> Plan:
         return divided(self.plan, runner.task_records(self.plan.records))

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from sparklake.errors import MissingFileError
+from sparklake.errors import MissingDependencyError, MissingFileError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,6 +71,15 @@ def has_delta(spark: SparkSession) -> bool:
             else:
                 _has_delta[spark] = True
         return _has_delta[spark]
+
+
+def check_delta(spark: SparkSession) -> None:
+    """Raises MissingDependencyError for a session that reads no Delta tables."""
+    if not has_delta(spark):
+        raise MissingDependencyError(
+            "this session of Spark reads no Delta tables: pip install 'sparklake[delta]', and "
+            "start it with delta-spark's jars"
+        )
 
 
 @contextmanager

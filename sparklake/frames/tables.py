@@ -55,7 +55,7 @@ def read_files(
             values = {name: _literal(text, types[name]) for name, text in partition}
             part = load(spark, some, table_format, options, written)
             parts.append(part.withColumns(values).select(schema.names))
-    return _union(parts)
+    return union(parts)
 
 
 def with_partitions(written: StructType, types: Types) -> StructType:
@@ -92,12 +92,12 @@ def root_of(uri: str, relative: str) -> str | None:
     return uri.removesuffix(relative)
 
 
-def _union(parts: Sequence[DataFrame]) -> DataFrame:
+def union(parts: Sequence[DataFrame]) -> DataFrame:
     """Returns the rows of all parts; halves, so that a table of many writes makes no deep plan."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
-    return _union(parts[:middle]).unionByName(_union(parts[middle:]))
+    return union(parts[:middle]).unionByName(union(parts[middle:]))
 
 
 def _literal(text: str, kind: str) -> Column:

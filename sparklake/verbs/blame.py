@@ -10,10 +10,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from sparklake.engine.shipping import shipped
 from sparklake.graveler.blocks import Block, concatenated
 from sparklake.graveler.columns import Ids, Positions
 from sparklake.graveler.commits import Commit
@@ -22,10 +24,14 @@ from sparklake.graveler.planning import plan_diff
 from sparklake.graveler.tables import read_ranges
 from sparklake.graveler.touched import Touched, hashed
 from sparklake.verbs.changes import TouchedCommits
+from sparklake.verbs.commit_rows import dates
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.history import place_of
 from sparklake.verbs.resolve import get_commit
 from sparklake.verbs.snapshot import RangeLayer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 OBJECTS_AT_ONCE = 100_000
 """For how many objects a history is walked together; what is held in memory grows with it."""
@@ -35,11 +41,14 @@ BLAME_SCHEMA = pa.schema(
         pa.field("path", pa.string(), nullable=False),
         pa.field("commit_id", pa.string(), nullable=False),
         pa.field("committer", pa.string(), nullable=False),
-        pa.field("creation_date", pa.int64(), nullable=False),
+        pa.field("creation_date", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("message", pa.string(), nullable=False),
     ]
 )
-"""`creation_date` is in unix seconds."""
+
+BLAME_DDL = (
+    "path string, commit_id string, committer string, creation_date timestamp, message string"
+)
 
 _FEW = 16
 """Up to how many objects are looked up without asking first which ranges differ."""
@@ -64,23 +73,41 @@ class Blame:
     _within: Interval
 
     def __iter__(self) -> Iterator[BlameRow]:
-        for block in self._blocks():
-            commits = _Walked(self._context, self._within, block).commits(self._commit)
-            keys = block.key_array().to_pylist()
+        for keys, commits in self._found():
             for key, commit in zip(keys, commits, strict=True):
                 yield BlameRow(key_path(key), commit)
 
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Streams Arrow batches of BLAME_SCHEMA."""
+        for keys, commits in self._found():
+            yield pa.record_batch(
+                [
+                    pa.array(map(key_path, keys), pa.string(), size=len(keys)),
+                    [each.id for each in commits],
+                    [each.committer for each in commits],
+                    dates([each.creation_date for each in commits]),
+                    [each.message for each in commits],
+                ],
+                schema=BLAME_SCHEMA,
+            )
+
     def to_arrow(self) -> pa.Table:
         """Returns all rows as one Arrow table of BLAME_SCHEMA, in memory."""
-        rows = [
-            (
-                *(row.path, row.commit.id, row.commit.committer),
-                *(row.commit.creation_date, row.commit.message),
-            )
-            for row in self
-        ]
-        columns = zip(*rows, strict=True) if rows else [()] * len(BLAME_SCHEMA)
-        return pa.table([list(column) for column in columns], schema=BLAME_SCHEMA)
+        return pa.Table.from_batches(self.batches(), BLAME_SCHEMA)
+
+    def to_df(self) -> DataFrame:
+        """Returns the rows as a Spark DataFrame; partitions are in order.
+
+        This process walks the history, since tasks never ask Postgres, and holds the rows
+        compressed.
+        """
+        return shipped(self._context.runners.on_spark(), self.batches(), BLAME_DDL)
+
+    def _found(self) -> Iterator[tuple[list[bytes], Sequence[Commit]]]:
+        """Yields keys with their commits, so many at a time."""
+        for block in self._blocks():
+            commits = _Walked(self._context, self._within, block).commits(self._commit)
+            yield block.key_array().to_pylist(), commits
 
     def _blocks(self) -> Iterator[Block]:
         """Yields the records of the tree, so many at a time."""

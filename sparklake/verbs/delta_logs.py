@@ -1,4 +1,4 @@
-"""The logs of Delta tables in trees: what of them is read to unite them."""
+"""The logs of Delta tables in trees: what of them is read to unite or to compare them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ from sparklake.verbs.context import Context
 MAX_COMMIT_BYTES = 256 * 1024 * 1024
 """How much may have been committed to a table since the sides parted: the driver holds it."""
 
-_CHECKPOINT = re.compile(rb"([0-9]{20})\.checkpoint\.(?:.*\.)?(parquet|json)")
+_CHECKPOINT = re.compile(
+    rb"([0-9]{20})\.checkpoint\.(?:[0-9]{10}\.([0-9]{10})\.|.*\.)?(?:parquet|json)"
+)
 _KINDS = ("metaData", "protocol")
 
 Said = Mapping[str, Any]
@@ -63,12 +65,13 @@ class TreeLog:
     @cached_property
     def checkpoints(self) -> dict[int, list[bytes]]:
         """Returns the keys of the checkpoints by their versions; some have several parts."""
-        found: dict[int, list[bytes]] = {}
+        parts: dict[tuple[int, int], list[bytes]] = {}
         for key in self.records:
             match = _CHECKPOINT.fullmatch(key[len(self.folder) :])
             if match:
-                found.setdefault(int(match[1]), []).append(key)
-        return found
+                parts.setdefault((int(match[1]), int(match[2] or 1)), []).append(key)
+        # A writer that died leaves some parts only.
+        return {version: keys for (version, count), keys in parts.items() if len(keys) >= count}
 
     @property
     def latest(self) -> int:
@@ -100,26 +103,29 @@ class TreeLog:
             raise NotUnitedError(f"its new commits have more than {MAX_COMMIT_BYTES:,} bytes")
         return tuple(map(self.commit, versions))
 
-    def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Said]:
-        """Returns what is said of those files that are live at the end; the rest are left out."""
+    def adds(self, wanted: frozenset[FileKey] | None) -> dict[FileKey, Said]:
+        """Returns what is said of the files that are live at the end: of all, or those wanted."""
         found: dict[FileKey, Said] = {}
-        left = set(wanted)
+        decided: set[FileKey] = set()
         for version in range(self.latest, -1, -1):
-            if not left:
+            if wanted is not None and wanted <= decided:
                 break
             if version in self.checkpoints:
-                live = self._checkpoint_adds(version, left)
-                return {**found, **live}
+                saved = self._checkpoint_adds(version, None if wanted is None else wanted - decided)
+                return {key: said for key, said in saved.items() if key not in decided} | found
             if version not in self.commits:
                 raise NotUnitedError(f"the log no longer has commit {version}")
             commit = self.commit(version)
             adds = {FileKey.of(said): said for said in commit.said("add")}
-            found.update((key, adds[key]) for key in left & adds.keys())
-            left -= {*adds, *commit.removes}
+            chosen = adds.keys() - decided if wanted is None else (adds.keys() - decided) & wanted
+            found.update((key, adds[key]) for key in chosen)
+            decided.update(adds, commit.removes)
         return found
 
-    def _checkpoint_adds(self, version: int, wanted: set[FileKey]) -> dict[FileKey, Said]:
-        names = {key.path for key in wanted}
+    def _checkpoint_adds(
+        self, version: int, wanted: frozenset[FileKey] | None
+    ) -> dict[FileKey, Said]:
+        names = {key.path for key in wanted or ()}
         found = {}
         for table in self._parts(version):
             if "sidecar" in table.column_names and table["sidecar"].null_count < len(table):
@@ -127,13 +133,16 @@ class TreeLog:
             if "add" not in table.column_names:
                 continue
             adds = table["add"].combine_chunks().drop_null()
-            paths = pc.struct_field(adds, "path").to_pylist()
-            chosen = adds.filter(pa.array((unquote(each) in names for each in paths), pa.bool_()))
+            chosen = adds
+            if wanted is not None:
+                paths = pc.struct_field(adds, "path").to_pylist()
+                named = (unquote(each) in names for each in paths)
+                chosen = adds.filter(pa.array(named, pa.bool_()))
             for each in chosen:
                 said = _plain(each.as_py(), chosen.type)
                 said = {name: value for name, value in said.items() if not name.endswith("_parsed")}
                 found[FileKey.of(said)] = said
-        return {key: said for key, said in found.items() if key in wanted}
+        return {key: said for key, said in found.items() if wanted is None or key in wanted}
 
     def checkpoint_state(self, version: int) -> dict[str, Said]:
         """Returns metadata and protocol of a checkpoint; raises NotUnitedError."""

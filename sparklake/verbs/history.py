@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heappop, heappush
 from itertools import dropwhile, islice
 from math import ceil, floor
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+import pyarrow as pa
+
+from sparklake.engine.shipping import shipped
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.commits import Commit
@@ -19,9 +22,13 @@ from sparklake.graveler.planning import Opened, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
 from sparklake.graveler.touched import Sought
 from sparklake.verbs.changes import Changes, sought_in
+from sparklake.verbs.commit_rows import LOG_DDL, LOG_SCHEMA, commit_batches
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.read import diff_of_plan
 from sparklake.verbs.resolve import get_commit
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 Place: TypeAlias = tuple[int, int, CommitId]
 """Is where a commit stands in every log: by descending generation, then date, then by id."""
@@ -67,35 +74,79 @@ class CommitSummary:
     changed: int
 
 
-def log(context: Context, ref: str, asked: LogOptions) -> Iterator[Commit]:
-    """Yields commits that a ref contains, in the order of their places.
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Is the commits that a ref contains, in the order of their places. Iterating streams them.
+
+    It begins where the ref was when it was asked for, however often it is iterated.
+    """
+
+    _context: Context
+    _ref: str
+    _asked: LogOptions
+    _start: Commit
+    _sought: Sought | None
+    _stop_at: Commit | None
+    _after: Commit | None
+
+    def __iter__(self) -> Iterator[Commit]:
+        asked, earliest = self._asked, _second(self._asked.since, ceil)
+        commits = self._walked(earliest)
+        is_whole = asked.since is None and self._sought is None
+        if asked.stop_at is not None and self._stop_at is not None:
+            absent = _absent(self._ref, asked.stop_at) if is_whole else None
+            commits = _up_to(commits, self._stop_at, absent)
+        if asked.after is not None and self._after is not None:
+            absent = _absent(self._ref, asked.after) if is_whole else None
+            commits = _behind(commits, self._after, absent)
+        if earliest is not None:
+            commits = (each for each in commits if each.creation_date >= earliest)
+        latest = _second(asked.until, floor)
+        if latest is not None:
+            commits = (each for each in commits if each.creation_date <= latest)
+        if asked.no_merges:
+            commits = (each for each in commits if len(each.parents) < 2)
+        return islice(commits, asked.amount)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Streams Arrow batches of LOG_SCHEMA."""
+        return commit_batches(self)
+
+    def to_arrow(self) -> pa.Table:
+        """Returns all commits as one Arrow table of LOG_SCHEMA, in memory."""
+        return pa.Table.from_batches(self.batches(), LOG_SCHEMA)
+
+    def to_df(self) -> DataFrame:
+        """Returns the commits as a Spark DataFrame; partitions are in order.
+
+        This process reads them, and holds them compressed: tasks never ask Postgres.
+        """
+        return shipped(self._context.runners.on_spark(), self.batches(), LOG_DDL)
+
+    def _walked(self, earliest: int | None) -> Iterator[Commit]:
+        one = self._asked.first_parent
+        if self._sought is None:
+            return _walk(self._context, self._start, earliest, first_parent=one)
+        return _walk_path(self._context, self._start, self._sought, earliest, first_parent=one)
+
+
+def log(context: Context, ref: str, asked: LogOptions) -> Log:
+    """Returns the commits that a ref contains.
 
     Raises InvalidInputError for options that make no sense, RefNotFoundError for `after` and
     `stop_at` that are nowhere. One that is not in the log raises it when the log comes to where it
     should be; with `since`, which ends a log early, it only marks the place.
     """
     _check(asked)
-    earliest = None if asked.since is None else ceil(asked.since.timestamp())
     start, sought = get_commit(context, ref), sought_in(asked.path, asked.prefix)
-    if sought is None:
-        commits = _walk(context, start, earliest, first_parent=asked.first_parent)
-    else:
-        commits = _walk_path(context, start, sought, earliest, first_parent=asked.first_parent)
-    is_whole = asked.since is None and sought is None
-    if asked.stop_at is not None:
-        last = get_commit(context, asked.stop_at)
-        commits = _up_to(commits, last, _absent(ref, asked.stop_at) if is_whole else None)
-    if asked.after is not None:
-        first = get_commit(context, asked.after)
-        commits = _behind(commits, first, _absent(ref, asked.after) if is_whole else None)
-    if earliest is not None:
-        commits = (each for each in commits if each.creation_date >= earliest)
-    if asked.until is not None:
-        latest = floor(asked.until.timestamp())
-        commits = (each for each in commits if each.creation_date <= latest)
-    if asked.no_merges:
-        commits = (each for each in commits if len(each.parents) < 2)
-    return islice(commits, asked.amount)
+    stop_at, after = (
+        None if text is None else get_commit(context, text) for text in (asked.stop_at, asked.after)
+    )
+    return Log(context, ref, asked, start, sought, stop_at, after)
+
+
+def _second(moment: datetime | None, rounded: Callable[[float], int]) -> int | None:
+    return None if moment is None else rounded(moment.timestamp())
 
 
 def _check(asked: LogOptions) -> None:

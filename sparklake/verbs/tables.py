@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sparklake.errors import InvalidInputError, MissingDependencyError
+from sparklake.errors import InvalidInputError
 from sparklake.udfs.partitions import PartitionColumns
 from sparklake.udfs.table_files import FILE_SCHEMA, data_files
 from sparklake.verbs.context import Context
@@ -30,14 +30,11 @@ def read_table(
     of each file. Raises ObjectNotFoundError where there is no data file.
     """
     # Not at the top: writing and the CLI must not pay for importing Spark.
-    from sparklake.frames.sources import has_delta, load_delta
+    from sparklake.frames.sources import check_delta, has_delta, load_delta
 
     spark, view = context.runners.session(), None
-    if table_format == DELTA and not has_delta(spark):
-        raise MissingDependencyError(
-            "this session of Spark reads no Delta tables: pip install 'sparklake[delta]', and "
-            "start it with delta-spark's jars"
-        )
+    if table_format == DELTA:
+        check_delta(spark)
     if table_format == DELTA or (table_format == PARQUET and has_delta(spark)):
         view = _view(context, table, table_format, options)
     if view is None:

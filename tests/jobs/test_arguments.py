@@ -28,6 +28,7 @@ NAMES = {
     "hard-reset": "hard_reset",
     "writes": "list_writes",
     "abandon-write": "abandon_write",
+    "diff-table": "diff_table",
 }
 
 INNER_NAMES = {
@@ -39,7 +40,11 @@ INNER_NAMES = {
 
 NOT_JOBS = {"quickstart", "cache", "hooks validate"}
 NOT_COMMANDS = {"stage", "write"}
-ONLY_OF_JOBS = {"diff": {("--to",)}, "import_objects": {("--rows",), ("--format",)}}
+ONLY_OF_JOBS = {
+    "diff": {("--to",)},
+    "diff_table": {("--to",)},
+    "import_objects": {("--rows",), ("--format",)},
+}
 ONLY_OF_COMMANDS = {("--output",)}
 
 MODULES = {path.stem for path in (Path(sparklake.__file__).parent / "jobs").glob("[a-z]*.py")}

@@ -1,0 +1,97 @@
+"""Rows of a table that differ between two refs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Annotated
+
+import typer
+
+from sparklake.arguments import ROWS_SHOWN
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import shown
+from sparklake.report import Document, table_diff_document
+from sparklake.uri import ref_uri, same_repository
+
+_SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
+
+
+@command
+def diff_table(
+    session: Session,
+    left: Annotated[str, typer.Argument(metavar="lakefs://REPO/LEFT", show_default=False)],
+    right: Annotated[str, typer.Argument(metavar="lakefs://REPO/RIGHT", show_default=False)],
+    path: Annotated[str, typer.Argument(metavar="PATH", show_default=False)],
+    key: Annotated[
+        list[str],
+        typer.Option(metavar="COLUMN", help="A column of the key; may be given several times."),
+    ],
+    table_format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="parquet, orc or delta.")
+    ] = "parquet",
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Compare only this one; may be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many rows.")] = ROWS_SHOWN,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="How many rows differ, and which columns.")
+    ] = False,
+) -> None:
+    """Show which rows of the table at PATH differ from LEFT to RIGHT; files that do are read."""
+    one, other = ref_uri(left), ref_uri(right)
+    session.uses_spark = True
+    repository = session.repository(same_repository(one, other))
+    with session.out.working("comparing"):
+        found = repository.diff_table(one.ref, other.ref, path, key, table_format, column)
+        if summary:
+            said = table_diff_document(found)
+            session.out.one(said, _summary_text(said))
+            return
+        rows = found.documents(limit + 1)
+    counts: Counter[str] = Counter()
+
+    def line(row: Document) -> str:
+        counts[row["change"]] += 1
+        sign, colour = _SIGNS[row["change"]]
+        return session.out.coloured(f"{sign} {row['change']:<8}  {_row_text(row, key)}", colour)
+
+    session.out.many(rows[:limit], line)
+    total = ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind])
+    more = "; there are more: --limit, or --summary counts all of them" * (len(rows) > limit)
+    session.out.note((total or "no difference") + more)
+    for each in found.schema_changes:
+        session.out.note(f"column {each.column} {each.change}: {each.left} -> {each.right}")
+
+
+def _summary_text(said: Document) -> str:
+    counts = ", ".join(f"{said[kind]:,} {kind}" for kind in _SIGNS)
+    columns = [
+        f"column {shown(each['column'])} {each['change']}: {each['left']} -> {each['right']}"
+        for each in said["schema_changes"]
+    ]
+    return "\n".join([counts, *columns])
+
+
+def _row_text(row: Document, key: list[str]) -> str:
+    """Returns a row on one line: its key, and what it has, had, or has in place of what it had."""
+    named = " ".join(f"{shown(name)}={_value(row[name])}" for name in key)
+    if row["change"] != "changed":
+        side = row["right"] or row["left"]
+        rest = (f"{shown(name)}={_value(side[name])}" for name in side if name not in key)
+        return " ".join([named, *rest])
+    old, new = row["left"], row["right"]
+    changes = (
+        f"{shown(name)}={_value(old.get(name))} -> {_value(new.get(name))}"
+        for name in row["changed_columns"]
+    )
+    return " ".join([named, *changes])
+
+
+def _value(value: object) -> str:
+    return json.dumps(value, ensure_ascii=True)

@@ -1,0 +1,190 @@
+"""Versions as formats of Spark's own reader: `spark.read.format("sparklake.objects")` and others.
+
+Spark plans such a read in a Python process beside the driver. That opens the lake, and hands out
+the tasks of the plan; what runs on executors is the body that every engine runs. Spark shows the
+options of a read and ships the source to executors: neither ever has a password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from sparklake.engine.base import MAX_TASK_RECORDS, Body
+from sparklake.engine.shipping import packed_tasks, unpacked_body
+from sparklake.errors import InvalidInputError
+from sparklake.udfs.tasks import TASK_SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+OpenLake = Callable[..., AbstractContextManager[Any]]
+"""Opens a lake, in `home` if that is given."""
+
+Work = tuple[Body, pa.Table]
+Options = Mapping[str, str]
+
+_COMMON = {"repository", "home"}
+_TRUE, _FALSE = {"true", "1"}, {"false", "0"}
+
+
+class TaskPartition(InputPartition):
+    """Is the work of one task."""
+
+    def __init__(self, task: bytes) -> None:
+        super().__init__(task)
+
+
+class TaskReader(DataSourceReader):
+    """Runs a body over the work of its tasks."""
+
+    def __init__(self, body: Body, tasks: list[bytes]) -> None:
+        self._body = body
+        self._tasks = tasks
+
+    def __getstate__(self) -> dict[str, Any]:
+        # To executors goes the body alone; each is handed its own task.
+        return {"_body": self._body, "_tasks": []}
+
+    def partitions(self) -> list[InputPartition]:
+        """Returns a partition for each task, in their order."""
+        return [TaskPartition(each) for each in self._tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yields what the body makes of a task; Spark asks with none where there is none."""
+        if isinstance(partition, TaskPartition):
+            task = pa.record_batch([pa.array([0]), pa.array([partition.value])], TASK_SCHEMA)
+            yield from map(_as_declared, self._body([task]))
+
+
+class LakeSource(DataSource):
+    """Is what the sources have in common."""
+
+    opener: ClassVar[OpenLake]
+    ddl: ClassVar[str]
+    needs: ClassVar[frozenset[str]]
+    takes: ClassVar[frozenset[str]]
+
+    def schema(self) -> str:
+        """Returns the columns as DDL."""
+        self._check()
+        return self.ddl
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Plans the read."""
+        self._check()
+        given = dict(self.options)
+        home = {"home": given["home"]} if given.get("home") else {}
+        with type(self).opener(**home) as lake:
+            body, work = self.work(lake.repository(given["repository"]), given)
+        return TaskReader(body, work.column("task").to_pylist())
+
+    def work(self, repository: Any, given: Options) -> Work:
+        """Returns the body and the tasks of what the options ask for."""
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        given, known = {*self.options}, {*_COMMON, *self.needs, *self.takes}
+        # Spark gives the names of options in small letters.
+        for name in sorted(given - {each.lower() for each in known}):
+            raise InvalidInputError(
+                f"{self.name()} takes no option {name!r}, but {', '.join(sorted(known))}. Where "
+                "the Postgres is, say SPARKLAKE_DSN or a settings file, where Spark shows no secret"
+            )
+        for name in sorted({"repository", *self.needs} - given):
+            raise InvalidInputError(f"{self.name()} needs the option {name!r}")
+
+
+class ObjectsSource(LakeSource):
+    """Is the objects of a ref."""
+
+    needs = frozenset({"ref"})
+    takes = frozenset({"prefix"})
+
+    @classmethod
+    def name(cls) -> str:
+        """Returns what it is called."""
+        return "sparklake.objects"
+
+    def work(self, repository: Any, given: Options) -> Work:
+        """Returns the tasks of `repository.objects`."""
+        rows = repository.objects(given["ref"], given.get("prefix", ""))
+        return _shared(rows)
+
+
+class DiffSource(LakeSource):
+    """Is what differs between two refs."""
+
+    needs = frozenset({"left", "right"})
+    takes = frozenset({"prefix", "three_way", "three_dot"})
+
+    @classmethod
+    def name(cls) -> str:
+        """Returns what it is called."""
+        return "sparklake.diff"
+
+    def work(self, repository: Any, given: Options) -> Work:
+        """Returns the tasks of `repository.diff`."""
+        flags = {each: _flag(given, each) for each in ("three_way", "three_dot")}
+        rows = repository.diff(given["left"], given["right"], given.get("prefix", ""), **flags)
+        return _shared(rows)
+
+
+class LogSource(LakeSource):
+    """Is the commits that a ref contains; the tasks carry them."""
+
+    needs = frozenset({"ref"})
+    takes = frozenset({"path", "prefix", "amount", "first_parent", "no_merges"})
+
+    @classmethod
+    def name(cls) -> str:
+        """Returns what it is called."""
+        return "sparklake.log"
+
+    def work(self, repository: Any, given: Options) -> Work:
+        """Returns the commits of `repository.log`."""
+        asked: dict[str, Any] = {each: given.get(each) for each in ("path", "prefix")}
+        asked |= {each: _flag(given, each) for each in ("first_parent", "no_merges")}
+        asked["amount"] = _number(given, "amount")
+        return unpacked_body, packed_tasks(repository.log(given["ref"], **asked).batches())
+
+
+SOURCES = (ObjectsSource, DiffSource, LogSource)
+
+
+def register_sources(spark: SparkSession, opener: OpenLake, ddls: Mapping[str, str]) -> None:
+    """Lets a session read from a lake by the names of the sources."""
+    for source in SOURCES:
+        name = source.name()
+        own = type(source.__name__, (source,), {"opener": staticmethod(opener), "ddl": ddls[name]})
+        spark.dataSource.register(own)
+
+
+def _as_declared(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a batch as Spark declares it: in DDL, every column may be null."""
+    fields = [each.with_nullable(True) for each in batch.schema]
+    return pa.record_batch(batch.columns, schema=pa.schema(fields))
+
+
+def _shared(rows: Any) -> Work:
+    work: Work = rows.shared(MAX_TASK_RECORDS)
+    return work
+
+
+def _flag(given: Options, name: str) -> bool:
+    text = given.get(name, "false").lower()
+    if text not in _TRUE | _FALSE:
+        raise InvalidInputError(f"the option {name!r} is true or false, not {text!r}")
+    return text in _TRUE
+
+
+def _number(given: Options, name: str) -> int | None:
+    text = given.get(name)
+    if text is not None and not (text.isascii() and text.isdecimal()):
+        raise InvalidInputError(f"the option {name!r} is a number, not {text!r}")
+    return None if text is None else int(text)

@@ -1,0 +1,176 @@
+"""What differs between the rows of two tables with a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DataType, MapType, NumericType, StructField, StructType
+
+from sparklake.errors import InvalidInputError
+
+CHANGE, CHANGED_COLUMNS, LEFT, RIGHT = "change", "changed_columns", "left", "right"
+_OWN = (CHANGE, CHANGED_COLUMNS, LEFT, RIGHT)
+
+DUPLICATE = "several rows of one side have the key"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """Is a column that two tables do not have in common; a type is None where it is not there."""
+
+    column: str
+    left: str | None
+    right: str | None
+
+    @property
+    def change(self) -> str:
+        """Returns what happened to the column from left to right."""
+        if self.left is None:
+            return "added"
+        return "removed" if self.right is None else "changed"
+
+
+def schema_changes(left: StructType, right: StructType) -> tuple[SchemaChange, ...]:
+    """Returns in which columns two schemas differ; whether they may be null does not count."""
+    names = dict.fromkeys([*left.names, *right.names])
+    types = ((name, _type_name(left, name), _type_name(right, name)) for name in names)
+    return tuple(SchemaChange(*each) for each in types if each[1] != each[2])
+
+
+def _type_name(schema: StructType, name: str) -> str | None:
+    return schema[name].dataType.simpleString() if name in schema.names else None
+
+
+def chosen(schema: StructType, key: Sequence[str], columns: Sequence[str] | None) -> StructType:
+    """Returns the key columns of a schema, and those to compare: all, or some."""
+    wanted = schema.names if columns is None else [*key, *columns]
+    return StructType([each for each in schema.fields if each.name in wanted])
+
+
+def check_columns(
+    left: StructType, right: StructType, key: Sequence[str], columns: Sequence[str] | None
+) -> None:
+    """Raises InvalidInputError for columns that cannot be the key, or are not there."""
+    both = [name for name in left.names if name in right.names]
+    for name in key:
+        if name not in both:
+            raise InvalidInputError(f"the tables have no column {name!r}; both have {both}")
+        if name in _OWN:
+            raise InvalidInputError(f"a key column cannot be called {name!r}: rename it before")
+        if any(_holds_map(each[name].dataType) for each in (left, right)):
+            raise InvalidInputError(f"{name!r} holds a map, of which no key is made")
+    for name in columns or ():
+        if name not in {*left.names, *right.names}:
+            raise InvalidInputError(f"neither table has a column {name!r}")
+    if not key or len(set(key)) < len(key):
+        raise InvalidInputError("name the columns of the key, each once")
+
+
+def row_diff(left: DataFrame, right: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Returns the rows that were added, removed or changed from left to right.
+
+    Keys are compared as `<=>` does; nulls, too, are equal. A column that one side does not have is
+    null there. A key that a side has twice fails the job that meets it.
+    """
+    one, other = left.schema, right.schema
+    keyed = [
+        left.select(*_keys(one, other, key), _row(one).alias(LEFT), _none(other).alias(RIGHT)),
+        right.select(*_keys(other, one, key), _none(one).alias(LEFT), _row(other).alias(RIGHT)),
+    ]
+    inner = [_inner(at) for at in range(len(key))]
+    grouped = keyed[0].unionByName(keyed[1]).groupBy(*inner)
+    sides = grouped.agg(
+        F.count(LEFT).alias("lefts"),
+        F.count(RIGHT).alias("rights"),
+        F.first(LEFT, ignorenulls=True).alias(LEFT),
+        F.first(RIGHT, ignorenulls=True).alias(RIGHT),
+    )
+    named = [F.col(at).alias(name) for at, name in zip(inner, key, strict=True)]
+    return (
+        sides.withColumn(CHANGED_COLUMNS, _changed_columns(one, other))
+        .withColumn(CHANGE, _change(F.to_json(F.struct(*named))))
+        .where(F.col(CHANGE).isNotNull())
+        .select(CHANGE, *named, _columns_of_change(), LEFT, RIGHT)
+    )
+
+
+def _change(key: Column) -> Column:
+    repeated = F.raise_error(F.concat(F.lit(f"{DUPLICATE} "), key)).cast("string")
+    return (
+        F.when((F.col("lefts") > 1) | (F.col("rights") > 1), repeated)
+        .when(F.col("lefts") == 0, "added")
+        .when(F.col("rights") == 0, "removed")
+        .when(F.size(CHANGED_COLUMNS) > 0, "changed")
+    )
+
+
+def _columns_of_change() -> Column:
+    return F.when(F.col(CHANGE) == "changed", F.col(CHANGED_COLUMNS)).alias(CHANGED_COLUMNS)
+
+
+def _changed_columns(left: StructType, right: StructType) -> Column:
+    names = dict.fromkeys([*left.names, *right.names])
+    marks = [F.when(~_same(left, right, name), F.lit(name)) for name in names]
+    return F.filter(F.array(*marks), lambda each: each.isNotNull())
+
+
+def _same(left: StructType, right: StructType, name: str) -> Column:
+    if name not in right.names:
+        return F.col(LEFT).getField(name).isNull()
+    if name not in left.names:
+        return F.col(RIGHT).getField(name).isNull()
+    kinds = left[name].dataType, right[name].dataType
+    sides = (F.col(side).getField(name) for side in (LEFT, RIGHT))
+    one, other = (
+        _comparable(each, *pair) for each, pair in zip(sides, (kinds, kinds[::-1]), strict=True)
+    )
+    return one.eqNullSafe(other)
+
+
+def _comparable(value: Column, own: DataType, other: DataType) -> Column:
+    """Returns a value as something that can be compared with the same column of the other side."""
+    if _holds_map(own) or _holds_map(other) or not _is_comparable(own):
+        return value.cast("string")
+    return value if _fits(own, other) else value.cast("string")
+
+
+def _keys(schema: StructType, other: StructType, key: Sequence[str]) -> list[Column]:
+    columns = []
+    for at, name in enumerate(key):
+        value = _column(name)
+        fits = _fits(schema[name].dataType, other[name].dataType)
+        columns.append((value if fits else value.cast("string")).alias(_inner(at)))
+    return columns
+
+
+def _inner(at: int) -> str:
+    return f"key {at}"
+
+
+def _fits(one: DataType, other: DataType) -> bool:
+    is_number = isinstance(one, NumericType) and isinstance(other, NumericType)
+    return is_number or one.simpleString() == other.simpleString()
+
+
+def _is_comparable(kind: DataType) -> bool:
+    return "variant" not in kind.simpleString()
+
+
+def _holds_map(kind: DataType) -> bool:
+    return isinstance(kind, MapType) or "map<" in kind.simpleString()
+
+
+def _row(schema: StructType) -> Column:
+    return F.struct(*map(_column, schema.names))
+
+
+def _none(schema: StructType) -> Column:
+    fields = [StructField(each.name, each.dataType, True) for each in schema.fields]
+    return F.lit(None).cast(StructType(fields))
+
+
+def _column(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")

@@ -1,0 +1,129 @@
+"""One side of a compared table as a DataFrame, of nothing but the files that differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructField, StructType
+
+from sparklake.frames.sources import load, load_delta, missing_files
+from sparklake.frames.tables import infers_types, union
+from sparklake.udfs.partitions import partition_type
+
+# Of each file alone, so that folders tell Spark nothing: their values are given.
+_READING = {"mergeSchema": "true", "recursiveFileLookup": "true"}
+
+Partition = tuple[tuple[str, str | None], ...]
+
+
+class File(Protocol):
+    """Is a data file: where it lies, and its partition."""
+
+    @property
+    def uri(self) -> str:
+        """Returns where Spark finds it."""
+
+    @property
+    def partition(self) -> Partition:
+        """Returns the names and values of its partition columns."""
+
+
+class Side(Protocol):
+    """Is what `sparklake.verbs.table_sides.TableSide` is."""
+
+    @property
+    def files(self) -> Sequence[File]:
+        """Returns the files that differ."""
+
+    @property
+    def shared(self) -> File | None:
+        """Returns one that does not."""
+
+    @property
+    def partitions(self) -> Mapping[str, frozenset[str | None]]:
+        """Returns the values of the partition columns."""
+
+    @property
+    def view(self) -> str | None:
+        """Returns where a Delta table of the files that differ is, if there is one."""
+
+
+def schema_of(
+    spark: SparkSession, side: Side, table_format: str, options: Mapping[str, Any]
+) -> StructType:
+    """Returns the columns of a side: of the files that differ, of a shared one, and of folders."""
+    if side.view is not None:
+        return load_delta(spark, side.view, {}).schema
+    fields: dict[str, StructField] = {}
+    for some in (side.files, [side.shared] if side.shared else ()):
+        if some:
+            for each in _load(spark, some, table_format, options, None).schema.fields:
+                fields.setdefault(each.name, each)
+    infers = infers_types(spark)
+    # Where a file has such a column, too, the folder is right: it comes last, as Spark has it.
+    for name, values in side.partitions.items():
+        fields.pop(name, None)
+        kind = partition_type(values) if infers else "string"
+        fields[name] = StructType().add(name, kind)[0]
+    return StructType([*fields.values()])
+
+
+def rows_of(
+    spark: SparkSession,
+    side: Side,
+    schema: StructType,
+    table_format: str,
+    options: Mapping[str, Any],
+) -> DataFrame:
+    """Returns the rows of the files that differ, with some columns of the side's schema."""
+    if side.view is not None:
+        return load_delta(spark, side.view, {}).select(*map(_quoted, schema.names))
+    if not side.files:
+        return spark.createDataFrame([], schema)
+    parts = []
+    for partition, some in _scans(side.files):
+        values = {name: value for name, value in partition if name in schema.names}
+        written = StructType([each for each in schema.fields if each.name not in values])
+        rows = _load(spark, some, table_format, options, written)
+        columns = [
+            F.lit(values[each.name]).cast(each.dataType).alias(each.name)
+            if each.name in values
+            else F.col(_quoted(each.name))
+            for each in schema.fields
+        ]
+        parts.append(rows.select(*columns))
+    return union(parts)
+
+
+def _scans(files: Iterable[File]) -> Iterator[tuple[Partition, list[File]]]:
+    """Yields files of one partition, none of them twice: Spark reads a place once in a scan."""
+    groups: dict[tuple[Partition, int], list[File]] = {}
+    seen: Counter[tuple[Partition, str]] = Counter()
+    for each in files:
+        times = seen[each.partition, each.uri]
+        seen[each.partition, each.uri] += 1
+        groups.setdefault((each.partition, times), []).append(each)
+    for (partition, _), some in groups.items():
+        yield partition, some
+
+
+def _load(
+    spark: SparkSession,
+    files: Iterable[File],
+    table_format: str,
+    options: Mapping[str, Any],
+    schema: StructType | None,
+) -> DataFrame:
+    uris = [each.uri for each in files]
+    with missing_files():
+        rows = load(spark, uris, table_format, {**options, **_READING}, schema)
+        _ = rows.schema  # Spark Connect would not look before.
+    return rows
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

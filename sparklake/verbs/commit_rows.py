@@ -1,0 +1,60 @@
+"""Commits as Arrow rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import pyarrow as pa
+
+from sparklake.graveler.commits import Commit
+
+COMMITS_AT_ONCE = 10_000
+"""How many commits a batch has: a few megabytes."""
+
+LOG_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("parents", pa.list_(pa.string()), nullable=False),
+        pa.field("committer", pa.string(), nullable=False),
+        pa.field("message", pa.string(), nullable=False),
+        pa.field("creation_date", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("meta_range_id", pa.string(), nullable=False),
+        pa.field("metadata", pa.map_(pa.string(), pa.string()), nullable=False),
+        pa.field("generation", pa.int64(), nullable=False),
+    ]
+)
+
+LOG_DDL = (
+    "id string, parents array<string>, committer string, message string, "
+    "creation_date timestamp, meta_range_id string, metadata map<string, string>, "
+    "generation bigint"
+)
+
+
+def commit_batches(commits: Iterable[Commit]) -> Iterator[pa.RecordBatch]:
+    """Yields commits as batches of LOG_SCHEMA, as they come."""
+    rest = iter(commits)
+    while some := list(islice(rest, COMMITS_AT_ONCE)):
+        yield pa.record_batch(
+            [
+                [each.id for each in some],
+                pa.array([each.parents for each in some], pa.list_(pa.string())),
+                [each.committer for each in some],
+                [each.message for each in some],
+                dates([each.creation_date for each in some]),
+                [each.meta_range_id for each in some],
+                pa.array([[*each.metadata.items()] for each in some], LOG_SCHEMA.field(6).type),
+                [each.generation for each in some],
+            ],
+            schema=LOG_SCHEMA,
+        )
+
+
+def dates(unix_seconds: Sequence[int]) -> pa.Array:
+    """Returns moments as Spark has them, to the microsecond."""
+    return (
+        pa.array(unix_seconds, pa.int64())
+        .cast(pa.timestamp("s", "UTC"))
+        .cast(pa.timestamp("us", "UTC"))
+    )
