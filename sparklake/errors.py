@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from sparklake.html import html_table
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -291,6 +293,16 @@ class MergeConflictError(SparklakeError):
         super().__init__(message)
         self.conflicts = list(conflicts)
         self.count = count
+
+    def _repr_html_(self) -> str:
+        """Shows the first conflicts in a notebook, each with the checksums of its sides."""
+        sides = {"base": "base_checksum", "source": "right_checksum", "dest": "left_checksum"}
+        columns = {"path": "path", **sides, "reason": "reason"}
+        rows = (
+            {name: getattr(each, field, None) for name, field in columns.items()}
+            for each in self.conflicts
+        )
+        return html_table(str(self), list(columns), rows)
 
     def __reduce__(self) -> tuple[type[MergeConflictError], tuple[str, list[object], int]]:
         return type(self), (str(self), self.conflicts, self.count)

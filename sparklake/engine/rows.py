@@ -17,6 +17,7 @@ from sparklake.graveler.algebra import Changes
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.packing import divided, pack
 from sparklake.graveler.planning import Plan
+from sparklake.html import html_table
 from sparklake.udfs.tasks import encode_tasks
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ class Rows(Generic[Row]):
     def __iter__(self) -> Iterator[Row]:
         for batch in self.batches():
             yield from self.shape.decode(batch)
+
+    def _repr_html_(self) -> str:
+        """Shows the first rows in a notebook."""
+        rows = (row for batch in self.batches() for row in batch.to_pylist())
+        return html_table(self.title, self.shape.schema.names, rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Streams Arrow batches of the shape's schema."""

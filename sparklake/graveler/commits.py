@@ -6,15 +6,18 @@ over tagged values. Version and generation take no part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from hashlib import sha256
 from struct import Struct
 
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
+from sparklake.html import html_table
 
 FIRST_GENERATION = 1
 _INT64 = Struct(">2sq")
+_SHOWN_COLUMNS = ("commit", "date", "committer", "message", "parents", "metadata")
 STRATEGY_METADATA_KEY = ".lakefs.merge.strategy"
 
 
@@ -30,6 +33,26 @@ class Commit:
     meta_range_id: MetaRangeId
     metadata: Mapping[str, str] = field(default_factory=dict)
     generation: int = FIRST_GENERATION
+
+    def _repr_html_(self) -> str:
+        """Shows the commit in a notebook."""
+        return commits_html(f"commit {self.id[:12]}", [self])
+
+
+def commits_html(caption: str, commits: Iterable[Commit]) -> str:
+    """Returns commits as a notebook shows them."""
+    rows = (
+        {
+            "commit": each.id[:12],
+            "date": datetime.fromtimestamp(each.creation_date, timezone.utc),
+            "committer": each.committer,
+            "message": each.message,
+            "parents": ", ".join(parent[:12] for parent in each.parents),
+            "metadata": ", ".join(f"{name}={value}" for name, value in each.metadata.items()),
+        }
+        for each in commits
+    )
+    return html_table(caption, _SHOWN_COLUMNS, rows)
 
 
 def new_commit(

@@ -16,7 +16,7 @@ import pyarrow as pa
 from sparklake.engine.shipping import shipped
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.algebra import ChangeType
-from sparklake.graveler.commits import Commit
+from sparklake.graveler.commits import Commit, commits_html
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning import Opened, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
@@ -107,6 +107,10 @@ class Log:
         if asked.no_merges:
             commits = (each for each in commits if len(each.parents) < 2)
         return islice(commits, asked.amount)
+
+    def _repr_html_(self) -> str:
+        """Shows the first commits in a notebook."""
+        return commits_html(f"log of {self._ref}", self)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Streams Arrow batches of LOG_SCHEMA."""
