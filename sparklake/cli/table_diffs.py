@@ -43,7 +43,7 @@ def diff_table(
         bool, typer.Option("--summary", help="How many rows differ, and which columns.")
     ] = False,
 ) -> None:
-    """Show which rows of the table at PATH differ from LEFT to RIGHT; files that do are read."""
+    """Show which rows of the table at PATH differ from LEFT to RIGHT; only such files are read."""
     one, other = ref_uri(left), ref_uri(right)
     session.uses_spark = True
     repository = session.repository(same_repository(one, other))

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 from sparklake.errors import (
     InvalidInputError,
     InvalidUriError,
+    NoChangesError,
     NotFoundError,
-    NothingToDoError,
     ObjectNotFoundError,
     PurgeBlockedError,
     RefNotFoundError,
@@ -23,6 +23,8 @@ DATA: list[Case] = [
         for number, verb in enumerate(
             (
                 lambda lab: lab.repo.view("nope", "d"),
+                lambda lab: lab.repo.changes("nope"),
+                lambda lab: lab.repo.diff_table("main", "nope", "d", ["id"]),
                 lambda lab: lab.repo.export("nope", str(lab.folder / "out")),
                 lambda lab: lab.repo.manifest("nope", str(lab.folder / "out")),
                 lambda lab: lab.repo.at_time("nope", LONG_AGO),
@@ -58,7 +60,7 @@ DATA: list[Case] = [
             )
         )
     ),
-    ("a format", InvalidInputError, "'orc'", lambda lab: lab.repo.view("main", "d", "orc")),
+    ("a format", InvalidInputError, "not of orc", lambda lab: lab.repo.view("main", "d", "orc")),
     ("no table", ObjectNotFoundError, "'nope'", lambda lab: lab.repo.view("main", "nope")),
     (
         "a manifest's format",
@@ -80,5 +82,5 @@ DATA: list[Case] = [
     ),
     ("no path", InvalidInputError, "path", lambda lab: lab.repo.purge([])),
     ("on a branch", PurgeBlockedError, "branch", lambda lab: lab.repo.purge(["d/1"])),
-    ("nothing", NothingToDoError, "nope", lambda lab: lab.repo.purge(["nope"])),
+    ("nothing", NoChangesError, "names such a path", lambda lab: lab.repo.purge(["nope"])),
 ]

@@ -29,6 +29,7 @@ from sparklake.errors import (
     NothingToDoError,
     ObjectNotFoundError,
     ProtectedError,
+    PurgeBlockedError,
     RaceLostError,
     RefNotFoundError,
     RepositoryNotFoundError,
@@ -555,6 +556,7 @@ EXIT_CODES = {
     MergeConflictError: 3,
     NothingToDoError: 4,
     DirtyBranchError: 4,
+    PurgeBlockedError: 4,
     RaceLostError: 5,
 }
 
