@@ -562,6 +562,8 @@ EXIT_CODES = {
 
 CANNOT_BE_WRONG = {
     *("Lake.close", "Lake.repositories"),
+    # They are about Spark, and tested with it.
+    *("Lake.opener_elsewhere", "Lake.register"),
     *("Repository.branches", "Repository.branch_states", "Repository.tags"),
     # The namespace can be wrong, as it is in the tests of dumps.
     "Repository.dump_refs",
@@ -570,7 +572,7 @@ CANNOT_BE_WRONG = {
     # They take nothing.
     *("Repository.purges", "Repository.writes"),
     # What they take is a DataFrame, and they are refused in the tests of Spark.
-    *("Branch.edit_delta", "Branch.write", "Repository.read"),
+    *("Branch.edit_delta", "Branch.write"),
 }
 """Verbs that take nothing that could be wrong, or cannot be called here."""
 
