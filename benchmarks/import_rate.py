@@ -81,12 +81,10 @@ def write_rows(folder: Path, name: str, count: int) -> None:
 
 def _imported(args: argparse.Namespace, folder: Path, engine: str) -> dict[str, Any]:
     """Imports as often as asked for, after one import to warm up; returns the best of it."""
-    session = None
-    if engine == "spark":
-        os.environ.update(spark_environment())
-        session = _session(folder)
     chosen = {"pool": Engine.AUTO, "local": Engine.LOCAL, "spark": Engine.SPARK}[engine]
     with open_lake(folder / "home", chosen) as (lake, meter):
+        # Only now, since what is there before the meter is does not count.
+        session = _session(folder) if engine == "spark" else None
         best = None
         for rep in range(-1, args.reps):
             name, count = ("warm", min(args.count, _WARM)) if rep < 0 else ("rows", args.count)
@@ -125,6 +123,7 @@ def _row(subject: ours.Subject, meter: Meter, source: Any, engine: str) -> dict[
 def _session(folder: Path) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    os.environ.update(spark_environment())
     return (
         SparkSession.builder.master("local[2]")
         .appName("import-rate")

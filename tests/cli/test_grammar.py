@@ -7,6 +7,8 @@ import json
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from tests.cli.running import Scene, failed, ok, run, said
 
 COMMIT_KEYS = [
@@ -108,7 +110,8 @@ def test_an_import_is_a_commit(scene: Scene, tmp_path: Path) -> None:
         *("import", scene.uri("main", "raw/"), "--from", str(source), "-m", "first load"),
         *("--meta", "ticket=1234", "--committer", "joe"),
     )
-    assert list(made) == COMMIT_KEYS
+    assert list(made) == [*COMMIT_KEYS, "objects", "counts", "errors", "errors_to"]
+    assert (made["objects"], made["counts"], made["errors"], made["errors_to"]) == (2, {}, [], None)
     assert (made["message"], made["committer"]) == ("first load", "joe")
     assert made["metadata"] == {"ticket": "1234"}
     assert scene.paths("main") == ["raw/a.csv", "raw/sub/b c%20.csv"]
@@ -121,6 +124,37 @@ def test_an_import_is_a_commit(scene: Scene, tmp_path: Path) -> None:
     assert "holds all of this" in failed(
         4, "import", scene.uri("main", "raw/"), "--from", str(source)
     )
+
+
+def test_an_import_beside_what_is_there_without_what_cannot_be(
+    scene: Scene, tmp_path: Path
+) -> None:
+    source, errors = tmp_path / "source", tmp_path / "errors"
+    (source / "one").mkdir(parents=True)
+    (source / "one" / "a").write_text("1")
+    (source / ("k" * 200) / ("k" * 200)).mkdir(parents=True)
+    (source / ("k" * 200) / ("k" * 200) / "b").write_text("22")
+    scene.commit("main", {"raw/kept": "1"})
+    # With such a prefix, the path of one of them is longer than a key may be.
+    prefix = "raw/" + "/".join(["p" * 200] * 4) + "/"
+    words = ("import", scene.uri("main", prefix), "--from", str(source), "--mode", "add")
+    head = said("log", scene.uri("main"))[0]["id"]
+    refused = run("--output", "json", *words, "--errors-to", str(errors / "refused"))
+    assert refused.code == 2
+    assert refused.json["kind"] == "import_errors"
+    assert refused.json["counts"] == {"invalid_path": 1}
+    assert refused.json["errors"][0]["size"] == 2
+    assert said("log", scene.uri("main"))[0]["id"] == head
+    made = said(*words, "--skip-errors", "--errors-to", str(errors / "skipped"))
+    assert (made["objects"], made["counts"]) == (1, {"invalid_path": 1})
+    assert made["errors"] == refused.json["errors"]
+    for place, document in (("refused", refused.json), ("skipped", made)):
+        assert document["errors_to"] == f"file://{errors / place}"
+        assert pq.read_table(errors / place).to_pylist() == made["errors"]
+    assert scene.paths("main") == ["raw/kept", f"{prefix}one/a"]
+    (source / "one" / "c").write_text("1")
+    assert "left out 1 rows: 1 invalid_path" in run(*words, "--skip-errors").err
+    assert scene.paths("main") == ["raw/kept", f"{prefix}one/a", f"{prefix}one/c"]
 
 
 def test_put_stat_cat_and_rm(scene: Scene, tmp_path: Path) -> None:

@@ -40,6 +40,30 @@ def test_an_import(scene: Scene, tmp_path: Path) -> None:
     assert job(2, *words, "--meta", "k")["kind"] == "invalid_input"
 
 
+def test_an_import_of_rows(scene: Scene, tmp_path: Path, spark: SparkSession) -> None:
+    rows = [("a", 1, "s3://bucket/a", "x"), ("b", -1, "s3://bucket/b", "x"), ("c", 3, "c", "x")]
+    schema = "path string, size bigint, address string, checksum string"
+    sources = {form: str(tmp_path / form) for form in ("parquet", "json")}
+    for form, place in sources.items():
+        spark.createDataFrame(rows, schema).write.format(form).save(place)
+    scene.commit("main", {"in/kept": "1"})
+    words = ("import_objects", scene.uri("main", "in"), "--mode", "add")
+    counts = {"invalid_address": 1, "invalid_size": 1}
+    refused = job(2, *words, "--rows", sources["parquet"])
+    assert (refused["kind"], refused["counts"]) == ("import_errors", counts)
+    errors = str(tmp_path / "errors")
+    skip = ("--skip-errors", "--errors-to", errors)
+    made = job(0, *words, "--rows", sources["json"], "--format", "json", *skip)
+    assert (made["objects"], made["counts"], made["errors_to"]) == (1, counts, f"file://{errors}")
+    assert {row.path: row.reason for row in spark.read.parquet(errors).collect()} == {
+        "in/b": "invalid_size",
+        "in/c": "invalid_address",
+    }
+    assert scene.paths("main") == ["in/a", "in/kept"]
+    both = job(2, *words, "--rows", sources["json"], "--from", str(tmp_path))
+    assert (both["kind"], "name one source" in both["error"]) == ("invalid_input", True)
+
+
 def test_rows_are_staged_committed_and_compared(
     scene: Scene, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -107,7 +107,7 @@ def live(repository: Repository, source: Path) -> History:
     """Imports, stages in bulk and one by one, commits, compares and merges."""
     made = History()
     main = repository.branch("main")
-    made.tree("imported", main.import_objects(str(source), "raw/sub"))
+    made.tree("imported", main.import_objects(str(source), "raw/sub").commit)
     main.stage(to_stage(dict(tree_of("bulk", 300))))
     base = made.tree("staged", main.commit("bulk"))
     ours, theirs = (repository.create_branch(name, "main") for name in ("ours", "theirs"))
