@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 import pyarrow as pa
+from pyarrow.dataset import dataset
 from pyspark import TaskContext
 
 import sparklake
@@ -28,13 +29,16 @@ from sparklake.engine.local import LocalRunner
 from sparklake.engine.spark import SparkRunner
 from sparklake.graveler.chosen import Choice
 from sparklake.session import spark_session
+from sparklake.udfs.imports.rows import Read, import_body
+from sparklake.udfs.imports.terms import ImportTerms
+from sparklake.udfs.imports.writing import ranges_body
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import apply_body, merge_body
-from sparklake.verbs import commit, three_way
+from sparklake.verbs import commit, imports, three_way
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 FILES = 120
 TASK_RECORDS = 40
@@ -123,6 +127,27 @@ def straggle(
     yield from merge_body(workspace, resolution, batches, choice)
 
 
+def fail_first_ranges(
+    marks: str, workspace: Workspace, terms: ImportTerms, batches: Batches
+) -> Iterator[pa.RecordBatch]:
+    """Fails the first attempt of every task that writes ranges of an import."""
+    results = list(ranges_body(workspace, terms, batches))
+    if context().attemptNumber() == 0:
+        Path(marks, f"failed-{context().partitionId()}").touch()
+        raise RuntimeError("this attempt fails")
+    yield from results
+
+
+def kill_encoder(
+    marks: str, workspace: Workspace, terms: ImportTerms, read: Read, batches: Batches
+) -> Iterator[pa.RecordBatch]:
+    """Kills the executor of one task that encodes rows, when it has done all of its work."""
+    yield from import_body(workspace, terms, read, batches)
+    if first_time(marks, "killed"):
+        os.kill(executor(), signal.SIGKILL)
+        time.sleep(WAIT_SECONDS)
+
+
 def context() -> TaskContext:
     found = TaskContext.get()
     assert found is not None
@@ -144,6 +169,33 @@ def prepare(repo: Repository, source: Path) -> list[str]:
         branch.stage(pa.table(rows))
         trees.append(branch.commit(name))
     return [each.meta_range_id for each in trees]
+
+
+def rows_to_import() -> pa.Table:
+    """Returns rows in no order, of which some have the same path and some cannot be imported.
+
+    Of errors there are fewer than a task would tell the driver.
+    """
+    numbers = [number * 37 % FILES for number in range(FILES)]
+    numbers += numbers[:40]
+    return pa.table(
+        {
+            "path": [f"{number:03d}" for number in numbers],
+            "size": [number if number % 10 else -1 for number in numbers],
+            "checksum": ["c"] * len(numbers),
+            "address": [f"s3://bucket/{at:03d}" for at in range(len(numbers))],
+        }
+    )
+
+
+def imported(repo: Repository, rows: pa.Table | DataFrame, errors_to: Path) -> list[Any]:
+    """Imports rows; returns the tree, and what was left out, also as tasks have written it."""
+    options: dict[str, Any] = {"on_error": "skip", "errors_to": str(errors_to)}
+    report = repo.branch("main").import_objects(rows, "in", **options)
+    written = dataset(errors_to).to_table()
+    order = [("path", "ascending"), ("address", "ascending")]
+    lists = (each.sort_by(order).to_pylist() for each in (report.errors, written))
+    return [report.commit.meta_range_id, report.objects, report.counts, *lists]
 
 
 def merged(repo: Repository) -> str:
@@ -194,6 +246,18 @@ def main(folder: Path) -> dict[str, Any]:
                 trees[fault.__name__].append(merged(there))
             struck_by[marks.name] = sorted(each.name for each in marks.iterdir())
 
+        table = rows_to_import()
+        here, _ = create("import-here")
+        imports_of = {"local": imported(here, table, folder / "errors-here")}
+        faults: dict[str, Fault] = {"ranges_body": fail_first_ranges, "import_body": kill_encoder}
+        for body, fault in faults.items():
+            name = fault.__name__.replace("_", "-")
+            _, there = create(name)
+            rows = spark.createDataFrame(table.to_pandas()).repartition(4)
+            with struck(imports, body, fault, folder) as marks:
+                imports_of[fault.__name__] = imported(there, rows, folder / f"errors-{name}")
+            struck_by[marks.name] = sorted(each.name for each in marks.iterdir())
+
     work = pa.table({"position": pa.array(range(8)), "task": [b""] * 8})
     marks = folder / "marks" / "executors"
     marks.mkdir()
@@ -202,6 +266,7 @@ def main(folder: Path) -> dict[str, Any]:
     return {
         "master": spark.conf.get("spark.master"),
         "trees": trees,
+        "imports": imports_of,
         "struck by": struck_by,
         "garbage": garbage,
         "executors": len(list(marks.iterdir())),

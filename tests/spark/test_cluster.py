@@ -50,6 +50,14 @@ def test_a_cluster_makes_the_same_trees_whatever_befalls_its_tasks(cluster: Clus
 
     assert said["garbage"] == [40, 20, 20]
 
+    # Imports of rows: the same tree, counts and table of errors, in which no row is twice.
+    here = said["imports"].pop("local")
+    assert here[3] == here[4]
+    assert set(here[2]) == {"invalid_size", "duplicate_path"}
+    assert said["imports"] == {"fail_first_ranges": here, "kill_encoder": here}
+    assert struck["fail_first_ranges"][0] == "failed-0"
+    assert struck["kill_encoder"] == ["killed"]
+
     assert {
         "sparklake import spark: main",
         "sparklake stage spark: ours",

@@ -98,14 +98,16 @@ def test_rows_of_a_dataframe(
     make_twins: tuple[Repository, Repository], spark: SparkSession, tmp_path: Path
 ) -> None:
     seen: list[list[Any]] = []
-    for repo, given in zip(make_twins, (partial(frame, spark), table), strict=True):
-        main, said = repo.branch("main"), []
+    sources: tuple[Callable[[Rows], Any], ...] = (partial(frame, spark), table)
+    for repo, given in zip(make_twins, sources, strict=True):
+        main = repo.branch("main")
+        said: list[Any] = []
         said.append(said_of(main.import_objects(given(GOOD), "in")))
         with pytest.raises(ImportErrorsError) as raised:
             main.import_objects(given(GOOD + BAD), "in", mode="add")
         said.append((raised.value.counts, errors_of(raised.value)))
         assert main.state.commit_id == repo.resolve("main").id
-        options = {"on_error": "skip", "errors_to": str(tmp_path / repo.name)}
+        options: dict[str, Any] = {"on_error": "skip", "errors_to": str(tmp_path / repo.name)}
         more = [row(number, path=f"k/{number - 0.5}") for number in range(100, 130)]
         report = main.import_objects(given(BAD + GOOD[:50] + more), "in", mode="add", **options)
         said.append(said_of(report))
@@ -138,7 +140,7 @@ def test_tasks_that_run_again(
 ) -> None:
     """Tables of errors have no row twice either."""
     there, here = make_twins
-    options = {"on_error": "skip", "errors_to": str(tmp_path / "errors")}
+    options: dict[str, Any] = {"on_error": "skip", "errors_to": str(tmp_path / "errors")}
     once = here.branch("main").import_objects(table(GOOD + BAD), "in", **options)
     monkeypatch.setattr(imports, body, partial(run_twice, body))
     options["errors_to"] = str(tmp_path / "errors-of-spark")
