@@ -41,7 +41,7 @@ def test_an_import(scene: Scene, tmp_path: Path) -> None:
 
 
 def test_an_import_of_rows(scene: Scene, tmp_path: Path, spark: SparkSession) -> None:
-    rows = [("a", 1, "s3://b/a", "x"), ("b", -1, "s3://b/b", "x"), ("c", 3, "c", "x")]
+    rows = [("a", 1, "s3://bucket/a", "x"), ("b", -1, "s3://bucket/b", "x"), ("c", 3, "c", "x")]
     schema = "path string, size bigint, address string, checksum string"
     sources = {form: str(tmp_path / form) for form in ("parquet", "json")}
     for form, place in sources.items():
@@ -56,8 +56,8 @@ def test_an_import_of_rows(scene: Scene, tmp_path: Path, spark: SparkSession) ->
     made = job(0, *words, "--rows", sources["json"], "--format", "json", *skip)
     assert (made["objects"], made["counts"], made["errors_to"]) == (1, counts, f"file://{errors}")
     assert {row.path: row.reason for row in spark.read.parquet(errors).collect()} == {
-        "b": "invalid_size",
-        "c": "invalid_address",
+        "in/b": "invalid_size",
+        "in/c": "invalid_address",
     }
     assert scene.paths("main") == ["in/a", "in/kept"]
     both = job(2, *words, "--rows", sources["json"], "--from", str(tmp_path))
