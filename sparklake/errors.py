@@ -69,7 +69,9 @@ class UnfitError(InvalidInputError):
 
     kind = "unfit"
 
-    def __init__(self, message: str, objects: Sequence[tuple[str, str]], count: int) -> None:
+    def __init__(
+        self, message: str, objects: Sequence[tuple[str, str]] = (), count: int = 0
+    ) -> None:
         super().__init__(message)
         self.objects = list(objects)
         self.count = count

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from sparklake.config import disk_root
-from sparklake.errors import CollectionOpenError, MissingFileError
+from sparklake.errors import CollectionOpenError, CorruptFileError, MissingFileError
 from sparklake.graveler.blocks import Block
 from sparklake.graveler.entry_columns import decode_entries
 from sparklake.graveler.ports import ObjectStore
@@ -80,7 +80,11 @@ def _others(ours: Block, theirs: Block) -> list[_Other]:
     rows = np.flatnonzero(differing.to_numpy(zero_copy_only=False))
     if not len(rows):
         return []
-    wanted, found = decode_entries(ours.take(rows)), decode_entries(theirs.take(rows))
+    try:
+        wanted = decode_entries(ours.take(rows))
+    except CorruptFileError:
+        return []  # Records of something else than objects name none.
+    found = decode_entries(theirs.take(rows))
     return [
         _Other(key, address, relative)
         for key, is_inside, address, relative in zip(

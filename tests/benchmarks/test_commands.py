@@ -18,6 +18,7 @@ COMMANDS = {
         "history",
         "import_rate",
         "moves",
+        "read_planning",
         "s3",
         "scale",
         "spark_scale",
