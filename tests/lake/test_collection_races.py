@@ -23,7 +23,7 @@ from sparklake.verbs.stage import stage_batches
 from tests.support.lakes import memory_lake, namespace_of, stage_table
 from tests.support.schedules import Schedule, scheduled
 
-SCHEDULES = 200
+SCHEDULES = 60
 MORE_SCHEDULES = 2000
 SHARES = 8
 PATHS = ["a", "b", "d/c", "d/d"]
