@@ -50,13 +50,13 @@ class WritesContract:
 
     def test_a_write_is_done_with_the_run_that_it_stages(self, refs: RepositoryRefs) -> None:
         begin(refs, "one")
-        run = refs.staging.add_run("main", RUN, write="one")
+        run = refs.staging.add_run("main", RUN, write="one", fence=None)
         assert refs.writes.list() == []
         ended = refs.writes.find("one")
         assert ended is not None
         assert ended.state is WriteState.DONE
         with pytest.raises(WriteEndedError, match="landed already"):
-            refs.staging.add_run("main", RUN, write="one")
+            refs.staging.add_run("main", RUN, write="one", fence=None)
         state = refs.branches.find("main")
         assert state is not None
         assert state.layers == (run,)
@@ -71,10 +71,10 @@ class WritesContract:
         assert refs.writes.abandon(["one", "two"]) == []
         states = {each.id: each.state for each in refs.writes.list()}
         assert states == {"one": "abandoned", "two": "abandoned", "three": "open"}
-        refs.staging.put("main", [a_record(b"k")])
+        refs.staging.put("main", [a_record(b"k")], fence=None)
         for write in ("one", "nothing"):
             with pytest.raises(WriteEndedError, match=write):
-                refs.staging.add_run("main", RUN, write=write)
+                refs.staging.add_run("main", RUN, write=write, fence=None)
         state = refs.branches.find("main")
         assert state is not None
         assert [each.sealed for each in state.layers] == [False], "nothing was sealed for it"
@@ -84,18 +84,18 @@ class WritesContract:
         refs.branches.create("dev", FIRST.id, WHO)
         begin(refs, "one", "dev")
         with pytest.raises(WriteEndedError):
-            refs.staging.add_run("main", RUN, write="one")
-        refs.staging.add_run("dev", RUN, write="one")
+            refs.staging.add_run("main", RUN, write="one", fence=None)
+        refs.staging.add_run("dev", RUN, write="one", fence=None)
         assert (layers(refs), layers(refs, "dev")) == (0, 1)
 
     def test_a_write_that_loses_its_branch_stays_open(self, refs: RepositoryRefs) -> None:
         begin(refs, "one")
         seen = BranchState("main", FIRST.id)
-        refs.staging.put("main", [a_record(b"k")])
+        refs.staging.put("main", [a_record(b"k")], fence=None)
         with pytest.raises(RaceLostError) as lost:
-            refs.staging.add_run("main", RUN, seen, "one")
+            refs.staging.add_run("main", RUN, seen, "one", fence=None)
         assert type(lost.value) is RaceLostError
-        refs.staging.add_run("main", RUN, refs.staging.seal("main"), "one")
+        refs.staging.add_run("main", RUN, refs.staging.seal("main"), "one", fence=None)
 
     def test_a_driver_believed_dead_and_another_land_once(self, refs: RepositoryRefs) -> None:
         for number in range(20):
@@ -106,7 +106,7 @@ class WritesContract:
             def land(turn: int, name: str = name) -> object:
                 if turn == 0:
                     return len(refs.writes.abandon([name])) == 1
-                refs.staging.add_run("main", RUN, write=name)
+                refs.staging.add_run("main", RUN, write=name, fence=None)
                 return True
 
             landed = sum(each is True for each in at_once(3, land))
