@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 TARGET = 150_000
 HEAP = "1g"
+ENGINES = ("local", "pool", "spark")
 
 _PLACE = "s3://bucket/"
 _FILES = 16
@@ -39,9 +40,13 @@ def main() -> None:
     parser = report.new_parser(__doc__, "import-rate")
     parser.set_defaults(reps=1)
     parser.add_argument("-n", type=int, default=5_000_000, dest="count", help="objects")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="import-", dir=args.folder) as folder:
-        rows = list(_measure(args, Path(folder)))
+        rows = []
+        for row in _measure(args, Path(folder)):
+            rows.append(row)
+            print(row, flush=True)
     notes = [
         f"{args.count:,} rows, in a random order of files of rows in order, are imported and "
         f"committed, best of {args.reps} repetitions. Asked for are {TARGET:,} objects a second. "
@@ -56,7 +61,7 @@ def main() -> None:
 def _measure(args: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]:
     write_rows(folder, "warm", min(args.count, _WARM))
     write_rows(folder, "rows", args.count)
-    for engine in ("local", "pool", "spark"):
+    for engine in args.engines:
         yield in_own_process(_imported, args, folder, engine)
 
 

@@ -116,7 +116,15 @@ def open_lake(home: Path, engine: str) -> Iterator[tuple[sparklake.Lake, Meter]]
 def in_own_process(function: Callable[..., T], *arguments: object) -> T:
     """Calls a function in a fresh process, whose memory and session are its own."""
     with ProcessPoolExecutor(1, SPAWN) as pool:
-        return pool.submit(function, *arguments).result()
+        return pool.submit(_telling, function, *arguments).result()
+
+
+def _telling(function: Callable[..., T], *arguments: object) -> T:
+    try:
+        return function(*arguments)
+    except Exception as error:
+        # An error of Spark's does not come through a pipe: what it says does.
+        raise RuntimeError(str(error)) from error
 
 
 def workers_of(pid: int, strangers: Collection[int]) -> Iterator[psutil.Process]:
