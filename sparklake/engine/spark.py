@@ -171,11 +171,13 @@ def _is_4() -> bool:
 @contextmanager
 def _kept(rows: DataFrame) -> Iterator[DataFrame]:
     """Keeps rows while they are in use; Spark computes them anew where it cannot (serverless)."""
+    from pyspark import StorageLevel
     from pyspark.errors import PySparkException
 
     try:
         with suppress(PySparkException):
-            rows.persist()
+            # On disk: the memory that sorting needs is not there as well.
+            rows.persist(StorageLevel.DISK_ONLY)
         yield rows
     finally:
         with suppress(PySparkException):
