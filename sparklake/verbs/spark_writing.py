@@ -73,7 +73,9 @@ def _unchecked(names: pa.ChunkedArray) -> None:
 
 def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
     """Writes rows to the Delta table at a URI, as Delta does in the mode asked for."""
-    options, mode = dict(request.options), request.mode.value
+    # Spark Connect knows `errorifexists` by its short name alone.
+    mode = "error" if request.mode is WriteMode.ERROR_IF_EXISTS else request.mode.value
+    options = dict(request.options)
     if request.mode is WriteMode.OVERWRITE_PARTITIONS:
         options, mode = {**options, "partitionOverwriteMode": "dynamic"}, "overwrite"
     writer = rows.write.format(DELTA).options(**options).mode(mode)

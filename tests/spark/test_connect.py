@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
 def test_the_contract_holds_on_spark_connect() -> None:
     # Under SPARK_TESTING a local server takes a free port instead of always the same one.
     environment = {**os.environ, REMOTE: "local[2]", "SPARK_TESTING": "1"}

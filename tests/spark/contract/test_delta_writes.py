@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pytest
-from delta.tables import DeltaTable
 from deltalake import DeltaTable as RustTable
 
 from sparklake import Branch, Repository
@@ -81,12 +80,13 @@ def test_a_table_is_appended_to_overwritten_and_edited(
 
     # What users run: MERGE, UPDATE and DELETE, on files that lie in the places of other writes.
     with dev.edit_delta(TABLE) as location:
-        table = DeltaTable.forPath(spark, location)
-        news = frame((1, "uno"), (5, "five")).alias("new")
-        merge = table.alias("old").merge(news, "old.id = new.id")
-        merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
-        table.delete("id = 2")
-        table.update("id = 4", {"id": "44"})
+        frame((1, "uno"), (5, "five")).createOrReplaceTempView("news")
+        spark.sql(
+            f"MERGE INTO delta.`{location}` old USING news new ON old.id = new.id"
+            " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+        spark.sql(f"DELETE FROM delta.`{location}` WHERE id = 2")
+        spark.sql(f"UPDATE delta.`{location}` SET id = 44 WHERE id = 4")
     dev.commit("edited")
     with dev.edit_delta(TABLE):
         pass
@@ -132,7 +132,7 @@ def test_writers_at_once(
     assert rows_at(spark, repo, "main", tmp_path) == [(1, "one"), (2, "two"), (3, "three")]
 
     def delete_and_append(location: str) -> None:
-        DeltaTable.forPath(spark, location).delete("id = 3")
+        spark.sql(f"DELETE FROM delta.`{location}` WHERE id = 3")
         main.write(frame((4, "four")), TABLE, "delta", mode="append")
 
     with pytest.raises(TableMovedError, match="nothing was staged"):
@@ -160,7 +160,7 @@ def test_an_imported_table_with_a_checkpoint_is_written_to(
         other.unlink()
     main.import_objects(str(table), TABLE)
     with main.edit_delta(TABLE) as location:
-        DeltaTable.forPath(spark, location).delete("id < 2")
+        spark.sql(f"DELETE FROM delta.`{location}` WHERE id < 2")
     main.write(frame((99, "new")), TABLE, "delta", mode="append")
     main.delete(f"{TABLE}/_delta_log/_last_checkpoint")
     found = rows_at(spark, repo, "main", tmp_path)
@@ -184,7 +184,7 @@ def test_what_cannot_be_done_is_said_and_stages_nothing(
         edit(main, pytest.fail, "tables/files")
 
     def delete_and_fail(location: str) -> None:
-        DeltaTable.forPath(spark, location).delete()
+        spark.sql(f"DELETE FROM delta.`{location}`")
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -195,7 +195,7 @@ def test_what_cannot_be_done_is_said_and_stages_nothing(
         spark.sql(f"ALTER TABLE delta.`{location}` {enabled}")
         news = frame(*((each, "x") for each in range(100)))
         news.write.format("delta").mode("append").save(location)
-        DeltaTable.forPath(spark, location).delete("id = 50")
+        spark.sql(f"DELETE FROM delta.`{location}` WHERE id = 50")
 
     with pytest.raises(InvalidInputError, match="deletion vectors"):
         edit(main, leave_vectors)
