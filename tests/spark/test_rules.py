@@ -68,7 +68,8 @@ def test_only_the_session_module_builds_sessions_and_changes_settings() -> None:
 
 def test_frames_have_no_actions() -> None:
     # Of functions, which F holds, some have the names of actions.
-    actions = re.compile(r"(?<!\bF)\.(collect|count|first|head|take|show|toPandas|toArrow|foreach\w*)\(")
+    names = r"collect|count|first|head|take|show|toPandas|toArrow|foreach\w*"
+    actions = re.compile(rf"(?<!\bF)\.({names})\(")
     frames = [each for each in MODULES if each.parent.name == "frames"]
     assert [each for each in frames if actions.search(each.read_text(encoding="utf-8"))] == []
 
