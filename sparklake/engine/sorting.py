@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,8 @@ from sparklake.udfs.writing import RECORD_SCHEMA
 
 if TYPE_CHECKING:
     from sparklake.engine.base import Body, Source
+
+T = TypeVar("T")
 
 SORT_BYTES = 32 * 1024 * 1024
 """How many bytes of records are sorted in memory at a time."""
@@ -75,16 +77,18 @@ def source_batches(source: Source) -> Iterator[pa.RecordBatch]:
             yield batch.slice(start, _BATCH_ROWS)
 
 
-def sliced(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[list[pa.RecordBatch]]:
-    """Yields batches in lists of about `size` bytes."""
-    held: list[pa.RecordBatch] = []
-    held_bytes = 0
-    for batch in batches:
-        held.append(batch)
-        held_bytes += batch.nbytes
-        if held_bytes >= size:
+def sliced(
+    items: Iterable[T], size: int, size_of: Callable[[T], int] = attrgetter("nbytes")
+) -> Iterator[list[T]]:
+    """Yields batches in lists of about `size` bytes, or other items in lists of what they count."""
+    held: list[T] = []
+    held_size = 0
+    for each in items:
+        held.append(each)
+        held_size += size_of(each)
+        if held_size >= size:
             yield held
-            held, held_bytes = [], 0
+            held, held_size = [], 0
     if held:
         yield held
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import chain, islice
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -20,6 +21,7 @@ from sparklake.engine.base import Body, Runner, Source
 from sparklake.engine.execution import finish, write_run
 from sparklake.engine.local import LocalRunner
 from sparklake.engine.rows import Rows
+from sparklake.engine.sorting import sliced
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.layering import plan_listing
@@ -200,7 +202,8 @@ class _Work:
     def _named(self, moment: Moment) -> tuple[MetaRange, MetaRange]:
         """Writes the addresses that ranges name, and those that staged rows do."""
         runner = self.context.runner(self.records, "gc", "names")
-        shares = _shares(_ranges(self.context, moment), runner.task_records(self.records))
+        size = runner.task_records(self.records)
+        shares = sliced(_ranges(self.context, moment), size, attrgetter("count"))
         encode = partial(named_body, self.context.workspace)
         source = _spread(runner, encode_work(shares))
         by_ranges = _written(self.folder.workspace, runner, encode, source)
@@ -246,20 +249,6 @@ def _staged_rows(moment: Moment) -> Iterator[pa.RecordBatch]:
     while chunk := list(islice(rows, _BATCH_ROWS)):
         # By layer, in key order; what is named twice is named.
         yield record_batch(chunk)
-
-
-def _shares(ranges: Sequence[RangeInfo], records: int) -> Iterator[Sequence[RangeInfo]]:
-    """Yields ranges in groups of about so many records."""
-    held: list[RangeInfo] = []
-    count = 0
-    for each in ranges:
-        held.append(each)
-        count += each.count
-        if count >= records:
-            yield held
-            held, count = [], 0
-    if held:
-        yield held
 
 
 def _prefixes(context: Context) -> list[str]:
