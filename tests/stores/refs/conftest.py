@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from sparklake.graveler.ports import RefStore
+from sparklake.stores.memory import MemoryRefStore
+from sparklake.stores.postgres import connect_ref_store
 from tests.support.postgres import fresh_database, postgres_server
 
 
@@ -19,3 +22,21 @@ def server_dsn() -> Iterator[str]:
 def empty_dsn(server_dsn: str) -> Iterator[str]:
     with fresh_database(server_dsn) as dsn:
         yield dsn
+
+
+@pytest.fixture(scope="module")
+def shared_dsn(server_dsn: str) -> Iterator[str]:
+    with fresh_database(server_dsn) as dsn:
+        yield dsn
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def store(request: pytest.FixtureRequest) -> Iterator[RefStore]:
+    if request.param == "memory":
+        yield MemoryRefStore()
+        return
+    opened = connect_ref_store(request.getfixturevalue("shared_dsn"))
+    for info in opened.list_repositories():
+        opened.delete_repository(info.name, force=True)
+    yield opened
+    opened.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -13,29 +13,8 @@ from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import BranchMove, BranchState, LayerCut, RefStore, RepositoryRefs
 from sparklake.graveler.records import tombstone
-from sparklake.stores.memory import MemoryRefStore
-from sparklake.stores.postgres import connect_ref_store
 from tests.stores.refs.contract import RUN, a_record
 from tests.stores.refs.histories import FIRST, a_commit, a_repository
-from tests.support.postgres import fresh_database
-
-
-@pytest.fixture(scope="module")
-def shared_dsn(server_dsn: str) -> Iterator[str]:
-    with fresh_database(server_dsn) as dsn:
-        yield dsn
-
-
-@pytest.fixture(params=["memory", "postgres"])
-def store(request: pytest.FixtureRequest) -> Iterator[RefStore]:
-    if request.param == "memory":
-        yield MemoryRefStore()
-        return
-    opened = connect_ref_store(request.getfixturevalue("shared_dsn"))
-    for info in opened.list_repositories():
-        opened.delete_repository(info.name, force=True)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
