@@ -50,9 +50,15 @@ class Labels:
 def put_many(context: Context, branch: str, objects: Objects, labels: Labels) -> int:
     """Writes objects to fresh places and stages all of them, or none; returns how many there are.
 
-    What was written when it fails stays as orphans. At most a batch of bodies is in memory. It does
-    not begin anew by itself, for objects may come but once: raises CollectionBegunError.
+    What was written when it fails stays as orphans. At most a batch of bodies is in memory. Beside
+    a garbage collection it begins anew, but not with objects that come once, as those of a
+    generator do: raises CollectionBegunError.
     """
+    put = _put_many if isinstance(objects, Iterator) else begun_anew(_put_many)
+    return put(context, branch, objects, labels)
+
+
+def _put_many(context: Context, branch: str, objects: Objects, labels: Labels) -> int:
     fence = open_branch(context, branch, Action.STAGE).fence
     check_namespace(context.store)
     pairs = objects.items() if isinstance(objects, Mapping) else objects
@@ -79,8 +85,14 @@ def put_folder(context: Context, branch: str, prefix: str, folder: Path, labels:
 def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
     """Stages objects of a ref under other paths, all of them or none; returns how many.
 
-    `paths` are pairs of source and dest. Not a byte of an object is copied.
+    `paths` are pairs of source and dest. Not a byte of an object is copied. Raises
+    CollectionBegunError as `put_many` does.
     """
+    copy = _copy_many if isinstance(paths, Iterator) else begun_anew(_copy_many)
+    return copy(context, branch, ref, paths)
+
+
+def _copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
     fence = open_branch(context, branch, Action.STAGE).fence
     snapshot = open_snapshot(context, ref)
     copies = (replace(snapshot.stat(source), path=dest) for source, dest in paths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from unittest import mock
@@ -10,6 +11,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.errors import (
+    CollectionBegunError,
     CollectionOpenError,
     InvalidInputError,
     NamespaceInUseError,
@@ -138,6 +140,23 @@ def test_a_put_that_a_collection_overtakes_is_made_again(repo: Repository) -> No
     # The first attempt's object is garbage that this collection did not know of, or it is gone.
     repo.collect_garbage(grace=NO_GRACE)
     assert len(objects_of(repo)) == 1
+
+
+def test_many_are_put_again_unless_they_come_but_once(repo: Repository) -> None:
+    main, bodies = repo.branch("main"), {"a": b"1", "b": b"2"}
+    staging = type(repo._context.refs.staging)
+
+    def overtaken() -> AbstractContextManager[None]:
+        return just_before(staging, "put", lambda: repo.collect_garbage(grace=NO_GRACE))
+
+    with overtaken():
+        assert main.put_many(bodies) == 2
+    assert contents(repo, "main") == bodies
+    with overtaken():
+        assert main.copy_many([("a", "c")]) == 1
+    with overtaken(), pytest.raises(CollectionBegunError):
+        main.put_many((each, b"3") for each in "def")
+    assert contents(repo, "main") == {**bodies, "c": b"1"}
 
 
 def test_what_a_range_names_that_is_gone_is_put_back(repo: Repository) -> None:
