@@ -1,4 +1,4 @@
-"""On a terminal a person is asked before a repository is forgotten; a program never is."""
+"""On a terminal a person is asked before something is lost for good; a program never is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +75,53 @@ def test_a_pipe_is_not_asked(scene: Scene) -> None:
 def test_what_is_not_there_is_not_asked_about() -> None:
     code, seen = answered(b"", "repo", "delete", "lakefs://nothing-here")
     assert (code, "[y/N]" in seen) == (1, False)
+
+
+# --- deletions of objects -------------------------------------------------------------------------
+
+DELETIONS = [["gc", "run"], ["purge", "run", "users/*", "-m", "request 7", "--commit"]]
+
+
+def words_of(deletion: list[str], scene: Scene, *options: str) -> list[str]:
+    """Returns a deletion that takes what this test has put; all that is there is old enough."""
+    command, verb, *rest = deletion
+    spared = ["--grace", "0m"] if command == "gc" else []
+    return [command, verb, scene.uri(), *rest, *spared, *options]
+
+
+@pytest.fixture
+def doomed(scene: Scene, tmp_path: Path) -> Scene:
+    """Leaves an object that nothing names, and one that a purge is told of."""
+    body = tmp_path / "body"
+    for content in (b"first", b"second"):
+        body.write_bytes(content)
+        ok("put", str(body), scene.uri("main/users/1"))
+    ok("commit", scene.uri("main"), "-m", "one user")
+    assert len(objects_of(scene)) == 2
+    return scene
+
+
+def objects_of(scene: Scene) -> list[Path]:
+    return [each for each in (scene.namespace / "data").rglob("*") if each.is_file()]
+
+
+@pytest.mark.parametrize("deletion", DELETIONS, ids=" ".join)
+def test_only_a_yes_deletes_objects(doomed: Scene, deletion: list[str]) -> None:
+    code, seen = answered(b"n\n", *words_of(deletion, doomed))
+    assert code != 0
+    assert "[y/N]" in seen
+    assert "Traceback" not in seen
+    assert len(objects_of(doomed)) == 2
+    code, seen = answered(b"y\n", *words_of(deletion, doomed))
+    assert (code, "for good" in " ".join(seen.split())) == (0, True)
+    assert len(objects_of(doomed)) == 1
+
+
+@pytest.mark.parametrize("option", ["--yes", "--dry-run", "--output=json"])
+@pytest.mark.parametrize("deletion", DELETIONS, ids=" ".join)
+def test_an_option_spares_the_question_of_objects(
+    doomed: Scene, deletion: list[str], option: str
+) -> None:
+    code, seen = answered(b"", *words_of(deletion, doomed, option))
+    assert (code, "[y/N]" in seen) == (0, False)
+    assert len(objects_of(doomed)) == (2 if option == "--dry-run" else 1)
