@@ -23,6 +23,7 @@ _GONE = re.compile(
 )
 _GLOB = re.compile(r"([{}\[\]*?\\])")
 _NO_SOURCE = re.compile("DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source")
+_NO_CLIENT = re.compile(r"S3AFileSystem not found|No FileSystem for scheme")
 _NOWHERE = "file:///sparklake/no/such/table"
 
 _asking = Lock()
@@ -98,4 +99,23 @@ def missing_files() -> Iterator[None]:
         raise MissingFileError(
             f"a data file of the table is gone: {place}. It was moved or deleted outside of the "
             "lake; restore it there, or commit its removal"
+        ) from error
+
+
+def lacks_client(error: BaseException) -> bool:
+    """Tells whether it is what Spark says where it has no client for a bucket."""
+    return _NO_CLIENT.search(str(error)) is not None
+
+
+@contextmanager
+def missing_client() -> Iterator[None]:
+    """Raises MissingDependencyError where Spark has no client for the bucket that it is to read."""
+    try:
+        yield
+    except Exception as error:  # (of Spark or of py4j, as the version may be)
+        if not lacks_client(error):
+            raise
+        raise MissingDependencyError(
+            "tables in a bucket are read by Spark's S3 client, S3A, which this session lacks: add "
+            "hadoop-aws of Spark's Hadoop version to its jars, or read without Spark, by lakefs://"
         ) from error

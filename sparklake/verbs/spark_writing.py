@@ -36,7 +36,6 @@ _NUMBERED = {"parquet", "orc", "json", "csv", "text", "avro"}
 
 _NUMBER = "_sparklake_partition"
 _PART = re.compile(r"part-(?P<number>[0-9]+)[-.]")
-_NO_CLIENT = re.compile(r"S3AFileSystem not found|No FileSystem for scheme")
 
 
 Check = Callable[[pa.ChunkedArray], None]
@@ -102,6 +101,9 @@ def _save(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 
 def _speaks_s3(context: Context) -> bool:
     """Tells whether Spark itself is to write to the bucket, which it can with Hadoop's client."""
+    # Not at the top: the CLI must not pay for importing Spark.
+    from sparklake.frames.sources import lacks_client
+
     chosen = context.runners.s3_writes
     if chosen is not S3Writes.AUTO:
         return chosen is S3Writes.S3A
@@ -111,7 +113,7 @@ def _speaks_s3(context: Context) -> bool:
         # Spark looks for the file when it analyses the plan; Connect does so when it is asked to.
         _ = reader.load(marker).schema
     except Exception as error:
-        if _NO_CLIENT.search(str(error)):
+        if lacks_client(error):
             return False
         raise
     return True

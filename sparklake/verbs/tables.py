@@ -27,21 +27,26 @@ def read_table(
 
     Parquet and Delta are read through a Delta log that is made of what the version holds, so that
     Spark prunes partitions and files. Of other formats, and where there is no Delta, Spark is told
-    of each file. Raises ObjectNotFoundError where there is no data file.
+    of each file. Raises ObjectNotFoundError where there is no data file, MissingDependencyError
+    where Spark has no client for the storage.
     """
     # Not at the top: writing and the CLI must not pay for importing Spark.
-    from sparklake.frames.sources import check_delta, has_delta, load_delta
+    from sparklake.frames.sources import check_delta, has_delta, load_delta, missing_client
 
     spark, view = context.runners.session(), None
     if table_format == DELTA:
         check_delta(spark)
-    if table_format == DELTA or (table_format == PARQUET and has_delta(spark)):
-        view = _view(context, table, table_format, options)
-    if view is None:
-        return _read_files(context, table, table_format, options)
-    left = options if table_format == DELTA else {}
-    rest = {name: each for name, each in left.items() if name.lower() != VERSION_AS_OF.lower()}
-    return load_delta(spark, view.uri, rest)
+    with missing_client():
+        if table_format == DELTA or (table_format == PARQUET and has_delta(spark)):
+            view = _view(context, table, table_format, options)
+        if view is None:
+            return _read_files(context, table, table_format, options)
+        left = options if table_format == DELTA else {}
+        rest = {name: each for name, each in left.items() if name.lower() != VERSION_AS_OF.lower()}
+        found = load_delta(spark, view.uri, rest)
+        # Spark Connect looks at nothing before it is asked for something.
+        _ = found.schema
+        return found
 
 
 def view_table(

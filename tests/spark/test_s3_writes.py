@@ -110,17 +110,29 @@ def test_tasks_upload_what_spark_has_written_to_local_disk(
         main.write(frame, "delta", "delta")
 
 
-def test_spark_that_lacks_the_client_is_told_from_one_that_has_it(
-    spark: SparkSession, lake: Lake, repo: Repository, with_s3a: None
-) -> None:
+@pytest.fixture
+def without_s3a(spark: SparkSession, with_s3a: None) -> Iterator[None]:
+    """Is a session in which the class of the client is not to be found."""
+    settings = {"fs.s3a.impl.disable.cache": "true", "fs.s3a.impl": "not.there.S3AFileSystem"}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name in settings:
+        spark.conf.unset(name)
+
+
+def test_spark_that_has_the_client_is_told(repo: Repository, with_s3a: None) -> None:
     assert spark_writing._speaks_s3(repo._context)
-    spark.conf.set("fs.s3a.impl.disable.cache", "true")
-    spark.conf.set("fs.s3a.impl", "not.there.S3AFileSystem")
-    try:
-        assert not spark_writing._speaks_s3(repo._context)
-    finally:
-        spark.conf.unset("fs.s3a.impl")
-        spark.conf.unset("fs.s3a.impl.disable.cache")
+
+
+def test_spark_that_lacks_the_client_writes_by_the_disk_and_reads_nothing(
+    spark: SparkSession, repo: Repository, frame: DataFrame, without_s3a: None
+) -> None:
+    assert not spark_writing._speaks_s3(repo._context)
+    assert repo.branch("main").write(frame, TABLE, partition_by=["name"]).files == 4
+    for options in ({}, {"pathGlobFilter": "*"}):
+        with pytest.raises(MissingDependencyError, match=r"S3A.*hadoop-aws"):
+            repo.read("main", TABLE, **options)
 
 
 def test_machines_that_do_not_share_a_disk_stage_nothing(
