@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.classification import Outcome, classify
@@ -19,18 +19,14 @@ from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.planning import Plan
 from sparklake.graveler.records import Record, tombstone
-from sparklake.udfs.strategies.delta.actions import FileKey, NotUnitedError, commit_body
-from sparklake.udfs.strategies.delta.files import file_keys
-from sparklake.udfs.strategies.delta.keys import (
-    MAX_TABLES,
-    commit_key,
-    log_folder,
-    table_name,
-    too_many_tables,
-)
-from sparklake.udfs.strategies.delta.liveness import live_adds
-from sparklake.udfs.strategies.delta.sides import Made
-from sparklake.udfs.strategies.delta.union import united
+from sparklake.udfs.delta.actions import FileKey, Said, encode_actions
+from sparklake.udfs.delta.commits import NotUnitedError
+from sparklake.udfs.delta.names import commit_key, log_folder, table_name
+from sparklake.udfs.delta.paths import file_keys
+from sparklake.udfs.delta.touched import MAX_TABLES, too_many_tables
+from sparklake.udfs.delta.union.liveness import live_adds
+from sparklake.udfs.delta.union.sides import Made
+from sparklake.udfs.delta.union.united import united
 from sparklake.udfs.strategies.judging import new_record
 from sparklake.udfs.strategies.objects import Objects
 from sparklake.udfs.strategies.resolution import Resolution
@@ -71,7 +67,7 @@ class TableUnion:
     folder: bytes
     changed: Mapping[bytes, Stored]
     commits: Mapping[int, bytes] = field(default_factory=dict)
-    kept: Sequence[Mapping[str, Any]] = ()
+    kept: Sequence[Said] = ()
     refusal: str | None = None
 
     @property
@@ -159,7 +155,7 @@ def _union(context: Context, sides: Sides, folder: bytes) -> TableUnion | None:
         commits = united(before, theirs, ours, source.adds, made)
     except NotUnitedError as error:
         return TableUnion(folder, changed, refusal=str(error))
-    bodies = dict(enumerate(map(commit_body, commits), dest.latest + 1))
+    bodies = dict(enumerate(map(encode_actions, commits), dest.latest + 1))
     kept = live_adds([*(each.actions for each in ours.commits), *commits])
     return TableUnion(folder, changed, bodies, kept)
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sparklake.graveler.ports import Write
 from sparklake.stores.objects.overlap import overlapped
-from sparklake.verbs import delta_log as log
+from sparklake.udfs.delta.actions import Action, encode_actions
+from sparklake.udfs.delta.copied_logs import (
+    LogFiles,
+    copied_actions,
+    copied_checkpoint,
+    log_files,
+)
+from sparklake.udfs.delta.names import LOG_FOLDER, commit_version
+from sparklake.udfs.delta.paths import encoded, is_relative, name_of, one_spelling
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta_log import LOG_FOLDER, Action, LogFiles
 from sparklake.verbs.read import list_objects
 from sparklake.verbs.snapshot import Snapshot, open_snapshot
 from sparklake.verbs.table_paths import spark_uri
@@ -37,7 +45,12 @@ class Base:
 
     def name_in_tree(self, path: str) -> str:
         """Returns a path of the copied log as the branch's log has it."""
-        return path if log.is_relative(path) else self.spelled.get(log.one_spelling(path), path)
+        return path if is_relative(path) else self.spelled.get(one_spelling(path), path)
+
+    def name_files(self, files: Iterable[dict[str, Any]]) -> None:
+        """Gives files of the copied log the paths that they have in the branch's log."""
+        for said in files:
+            said["path"] = self.name_in_tree(said["path"])
 
 
 def log_checksums(context: Context, branch: str, folder: str) -> dict[str, str]:
@@ -53,7 +66,7 @@ def copy_log(context: Context, folder: str, write: Write, *, names_files: bool) 
     With `names_files`, what Delta commits may name files that are there already.
     """
     checksums = log_checksums(context, write.branch, folder)
-    base = Base(log.log_files(checksums, folder), checksums)
+    base = Base(log_files(checksums, folder), checksums)
     snapshot = open_snapshot(context, write.branch)
     bodies: dict[str, bytes] = {}
     for name, body in entry_bodies(snapshot, folder, write.branch, base.files.names):
@@ -61,7 +74,7 @@ def copy_log(context: Context, folder: str, write: Write, *, names_files: bool) 
         is_entry = name != base.files.checkpoint
         copied = copier.entry(body, name) if is_entry else copier.checkpoint(body)
         if names_files:
-            base.spelled.update((log.one_spelling(to), path) for path, to in copier.moves.items())
+            base.spelled.update((one_spelling(to), path) for path, to in copier.moves.items())
         bodies[f"{write.place}/{LOG_FOLDER}{name}"] = copied
         if len(bodies) >= _PUT_AT_ONCE:
             context.store.put_many_if_absent(bodies)
@@ -79,20 +92,20 @@ def entry_bodies(
     yield from zip(names, bodies, strict=True)
 
 
-def new_entries(context: Context, write: Write, base: Base) -> list[list[Action]]:
+def new_entries(context: Context, write: Write, base: Base) -> list[Sequence[Action]]:
     """Returns what Delta has committed to the copy: the actions of each version, as in a tree."""
     prefix = f"{write.place}/{LOG_FOLDER}"
     found = (each.key.removeprefix(prefix) for each in context.store.list(prefix))
     names = sorted(each for each in found if _version(each) > base.files.version)
     bodies = [context.store.get(f"{prefix}{name}") for name in names]
     return [
-        log.moved(log.decode_entry(body, name), base.name_in_tree)
+        copied_actions(body, name, base.name_files)
         for name, body in zip(names, bodies, strict=True)
     ]
 
 
 def _version(name: str) -> int:
-    version = log.commit_version(name)
+    version = commit_version(name)
     return -1 if version is None else version
 
 
@@ -105,24 +118,18 @@ class _Copier:
         self._folder = folder
 
     def entry(self, body: bytes, name: str) -> bytes:
-        actions = log.decode_entry(body, name)
-        self._look_up(log.file_paths(actions))
-        return log.encode_entry(log.moved(actions, self._move))
+        return encode_actions(copied_actions(body, name, self._rewrite))
 
     def checkpoint(self, body: bytes) -> bytes:
-        self._look_up(log.checkpoint_paths(body))
-        return log.moved_checkpoint(body, self._move)
+        return copied_checkpoint(body, self._rewrite)
 
-    def _look_up(self, paths: Iterator[str]) -> None:
-        """Finds the addresses of files; one that the tree has no more has none."""
-        relative = sorted({each for each in paths if log.is_relative(each)})
-        asked = [self._folder + log.name_of(each) for each in relative]
+    def _rewrite(self, files: Sequence[dict[str, Any]]) -> None:
+        """Gives files their addresses; one that the tree has no more keeps its path."""
+        relative = sorted({each["path"] for each in files if is_relative(each["path"])})
+        asked = [self._folder + name_of(each) for each in relative]
         addresses = self._snapshot.lookup(asked)["address"].to_pylist() if asked else []
-        self.moves = {
-            path: log.encoded(spark_uri(address))
-            for path, address in zip(relative, addresses, strict=True)
-            if address is not None
-        }
-
-    def _move(self, path: str) -> str:
-        return self.moves.get(path, path)
+        for path, address in zip(relative, addresses, strict=True):
+            if address is not None:
+                self.moves[path] = encoded(spark_uri(address))
+        for said in files:
+            said["path"] = self.moves.get(said["path"], said["path"])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
-from typing import Any
-from urllib.parse import unquote
+from itertools import islice
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparklake.graveler.aligning import restricted
@@ -20,27 +17,19 @@ from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.range_lists import overlapping
 from sparklake.graveler.tables import read_together
+from sparklake.udfs.delta.actions import FileKey, Said
+from sparklake.udfs.delta.checkpoints import adds_in, has_any, said_in
+from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.udfs.delta.names import LogListing, log_listing
+from sparklake.udfs.delta.union.sides import LogSide
 from sparklake.udfs.objects import object_info
-from sparklake.udfs.strategies.delta.actions import (
-    DeltaCommit,
-    FileKey,
-    NotUnitedError,
-    parse_commit,
-)
-from sparklake.udfs.strategies.delta.keys import commit_version
-from sparklake.udfs.strategies.delta.sides import LogSide
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 
 MAX_COMMIT_BYTES = 256 * 1024 * 1024
 """How much may have been committed to a table since the sides parted: the driver holds it."""
 
-_CHECKPOINT = re.compile(
-    rb"([0-9]{20})\.checkpoint\.(?:[0-9]{10}\.([0-9]{10})\.|.*\.)?(?:parquet|json)"
-)
 _KINDS = ("metaData", "protocol")
-
-Said = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -57,21 +46,20 @@ class TreeLog:
         return {key: stored[-RECORD_ID_BYTES:] for key, stored in self.records.items()}
 
     @cached_property
-    def commits(self) -> dict[int, bytes]:
-        """Returns the keys of the commits by their versions."""
-        found = ((commit_version(self.folder, key), key) for key in self.records)
-        return {version: key for version, key in found if version is not None}
+    def listing(self) -> LogListing[bytes]:
+        """Returns the keys of commits and checkpoints by their versions."""
+        start = len(self.folder)
+        return log_listing((key[start:].decode(errors="replace"), key) for key in self.records)
 
-    @cached_property
-    def checkpoints(self) -> dict[int, list[bytes]]:
+    @property
+    def commits(self) -> Mapping[int, bytes]:
+        """Returns the keys of the commits by their versions."""
+        return self.listing.commits
+
+    @property
+    def checkpoints(self) -> Mapping[int, Sequence[bytes]]:
         """Returns the keys of the checkpoints by their versions; some have several parts."""
-        parts: dict[tuple[int, int], list[bytes]] = {}
-        for key in self.records:
-            match = _CHECKPOINT.fullmatch(key[len(self.folder) :])
-            if match:
-                parts.setdefault((int(match[1]), int(match[2] or 1)), []).append(key)
-        # A writer that died leaves some parts only.
-        return {version: keys for (version, count), keys in parts.items() if len(keys) >= count}
+        return self.listing.checkpoints
 
     @property
     def latest(self) -> int:
@@ -125,33 +113,20 @@ class TreeLog:
     def _checkpoint_adds(
         self, version: int, wanted: frozenset[FileKey] | None
     ) -> dict[FileKey, Said]:
-        names = {key.path for key in wanted or ()}
-        found = {}
+        names = None if wanted is None else {key.path for key in wanted}
+        found: dict[FileKey, Said] = {}
         for table in self._parts(version):
-            if "sidecar" in table.column_names and table["sidecar"].null_count < len(table):
+            if has_any(table, "sidecar"):
                 raise NotUnitedError(f"checkpoint {version} has its files in sidecars")
-            if "add" not in table.column_names:
-                continue
-            adds = table["add"].combine_chunks().drop_null()
-            chosen = adds
-            if wanted is not None:
-                paths = pc.struct_field(adds, "path").to_pylist()
-                named = (unquote(each) in names for each in paths)
-                chosen = adds.filter(pa.array(named, pa.bool_()))
-            for each in chosen:
-                said = _plain(each.as_py(), chosen.type)
-                said = {name: value for name, value in said.items() if not name.endswith("_parsed")}
-                found[FileKey.of(said)] = said
+            found.update((FileKey.of(said), said) for said in adds_in(table, names))
         return {key: said for key, said in found.items() if wanted is None or key in wanted}
 
     def checkpoint_state(self, version: int) -> dict[str, Said]:
         """Returns metadata and protocol of a checkpoint; raises NotUnitedError."""
         found: dict[str, Said] = {}
         for table in self._parts(version):
-            for kind in {*_KINDS} & {*table.column_names}:
-                rows = table[kind].combine_chunks().drop_null()
-                if len(rows):
-                    found[kind] = _plain(rows[0].as_py(), rows.type)
+            for kind in _KINDS:
+                found.update((kind, said) for said in islice(said_in(table, kind), 1))
         return found
 
     def _parts(self, version: int) -> Iterator[pa.Table]:
@@ -252,17 +227,3 @@ class _Shared:
             if len(found) == len(_KINDS):
                 break
         return found
-
-
-def _plain(value: Any, kind: pa.DataType) -> Any:
-    """Returns a value of Parquet as the log's JSON has it: maps as objects, nulls left out."""
-    if value is None:
-        return None
-    if pa.types.is_map(kind):
-        return dict(value)
-    if pa.types.is_struct(kind):
-        fields = ((each.name, _plain(value[each.name], each.type)) for each in kind)
-        return {name: each for name, each in fields if each is not None}
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [_plain(each, kind.value_type) for each in value]
-    return value

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import TYPE_CHECKING
 
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.range_lists import MetaRange
-from sparklake.udfs.delta_log import LOG_FOLDER, log_key
-from sparklake.udfs.delta_paths import resolved_commit
-from sparklake.udfs.strategies.delta.actions import FileKey, NotUnitedError, commit_body
-from sparklake.udfs.strategies.delta.files import file_keys
-from sparklake.udfs.strategies.delta.sides import LogSide
+from sparklake.udfs.delta.actions import FileKey, Said, encode_actions
+from sparklake.udfs.delta.commits import NotUnitedError
+from sparklake.udfs.delta.names import LOG_FOLDER, log_key
+from sparklake.udfs.delta.paths import file_keys, name_of
+from sparklake.udfs.delta.rewriting import rewritten_commit, to_addresses
+from sparklake.udfs.delta.union.sides import LogSide
 from sparklake.udfs.table_files import hashes, repeated, spark_uris, unlike
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta_logs import TreeLog, log_sides, read_log
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _READ_PROPERTIES = "delta.columnMapping."
 """Begins the properties that say how files are read; others would ask more of a log."""
 
-Said = Mapping[str, Any]
 Files = Mapping[FileKey, Said]
 
 
@@ -66,7 +65,7 @@ def delta_sides(
     the log names and the tree does not have.
     """
     places = [_Place(context, folder, *each) for each in zip(refs, trees, strict=True)]
-    log_folder = f"{folder}{LOG_FOLDER}/".encode()
+    log_folder = f"{folder}{LOG_FOLDER}".encode()
     logs = [read_log(context, tree.id, log_folder) for tree in trees]
     changed = _changed(context, folder, refs, trees)
     try:
@@ -104,7 +103,7 @@ def _changed(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> set[bytes]:
     """Returns the keys of files that are another one under the same name."""
-    log = f"{folder}{LOG_FOLDER}/"
+    log = f"{folder}{LOG_FOLDER}"
     rows = diff_trees(context, *trees, folder, " -> ".join(refs))
     return {
         each.path.encode()
@@ -125,7 +124,7 @@ def _apart(files: Files, others: Files, log_folder: bytes, changed: set[bytes]) 
 def _side(place: _Place, side: LogSide, files: Sequence[Said]) -> TableSide:
     if side.metadata is None or side.protocol is None:
         return TableSide()
-    paths = tuple(place.folder + unquote(each["path"]) for each in files)
+    paths = tuple(place.folder + name_of(each["path"]) for each in files)
     return TableSide(paths, view=_view(place, side.protocol, side.metadata, files).uri)
 
 
@@ -134,10 +133,10 @@ def _view(place: _Place, protocol: Said, metadata: Said, files: Iterable[Said]) 
     settings = (metadata.get("configuration") or {}).items()
     kept = {name: value for name, value in settings if name.startswith(_READ_PROPERTIES)}
     adds = ({"add": {**each, "dataChange": True}} for each in files)
-    said = commit_body(
+    said = encode_actions(
         [{"protocol": protocol}, {"metaData": {**metadata, "configuration": kept}}, *adds]
     )
-    body = resolved_commit(said, place.resolve)
+    body = rewritten_commit(said, log_key(0), to_addresses(place.resolve))
     view = View(place.context.store, hashlib.sha256(body).hexdigest(), 0)
     if not view.exists:
         view.put({log_key(view.version): body})

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,23 @@ from sparklake.errors import InvalidInputError, MissingFileError, ObjectNotFound
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import open_object
-from sparklake.udfs.delta_log import (
+from sparklake.udfs.delta.checkpoints import SECOND_FORM, has_any
+from sparklake.udfs.delta.names import (
     LAST_CHECKPOINT,
     LOG_FOLDER,
+    LogListing,
     checkpoint_key,
-    commit_info,
-    last_checkpoint,
     log_key,
+    log_listing,
 )
-from sparklake.udfs.delta_paths import Resolve, resolved_batch, resolved_commit
+from sparklake.udfs.delta.rewriting import (
+    Resolve,
+    Rewrite,
+    rewritten_batch,
+    rewritten_commit,
+    to_addresses,
+)
+from sparklake.udfs.delta.view_logs import commit_info, last_checkpoint
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.table_files import data_files, hashes, repeated, spark_uris, unlike
 from sparklake.verbs.bodies import read_body
@@ -36,10 +43,9 @@ from sparklake.verbs.views import VIEWS, View, view_of, write_checkpoint
 DELTA = "delta"
 VERSION_AS_OF = "versionAsOf"
 _TIMESTAMP_AS_OF = "timestampAsOf"
-_COMMIT = re.compile(r"([0-9]{20})\.json")
-_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\.([0-9]{10})\.([0-9]{10}))?\.parquet")
-# Only checkpoints of Delta's second form have these.
-_SECOND_FORM = ("checkpointMetadata", "sidecar")
+
+_Log = LogListing[ObjectInfo]
+"""Is the files of a Delta log at a ref."""
 
 
 def find_delta_view(context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
@@ -48,12 +54,13 @@ def find_delta_view(context: Context, table: TableVersion, options: Mapping[str,
     It is the part of the table's log that a reader of one version needs, in which every path is the
     address that the object has at the ref. Raises ObjectNotFoundError where there is no log.
     """
-    log = _Log.of(table)
+    log = _listed(table)
     version = _version(options, log, table)
-    base, commits = log.segment(version, table)
+    base = max((each for each in log.checkpoints if each <= version), default=None)
+    commits = _commits(log, base, version, table)
     view = view_of(context.store, table, version, DELTA)
     if not view.exists:
-        _write(context, view, table, base, commits)
+        _write(context, view, table, log, base, commits)
     return view
 
 
@@ -74,117 +81,89 @@ def _version(options: Mapping[str, Any], log: _Log, table: TableVersion) -> int:
     return int(text)
 
 
-@dataclass(frozen=True, slots=True)
-class _Checkpoint:
-    version: int
-    parts: tuple[ObjectInfo, ...] = ()
+def _listed(table: TableVersion) -> _Log:
+    """Lists a log; raises ObjectNotFoundError where there is none."""
+    folder = f"{table.folder}{LOG_FOLDER}"
+    files = table.objects.within(prefix_interval(key_prefix(folder)))
+    log = log_listing(((each.path.removeprefix(folder), each) for each in files), classic=True)
+    if not log.versions:
+        raise ObjectNotFoundError(
+            f"{table.ref!r} has no Delta table under {table.path!r}: there is no log in {folder!r}"
+        )
+    return log
 
 
-@dataclass(frozen=True, slots=True)
-class _Log:
-    """Is the files of a Delta log at a ref."""
-
-    commits: dict[int, ObjectInfo] = field(default_factory=dict)
-    checkpoints: dict[int, _Checkpoint] = field(default_factory=dict)
-
-    @staticmethod
-    def of(table: TableVersion) -> _Log:
-        """Lists a log; raises ObjectNotFoundError where there is none."""
-        log, folder = _Log(), f"{table.folder}{LOG_FOLDER}/"
-        parts: dict[tuple[int, int], list[ObjectInfo]] = {}
-        for each in table.objects.within(prefix_interval(key_prefix(folder))):
-            name = each.path.removeprefix(folder)
-            if commit := _COMMIT.fullmatch(name):
-                log.commits[int(commit[1])] = each
-            elif checkpoint := _CHECKPOINT.fullmatch(name):
-                parts.setdefault((int(checkpoint[1]), int(checkpoint[3] or 1)), []).append(each)
-        for (version, count), found in parts.items():
-            # A writer that died leaves some parts only.
-            if len(found) == count:
-                log.checkpoints[version] = _Checkpoint(version, tuple(found))
-        if not log.versions:
-            raise ObjectNotFoundError(
-                f"{table.ref!r} has no Delta table under {table.path!r}: there is no log in "
-                f"{folder!r}"
-            )
-        return log
-
-    @property
-    def versions(self) -> set[int]:
-        """Returns the versions that files are named by."""
-        return {*self.commits, *self.checkpoints}
-
-    def segment(
-        self, version: int, table: TableVersion
-    ) -> tuple[_Checkpoint | None, list[tuple[int, ObjectInfo]]]:
-        """Returns the checkpoint that a version begins from, and the commits since then."""
-        base = max((each for each in self.checkpoints if each <= version), default=None)
-        numbers = range(0 if base is None else base + 1, version + 1)
-        missing = [each for each in numbers if each not in self.commits]
-        if missing:
-            raise MissingFileError(
-                f"the Delta log of {table.path!r} at {table.ref!r} has no "
-                f"{log_key(missing[0])!r}, which its version {version} needs: restore the file, or "
-                "read a version behind a checkpoint"
-            )
-        first = [] if base is None or base not in self.commits else [base]
-        commits = [(each, self.commits[each]) for each in (*first, *numbers)]
-        return None if base is None else self.checkpoints[base], commits
+def _commits(
+    log: _Log, base: int | None, version: int, table: TableVersion
+) -> dict[int, ObjectInfo]:
+    """Returns the commits of a version since a checkpoint; raises MissingFileError."""
+    numbers = range(0 if base is None else base + 1, version + 1)
+    missing = [each for each in numbers if each not in log.commits]
+    if missing:
+        raise MissingFileError(
+            f"the Delta log of {table.path!r} at {table.ref!r} has no "
+            f"{log_key(missing[0])!r}, which its version {version} needs: restore the file, or "
+            "read a version behind a checkpoint"
+        )
+    first = [] if base is None or base not in log.commits else [base]
+    return {each: log.commits[each] for each in (*first, *numbers)}
 
 
 def _write(
     context: Context,
     view: View,
     table: TableVersion,
-    base: _Checkpoint | None,
-    commits: list[tuple[int, ObjectInfo]],
+    log: _Log,
+    base: int | None,
+    commits: Mapping[int, ObjectInfo],
 ) -> None:
-    resolve = _resolver(context, table)
+    rewrite = to_addresses(_resolver(context, table))
     files: dict[str, Path | bytes] = {
-        log_key(number): resolved_commit(read_body(each, table.ref), resolve)
-        for number, each in commits
+        log_key(number): rewritten_commit(read_body(each, table.ref), log_key(number), rewrite)
+        for number, each in commits.items()
     }
     if base is None:
         view.put(files)
         return
-    files.setdefault(log_key(base.version), commit_info())
+    files.setdefault(log_key(base), commit_info())
     with scratch_folder(disk_root()) as scratch:
         made = scratch / "checkpoint.parquet"
-        size = _write_checkpoint(table, base, resolve, scratch, made)
-        files[checkpoint_key(base.version)] = made
-        files[LAST_CHECKPOINT] = last_checkpoint(base.version, size)
+        size = _write_checkpoint(table, log.checkpoints[base], rewrite, scratch, made)
+        files[checkpoint_key(base)] = made
+        files[LAST_CHECKPOINT] = last_checkpoint(base, size)
         view.put(files)
 
 
 def _write_checkpoint(
-    table: TableVersion, base: _Checkpoint, resolve: Resolve, scratch: Path, made: Path
+    table: TableVersion, parts: Sequence[ObjectInfo], rewrite: Rewrite, scratch: Path, made: Path
 ) -> int:
     """Writes a checkpoint of one file from one of any number of parts; returns its size."""
     local = []
-    for number, part in enumerate(base.parts):
+    for number, part in enumerate(parts):
         store, key = open_object(part.address)
         local.append(scratch / str(number))
         store.get_to_file(key, local[-1])
     schema = pq.read_schema(local[0])
-    return write_checkpoint(made, schema, _resolved(table, local, resolve))
+    return write_checkpoint(made, schema, _rewritten(table, local, rewrite))
 
 
-def _resolved(table: TableVersion, parts: list[Path], resolve: Resolve) -> Iterator[pa.RecordBatch]:
+def _rewritten(
+    table: TableVersion, parts: list[Path], rewrite: Rewrite
+) -> Iterator[pa.RecordBatch]:
     for part in parts:
         with pq.ParquetFile(part) as file:
             for batch in file.iter_batches():
                 _check_form(table, batch)
-                yield resolved_batch(batch, resolve)
+                yield rewritten_batch(batch, rewrite)
 
 
 def _check_form(table: TableVersion, batch: pa.RecordBatch) -> None:
-    for name in _SECOND_FORM:
-        if name in batch.schema.names and batch.column(name).null_count < len(batch):
-            raise InvalidInputError(
-                f"the Delta log of {table.path!r} at {table.ref!r} has a checkpoint of the second "
-                "form (v2Checkpoint), which is not read: set delta.checkpointPolicy to classic "
-                "on the table, and let it write a checkpoint"
-            )
+    if has_any(batch, *SECOND_FORM):
+        raise InvalidInputError(
+            f"the Delta log of {table.path!r} at {table.ref!r} has a checkpoint of the second form "
+            "(v2Checkpoint), which is not read: set delta.checkpointPolicy to classic on the "
+            "table, and let it write a checkpoint"
+        )
 
 
 def _resolver(context: Context, table: TableVersion) -> Resolve:

@@ -16,10 +16,12 @@ from sparklake.errors import InvalidInputError, MissingFileError, TableMovedErro
 from sparklake.graveler.guards import Action as Guarded
 from sparklake.graveler.ports import Write
 from sparklake.udfs.checksums import FILE_SCHEMA
-from sparklake.verbs import delta_log as log
+from sparklake.udfs.delta.actions import Action, decode_actions, encode_actions, said_of
+from sparklake.udfs.delta.appends import is_blind_append, lets_append
+from sparklake.udfs.delta.names import LOG_FOLDER, commit_name, commit_version
+from sparklake.udfs.delta.paths import is_relative, name_of
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta_copy import Base, copy_log, entry_bodies, log_checksums, new_entries
-from sparklake.verbs.delta_log import LOG_FOLDER, Action
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
 from sparklake.verbs.registry import begun
@@ -145,13 +147,13 @@ def _stage(copy: _Copy) -> TableWrite:
 
 def _added(entries: Sequence[Sequence[Action]]) -> pa.Array:
     """Returns the names of the files that Delta has written; nothing else there counts."""
-    paths = {path for each in entries for path in log.file_paths(each, "add", "cdc")}
-    return pa.array(sorted(map(log.name_of, filter(log.is_relative, paths))), pa.string())
+    paths = {said["path"] for each in entries for said in said_of(each, "add", "cdc")}
+    return pa.array(sorted(map(name_of, filter(is_relative, paths))), pa.string())
 
 
 def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatch:
     """Puts an entry beside the copy, and returns its row of FILE_SCHEMA."""
-    name, body = f"{_STAGED_LOG}{at}.json", log.encode_entry(actions)
+    name, body = f"{_STAGED_LOG}{at}.json", encode_actions(actions)
     copy.context.store.put_if_absent(f"{copy.write.place}/{name}", body)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
     mtime = pa.array([time.time_ns() // 1000]).cast(FILE_SCHEMA.field("mtime").type)
@@ -172,7 +174,7 @@ def _land(
         return TableWrite(request.path, 0, 0)
     first = copy.base.files.version + 1 + _landed_meanwhile(copy, entries)
     batches = [staged_rows(each, request.folder, place) for each in files.to_batches()]
-    names = [f"{LOG_FOLDER}{log.commit_name(first + at)}" for at in range(len(entries))]
+    names = [f"{LOG_FOLDER}{commit_name(first + at)}" for at in range(len(entries))]
     for name, row in zip(names, logged, strict=True):
         batches.append(staged_rows(row, request.folder, place, pa.array([name])))
     if copy.base.is_new:
@@ -192,17 +194,17 @@ def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]]) -> int:
     """
     context, request, base = copy.context, copy.request, copy.base
     now = log_checksums(context, request.branch, request.folder)
-    found = [each for each in map(log.commit_version, now) if each is not None]
+    found = [each for each in map(commit_version, now) if each is not None]
     newer = sorted(each for each in found if each > base.files.version)
     same = all(now.get(name) == base.checksums[name] for name in base.files.names)
     if same and not newer:
         return 0
     after = base.files.version + 1
     if same and not base.is_new and newer == list(range(after, after + len(newer))):
-        snapshot, names = open_snapshot(context, request.branch), map(log.commit_name, newer)
+        snapshot, names = open_snapshot(context, request.branch), map(commit_name, newer)
         theirs = entry_bodies(snapshot, request.folder, request.branch, tuple(names))
-        if all(map(log.is_blind_append, entries)) and all(
-            log.lets_append(log.decode_entry(body, name), ours)
+        if all(map(is_blind_append, entries)) and all(
+            lets_append(decode_actions(body, name), ours)
             for name, body in theirs
             for ours in entries
         ):

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from sparklake.errors import ObjectNotFoundError, StorePermissionError
-from sparklake.udfs.delta_log import TableShape
+from sparklake.udfs.delta.view_logs import TableShape
 from sparklake.udfs.partitions import PartitionColumns
 from sparklake.udfs.table_files import data_files, hashes, repeated
 from sparklake.verbs.context import Context

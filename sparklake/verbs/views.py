@@ -19,16 +19,13 @@ import pyarrow.parquet as pq
 from sparklake.config import disk_root
 from sparklake.graveler.ports import ObjectStore
 from sparklake.scratch import scratch_folder
-from sparklake.udfs.delta_log import (
+from sparklake.udfs.delta.names import LAST_CHECKPOINT, checkpoint_key, checksum_key, log_key
+from sparklake.udfs.delta.view_logs import (
     CHECKPOINT_SCHEMA,
-    LAST_CHECKPOINT,
     TableShape,
     add_batches,
-    checkpoint_key,
-    checksum_key,
     commit_info,
     last_checkpoint,
-    log_key,
     shape_batch,
     version_checksum,
 )

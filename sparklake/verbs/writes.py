@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from sparklake.errors import AlreadyExistsError, InvalidInputError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import Write
+from sparklake.udfs.delta.names import LOG_FOLDER
 from sparklake.udfs.staging import STAGE_SCHEMA
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta_log import LOG_FOLDER
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
 from sparklake.verbs.read import list_objects

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from sparklake.udfs.strategies.delta.actions import DeltaCommit, NotUnitedError
+from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError
 
 OVERWRITE = "Overwrite"
 """Is the mode, in a commitInfo, of a commit that says all that is in what it writes to."""

@@ -9,14 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.udfs.strategies.delta.actions import (
-    DeltaCommit,
-    NotUnitedError,
-    commit_body,
-    parse_commit,
-)
-from sparklake.udfs.strategies.delta.sides import LogSide, Made
-from sparklake.udfs.strategies.delta.union import united
+from sparklake.udfs.delta.actions import encode_actions
+from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.udfs.delta.union.sides import LogSide, Made
+from sparklake.udfs.delta.union.united import united
 from tests.support.delta_model import (
     PROTOCOL,
     WRITES,
@@ -38,7 +34,7 @@ def union(base: Table, source: Table, dest: Table, since: int = 1) -> Table:
     sides = (each.side(since) for each in (base, source, dest))
     merged = dest.branch("merged")
     for actions in united(*sides, source.adds, MADE):
-        body = commit_body(actions)
+        body = encode_actions(actions)
         merged.take(parse_commit(len(merged.commits), body))
     return merged
 

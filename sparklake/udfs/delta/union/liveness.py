@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparklake.udfs.strategies.delta.actions import Action, DeltaCommit, FileKey, NotUnitedError
+from sparklake.udfs.delta.actions import Action, FileKey
+from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError
 
 
 @dataclass(slots=True)

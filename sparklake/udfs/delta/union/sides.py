@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparklake.udfs.strategies.delta.actions import Action, DeltaCommit, FileKey
+from sparklake.udfs.delta.actions import Action, FileKey
+from sparklake.udfs.delta.commits import DeltaCommit
 
 FindAdds = Callable[[frozenset[FileKey]], Mapping[FileKey, Mapping[str, Any]]]
 """Returns what a log says of files that are live in it."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sparklake.udfs.strategies.delta.actions import NotUnitedError
+from sparklake.udfs.delta.commits import NotUnitedError
 
 _STRICT = ("delta.constraints.", "delta.appendOnly", "delta.enableChangeDataFeed")
 """Begins the properties by which files are judged that another side may not have heeded."""

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparklake.udfs.strategies.delta.actions import (
-    UNDONE,
-    Action,
-    DeltaCommit,
-    FileKey,
-    NotUnitedError,
-)
-from sparklake.udfs.strategies.delta.features import check_covers
-from sparklake.udfs.strategies.delta.liveness import Files
-from sparklake.udfs.strategies.delta.schemas import check_fits
-from sparklake.udfs.strategies.delta.sides import FindAdds, LogSide, Made, commit_info
+from sparklake.udfs.delta.actions import Action, FileKey
+from sparklake.udfs.delta.commits import UNDONE, DeltaCommit, NotUnitedError
+from sparklake.udfs.delta.union.features import check_covers
+from sparklake.udfs.delta.union.liveness import Files
+from sparklake.udfs.delta.union.schemas import check_fits
+from sparklake.udfs.delta.union.sides import FindAdds, LogSide, Made, commit_info
 
 
 def undoing(

@@ -1,4 +1,4 @@
-"""Delta's log as Arrow: a checkpoint that says which files a table has, wherever they lie."""
+"""The log of a table made of files, wherever they lie: a checkpoint as Arrow names them all."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from sparklake.udfs.table_files import folders_of, partition_of, partition_value
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-LOG_FOLDER = "_delta_log"
-LAST_CHECKPOINT = f"{LOG_FOLDER}/_last_checkpoint"
 
 _TEXTS = pa.map_(pa.string(), pa.string())
 _ADD = pa.struct(
@@ -112,21 +109,6 @@ class TableShape:
             "configuration": {},
             "createdTime": 0,
         }
-
-
-def log_key(version: int) -> str:
-    """Returns where a version's actions lie in a table."""
-    return f"{LOG_FOLDER}/{version:020}.json"
-
-
-def checkpoint_key(version: int) -> str:
-    """Returns where a version's checkpoint lies in a table."""
-    return f"{LOG_FOLDER}/{version:020}.checkpoint.parquet"
-
-
-def checksum_key(version: int) -> str:
-    """Returns where the summary of a version lies in a table."""
-    return f"{LOG_FOLDER}/{version:020}.crc"
 
 
 def last_checkpoint(version: int, size: int) -> bytes:

@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 
-from sparklake.udfs.strategies.delta.actions import (
-    DeltaCommit,
-    NotUnitedError,
-    parse_commit,
-)
-from sparklake.udfs.strategies.delta.actions import commit_body as body_of
-from sparklake.udfs.strategies.delta.sides import LogSide, Made
-from sparklake.udfs.strategies.delta.union import united
+from sparklake.udfs.delta.actions import encode_actions as body_of
+from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.udfs.delta.union.sides import LogSide, Made
+from sparklake.udfs.delta.union.united import united
 from tests.support.delta_model import PROTOCOL, add, column, metadata, remove
 
 Actions = Sequence[dict[str, Any]]

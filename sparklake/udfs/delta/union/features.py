@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sparklake.udfs.strategies.delta.actions import NotUnitedError
+from sparklake.udfs.delta.commits import NotUnitedError
 
 MAX_READER_VERSION = 3
 MAX_WRITER_VERSION = 7

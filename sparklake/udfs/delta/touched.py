@@ -1,8 +1,7 @@
-"""Which keys are of a Delta table's log, and which tables the tasks of a merge have met."""
+"""Which Delta tables the tasks of a merge have met."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,38 +11,10 @@ import pyarrow.compute as pc
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.blocks import Block
 from sparklake.graveler.columns import Mask
+from sparklake.udfs.delta.names import LOG_FOLDER, log_folder
 
 MAX_TABLES = 10_000
 """How many Delta tables a merge may change: the driver looks at each of them."""
-
-LOG_NAME = "_delta_log"
-"""Is what the folder of a log is called, in the folder of its table."""
-
-_NAME = b"_delta_log/"
-_FOLDER = re.compile(rb"(?:.*?/)??_delta_log/", re.DOTALL)
-_COMMIT = re.compile(rb"([0-9]{20})\.json")
-
-
-def log_folder(key: bytes) -> bytes | None:
-    """Returns the folder of the log that a key is of, with its slash."""
-    found = _FOLDER.match(key)
-    return found[0] if found else None
-
-
-def commit_key(folder: bytes, version: int) -> bytes:
-    """Returns the key of a commit of a table."""
-    return folder + b"%020d.json" % version
-
-
-def commit_version(folder: bytes, key: bytes) -> int | None:
-    """Returns the version whose commit a key of a log is."""
-    found = _COMMIT.fullmatch(key[len(folder) :])
-    return int(found[1]) if found else None
-
-
-def table_name(folder: bytes) -> str:
-    """Returns what a table is called whose log is in a folder."""
-    return folder.removesuffix(_NAME).removesuffix(b"/").decode(errors="replace") or "/"
 
 
 @dataclass(slots=True)
@@ -62,7 +33,7 @@ class TouchedLogs:
 
     def add(self, keys: pa.BinaryArray) -> None:
         """Takes in keys that are changed; raises InvalidInputError for too many tables."""
-        inside = keys.filter(pc.match_substring(keys, _NAME))
+        inside = keys.filter(pc.match_substring(keys, LOG_FOLDER))
         for folder in filter(None, map(log_folder, inside.to_pylist())):
             self.take(folder)
 

@@ -10,25 +10,19 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from sparklake.udfs.strategies.delta.actions import (
-    ORIGIN,
-    Action,
-    DeltaCommit,
-    NotUnitedError,
-    commits_but,
-    standing,
-)
-from sparklake.udfs.strategies.delta.claims import (
+from sparklake.udfs.delta.actions import Action
+from sparklake.udfs.delta.commits import ORIGIN, DeltaCommit, NotUnitedError, commits_but, standing
+from sparklake.udfs.delta.union.claims import (
     OVERWRITE,
     check_names,
     check_overwrites,
     overwrites,
 )
-from sparklake.udfs.strategies.delta.features import check_covers, check_features
-from sparklake.udfs.strategies.delta.liveness import Files
-from sparklake.udfs.strategies.delta.schemas import check_fits, same_metadata
-from sparklake.udfs.strategies.delta.sides import FindAdds, LogSide, Made, commit_info
-from sparklake.udfs.strategies.delta.undoing import undoing
+from sparklake.udfs.delta.union.features import check_covers, check_features
+from sparklake.udfs.delta.union.liveness import Files
+from sparklake.udfs.delta.union.schemas import check_fits, same_metadata
+from sparklake.udfs.delta.union.sides import FindAdds, LogSide, Made, commit_info
+from sparklake.udfs.delta.union.undoing import undoing
 
 
 def united(

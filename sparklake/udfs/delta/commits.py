@@ -1,4 +1,4 @@
-"""Commits of a Delta table, as its log has them: one JSON object a line, each one action."""
+"""Commits of a Delta table, told apart by what they do: some repeat others in other logs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-from urllib.parse import unquote
+from typing import Any
 
-Action: TypeAlias = Mapping[str, Any]
-"""Is one action: its kind, such as `add`, and what is said of it."""
+from sparklake.errors import CorruptFileError
+from sparklake.udfs.delta.actions import Action, FileKey, decode_actions, said_of
 
 ORIGIN = "sparklakeOrigin"
 """Names in the commitInfo of a repeated commit the identity of the first one."""
@@ -37,26 +36,6 @@ def _listed(files: Sequence[str], most: int = 5) -> str:
     return ", ".join(files[:most]) + rest
 
 
-@dataclass(frozen=True, slots=True)
-class FileKey:
-    """Is what Delta tells files apart by: the path, and the deletion vector that goes with it.
-
-    The path is as it is spelled in storage: writers escape different characters in the log.
-    """
-
-    path: str
-    vector: str = ""
-
-    @staticmethod
-    def of(said: Mapping[str, Any]) -> FileKey:
-        """Returns the key of an `add` or a `remove`."""
-        path, vector = unquote(said["path"]), said.get("deletionVector")
-        if not vector:
-            return FileKey(path)
-        parts = (vector.get("storageType"), vector.get("pathOrInlineDv"), vector.get("offset"))
-        return FileKey(path, "|".join(map(str, parts)))
-
-
 @dataclass(frozen=True)
 class DeltaCommit:
     """Is one commit of a table's log."""
@@ -66,7 +45,7 @@ class DeltaCommit:
 
     def said(self, kind: str) -> Iterator[Mapping[str, Any]]:
         """Yields what the actions of a kind say."""
-        return (each[kind] for each in self.actions if each.get(kind) is not None)
+        return said_of(self.actions, kind)
 
     def last(self, kind: str) -> Mapping[str, Any] | None:
         """Returns what the last action of a kind says."""
@@ -107,22 +86,16 @@ class DeltaCommit:
 def parse_commit(version: int, body: bytes) -> DeltaCommit:
     """Returns the commit in a file of a log; raises NotUnitedError for what is none."""
     try:
-        actions = tuple(json.loads(line) for line in body.splitlines() if line.strip())
-    except ValueError as error:
-        raise NotUnitedError(f"commit {version} is no JSON ({error})") from error
+        actions = decode_actions(body, f"commit {version}")
+    except CorruptFileError as error:
+        raise NotUnitedError(str(error)) from error
     for each in actions:
-        unknown = set(each) - _KINDS if isinstance(each, dict) else {"no object"}
+        unknown = each.keys() - _KINDS
         if unknown:
             raise NotUnitedError(
                 f"commit {version} has an action that is not known here, {min(unknown)!r}"
             )
-    return DeltaCommit(version, actions)
-
-
-def commit_body(actions: Iterable[Action]) -> bytes:
-    """Returns the bytes of a commit."""
-    lines = (json.dumps(each, separators=(",", ":"), ensure_ascii=False) for each in actions)
-    return "".join(f"{line}\n" for line in lines).encode()
+    return DeltaCommit(version, tuple(actions))
 
 
 def standing(commits: Iterable[DeltaCommit]) -> Counter[str]:

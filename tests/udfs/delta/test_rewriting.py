@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from sparklake.errors import CorruptFileError
-from sparklake.udfs.delta_paths import resolved_batch, resolved_commit, vector_path
+from sparklake.udfs.delta.paths import vector_path
+from sparklake.udfs.delta.rewriting import rewritten_batch, rewritten_commit, to_addresses
 from sparklake.udfs.table_files import hashes, repeated, unlike
 
 SHORT = "ab^-aqEH.-t@S}K{vb[*k^"
@@ -18,6 +19,9 @@ LONG = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
 
 def placed(relative: pa.Array) -> pa.Array:
     return pa.array([f"s3a://bucket/{each}" for each in relative.to_pylist()], pa.string())
+
+
+REWRITE = to_addresses(placed)
 
 
 def test_the_short_name_of_a_deletion_vector() -> None:
@@ -53,9 +57,12 @@ def test_a_commit() -> None:
             before.append({kind: actions(path, vector)})
             after.append({kind: actions(new_path, new_vector)})
     body = "\n".join(map(json.dumps, before)).encode()
-    assert [json.loads(line) for line in resolved_commit(body, placed).splitlines()] == after
-    with pytest.raises(CorruptFileError):
-        resolved_commit(b"{no json", placed)
+    assert [
+        json.loads(line) for line in rewritten_commit(body, "it", REWRITE).splitlines()
+    ] == after
+    for broken in (b"{no json", b"1"):
+        with pytest.raises(CorruptFileError):
+            rewritten_commit(broken, "it", REWRITE)
 
 
 def test_a_checkpoint() -> None:
@@ -77,8 +84,8 @@ def test_a_checkpoint() -> None:
     schema = pa.schema([("txn", pa.struct([("appId", pa.string())])), ("add", add)])
     one, other = (pa.RecordBatch.from_pylist(rows, schema=schema) for rows in (before, after))
     # A part of a batch, as a reader may give it.
-    assert resolved_batch(one.slice(1), placed).to_pylist() == other.slice(1).to_pylist()
-    assert resolved_batch(one, placed).to_pylist() == other.to_pylist()
+    assert rewritten_batch(one.slice(1), REWRITE).to_pylist() == other.slice(1).to_pylist()
+    assert rewritten_batch(one, REWRITE).to_pylist() == other.to_pylist()
 
 
 def test_a_file_under_several_names_has_as_many_uris() -> None:
