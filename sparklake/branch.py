@@ -18,7 +18,6 @@ from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import commit as commits
 from sparklake.verbs import (
-    delta_writes,
     files,
     imports,
     moves,
@@ -34,6 +33,7 @@ from sparklake.verbs import (
 from sparklake.verbs import rebase as rebases
 from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
+from sparklake.verbs.delta import writes as delta_writes
 from sparklake.verbs.differences import Differences
 from sparklake.verbs.expiry import set_expiry
 from sparklake.verbs.import_sources import source_name

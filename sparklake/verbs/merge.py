@@ -17,7 +17,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.bases import BaseTrees
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta import union_labels
+from sparklake.verbs.delta.unions import union_labels
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves

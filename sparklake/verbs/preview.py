@@ -28,8 +28,8 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.bases import merge_base
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta import logs_at_edges
-from sparklake.verbs.delta_preview import preview_unions
+from sparklake.verbs.delta.previews import preview_unions
+from sparklake.verbs.delta.unions import logs_at_edges
 from sparklake.verbs.kept import kept_sizes
 from sparklake.verbs.merge import MergeTerms, merge_sides
 from sparklake.verbs.three_way import Sides, plan_sides

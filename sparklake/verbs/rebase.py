@@ -14,7 +14,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.bases import merge_base
 from sparklake.verbs.context import Context, Walk
-from sparklake.verbs.delta import union_labels
+from sparklake.verbs.delta.unions import union_labels
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.hooks import guarded_move
 from sparklake.verbs.namespaces import check_namespace

@@ -14,7 +14,7 @@ from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.session import described
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta_sides import delta_sides
+from sparklake.verbs.delta.sides import delta_sides
 from sparklake.verbs.resolve import get_commit
 from sparklake.verbs.table_paths import table_folder
 from sparklake.verbs.table_sides import TableSide, folder_sides

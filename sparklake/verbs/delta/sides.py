@@ -18,7 +18,7 @@ from sparklake.udfs.delta.rewriting import rewritten_commit, to_addresses
 from sparklake.udfs.delta.union.sides import LogSide
 from sparklake.udfs.table_files import hashes, repeated, spark_uris, unlike
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta_logs import TreeLog, log_sides, read_log
+from sparklake.verbs.delta.logs import TreeLog, log_sides, read_log
 from sparklake.verbs.read import diff_trees
 from sparklake.verbs.snapshot import snapshot_over
 from sparklake.verbs.table_sides import TableSide

@@ -31,7 +31,7 @@ from sparklake.udfs.strategies.judging import new_record
 from sparklake.udfs.strategies.objects import Objects
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta_logs import log_sides, read_log
+from sparklake.verbs.delta.logs import log_sides, read_log
 
 if TYPE_CHECKING:
     from sparklake.verbs.three_way import Sides

@@ -21,7 +21,7 @@ from sparklake.udfs.delta.appends import is_blind_append, lets_append
 from sparklake.udfs.delta.names import LOG_FOLDER, commit_name, commit_version
 from sparklake.udfs.delta.paths import is_relative, name_of
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta_copy import Base, copy_log, entry_bodies, log_checksums, new_entries
+from sparklake.verbs.delta.copies import Base, copy_log, entry_bodies, log_checksums, new_entries
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
 from sparklake.verbs.registry import begun
