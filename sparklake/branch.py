@@ -28,7 +28,6 @@ from sparklake.verbs import (
     stage,
     transfer,
     uploads,
-    writes,
 )
 from sparklake.verbs import rebase as rebases
 from sparklake.verbs import reset as resets
@@ -39,10 +38,11 @@ from sparklake.verbs.expiry import set_expiry
 from sparklake.verbs.import_sources import source_name
 from sparklake.verbs.imports import ImportReport
 from sparklake.verbs.replay import Terms
-from sparklake.verbs.requests import write_request
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.restoring import Restored
 from sparklake.verbs.signing import sign
+from sparklake.verbs.tables import writes
+from sparklake.verbs.tables.requests import write_request
 from sparklake.verbs.transactions import KEPT_FOR, transaction
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sparklake.verbs.import_sources import ImportSource
-    from sparklake.verbs.requests import TableWrite
+    from sparklake.verbs.tables.requests import TableWrite
 
 
 class Branch:

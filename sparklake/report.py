@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.imports import ImportReport
     from sparklake.verbs.preview import MergePreview
     from sparklake.verbs.restoring import Restored
-    from sparklake.verbs.table_diff import TableDiff
+    from sparklake.verbs.tables.diffs import TableDiff
 
 Document = Mapping[str, Any]
 

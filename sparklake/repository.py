@@ -24,7 +24,7 @@ from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
-from sparklake.verbs import bases, files, folders, history, preview, read, tables
+from sparklake.verbs import bases, files, folders, history, preview, read
 from sparklake.verbs import merge as merges
 from sparklake.verbs.blame import Blame, blame
 from sparklake.verbs.collect import GRACE, Collection, collect_garbage, garbage_rows
@@ -44,13 +44,14 @@ from sparklake.verbs.moments import head_at
 from sparklake.verbs.operations import list_operations
 from sparklake.verbs.preview import MergePreview
 from sparklake.verbs.purge import PurgeTerms, get_purge, purge, receipt_of, resume_purge
-from sparklake.verbs.registry import abandon_write, list_writes
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.settings import LiveSettings
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
-from sparklake.verbs.table_diff import TableDiff, diff_table
-from sparklake.verbs.table_versions import open_table
+from sparklake.verbs.tables import reads as tables
+from sparklake.verbs.tables.diffs import TableDiff, diff_table
+from sparklake.verbs.tables.registry import abandon_write, list_writes
+from sparklake.verbs.tables.versions import open_table
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta

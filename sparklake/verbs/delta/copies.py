@@ -21,7 +21,7 @@ from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.read import list_objects
 from sparklake.verbs.snapshot import Snapshot, open_snapshot
-from sparklake.verbs.table_paths import spark_uri
+from sparklake.verbs.tables.paths import spark_uri
 
 _PUT_AT_ONCE = 64
 

@@ -21,8 +21,8 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.delta.logs import TreeLog, log_sides, read_log
 from sparklake.verbs.read import diff_trees
 from sparklake.verbs.snapshot import snapshot_over
-from sparklake.verbs.table_sides import TableSide
-from sparklake.verbs.views import View
+from sparklake.verbs.tables.sides import TableSide
+from sparklake.verbs.tables.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -37,8 +37,8 @@ from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.table_files import data_files, hashes, repeated, spark_uris, unlike
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
-from sparklake.verbs.table_versions import TableVersion
-from sparklake.verbs.views import VIEWS, View, view_of, write_checkpoint
+from sparklake.verbs.tables.versions import TableVersion
+from sparklake.verbs.tables.views import VIEWS, View, view_of, write_checkpoint
 
 DELTA = "delta"
 VERSION_AS_OF = "versionAsOf"

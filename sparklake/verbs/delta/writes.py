@@ -24,15 +24,15 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.delta.copies import Base, copy_log, entry_bodies, log_checksums, new_entries
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
-from sparklake.verbs.registry import begun
-from sparklake.verbs.requests import DELTA, TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.resolve import open_branch
 from sparklake.verbs.snapshot import open_snapshot
-from sparklake.verbs.spark_writing import check_native, save_delta
 from sparklake.verbs.stage import stage_batches
-from sparklake.verbs.table_paths import spark_uri, table_folder
-from sparklake.verbs.writes import is_there, may_write, removals, staged_rows
-from sparklake.verbs.written import written_files
+from sparklake.verbs.tables.paths import spark_uri, table_folder
+from sparklake.verbs.tables.registry import begun
+from sparklake.verbs.tables.requests import DELTA, TableWrite, WriteMode, WriteRequest
+from sparklake.verbs.tables.spark_writing import check_native, save_delta
+from sparklake.verbs.tables.writes import is_there, may_write, removals, staged_rows
+from sparklake.verbs.tables.written import written_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

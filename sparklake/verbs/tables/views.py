@@ -30,8 +30,8 @@ from sparklake.udfs.delta.view_logs import (
     version_checksum,
 )
 from sparklake.udfs.table_files import data_files
-from sparklake.verbs.table_paths import spark_uri
-from sparklake.verbs.table_versions import TableVersion
+from sparklake.verbs.tables.paths import spark_uri
+from sparklake.verbs.tables.versions import TableVersion
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,12 +17,12 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
 from sparklake.verbs.read import list_objects
-from sparklake.verbs.registry import begun
-from sparklake.verbs.requests import TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.resolve import open_branch
-from sparklake.verbs.spark_writing import save_rows
 from sparklake.verbs.stage import deletions, stage_batches
-from sparklake.verbs.written import written_files
+from sparklake.verbs.tables.registry import begun
+from sparklake.verbs.tables.requests import TableWrite, WriteMode, WriteRequest
+from sparklake.verbs.tables.spark_writing import save_rows
+from sparklake.verbs.tables.written import written_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import InvalidInputError
-from sparklake.verbs.table_paths import table_folder
+from sparklake.verbs.tables.paths import table_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

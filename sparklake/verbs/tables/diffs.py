@@ -16,8 +16,8 @@ from sparklake.session import described
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.sides import delta_sides
 from sparklake.verbs.resolve import get_commit
-from sparklake.verbs.table_paths import table_folder
-from sparklake.verbs.table_sides import TableSide, folder_sides
+from sparklake.verbs.tables.paths import table_folder
+from sparklake.verbs.tables.sides import TableSide, folder_sides
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,9 +17,9 @@ from sparklake.stores.objects import open_store
 from sparklake.udfs.uploading import not_shared, upload_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import MARKER_KEY
-from sparklake.verbs.requests import DELTA, WriteMode, WriteRequest
-from sparklake.verbs.table_paths import spark_uri
-from sparklake.verbs.written import bytes_runner, kept, listed, shares
+from sparklake.verbs.tables.paths import spark_uri
+from sparklake.verbs.tables.requests import DELTA, WriteMode, WriteRequest
+from sparklake.verbs.tables.written import bytes_runner, kept, listed, shares
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,7 +14,7 @@ from sparklake.verbs.read import list_tree, listing_of_plan
 from sparklake.verbs.resolve import Resolved, steadily
 from sparklake.verbs.snapshot import Snapshot, snapshot_over
 from sparklake.verbs.staged import Staged
-from sparklake.verbs.table_paths import table_folder
+from sparklake.verbs.tables.paths import table_folder
 
 
 @dataclass(frozen=True, slots=True)

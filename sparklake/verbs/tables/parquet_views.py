@@ -15,8 +15,8 @@ from sparklake.udfs.delta.view_logs import TableShape
 from sparklake.udfs.partitions import PartitionColumns
 from sparklake.udfs.table_files import data_files, hashes, repeated
 from sparklake.verbs.context import Context
-from sparklake.verbs.table_versions import TableVersion
-from sparklake.verbs.views import View, view_of, write_view
+from sparklake.verbs.tables.versions import TableVersion
+from sparklake.verbs.tables.views import View, view_of, write_view
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

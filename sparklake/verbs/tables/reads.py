@@ -12,9 +12,9 @@ from sparklake.udfs.partitions import PartitionColumns
 from sparklake.udfs.table_files import FILE_SCHEMA, data_files
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.views import DELTA, VERSION_AS_OF, find_delta_view
-from sparklake.verbs.parquet_views import PARQUET, find_parquet_view, no_data_file
-from sparklake.verbs.table_versions import TableVersion
-from sparklake.verbs.views import View
+from sparklake.verbs.tables.parquet_views import PARQUET, find_parquet_view, no_data_file
+from sparklake.verbs.tables.versions import TableVersion
+from sparklake.verbs.tables.views import View
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

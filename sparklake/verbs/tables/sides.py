@@ -12,7 +12,7 @@ from sparklake.udfs.table_files import partition_of, partition_value
 from sparklake.verbs.context import Context
 from sparklake.verbs.read import diff_trees, list_tree
 from sparklake.verbs.snapshot import snapshot_over
-from sparklake.verbs.table_paths import spark_uri
+from sparklake.verbs.tables.paths import spark_uri
 
 Partition = tuple[tuple[str, str | None], ...]
 
