@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.imports.inventory import S3Inventory
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
-    from sparklake.verbs.history import CommitSummary
+    from sparklake.verbs.history.log import CommitSummary
     from sparklake.verbs.imports import ImportReport
     from sparklake.verbs.preview import MergePreview
     from sparklake.verbs.restoring import Restored
@@ -52,7 +52,7 @@ __all__ = [
 _MODULES = {
     "Branch": "sparklake.branch",
     "Commit": "sparklake.graveler.commits",
-    "CommitSummary": "sparklake.verbs.history",
+    "CommitSummary": "sparklake.verbs.history.log",
     "DiffRow": "sparklake.udfs.reading",
     "Engine": "sparklake.config",
     "ImportErrorsError": "sparklake.errors",

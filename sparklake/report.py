@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
     from sparklake.udfs.rollup import FolderDiff
-    from sparklake.verbs.blame import BlameRow
     from sparklake.verbs.collect import Collection
     from sparklake.verbs.differences import DiffTree
     from sparklake.verbs.dump import RefsDump
     from sparklake.verbs.export_work import Exported
     from sparklake.verbs.folders import Folder
-    from sparklake.verbs.history import CommitSummary
+    from sparklake.verbs.history.blame import BlameRow
+    from sparklake.verbs.history.log import CommitSummary
     from sparklake.verbs.imports import ImportReport
     from sparklake.verbs.preview import MergePreview
     from sparklake.verbs.restoring import Restored

@@ -24,9 +24,8 @@ from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
-from sparklake.verbs import bases, files, folders, history, preview, read
+from sparklake.verbs import bases, files, folders, preview, read
 from sparklake.verbs import merge as merges
-from sparklake.verbs.blame import Blame, blame
 from sparklake.verbs.collect import GRACE, Collection, collect_garbage, garbage_rows
 from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
@@ -35,13 +34,15 @@ from sparklake.verbs.expiry import checked_lifetime, prune_branches
 from sparklake.verbs.export import export
 from sparklake.verbs.export_work import Exported, ExportTerms
 from sparklake.verbs.folders import Folder
-from sparklake.verbs.graph import HistoryGraph, history_graph
-from sparklake.verbs.history import CommitSummary, Log, LogOptions
+from sparklake.verbs.history import log as history
+from sparklake.verbs.history.blame import Blame, blame
+from sparklake.verbs.history.graph import HistoryGraph, history_graph
+from sparklake.verbs.history.lanes import names_of
+from sparklake.verbs.history.log import CommitSummary, Log, LogOptions
+from sparklake.verbs.history.moments import head_at
+from sparklake.verbs.history.operations import list_operations
 from sparklake.verbs.hooks import get_hook_run, guarded_name, list_hook_runs
-from sparklake.verbs.lanes import names_of
 from sparklake.verbs.merge import MergeTerms
-from sparklake.verbs.moments import head_at
-from sparklake.verbs.operations import list_operations
 from sparklake.verbs.preview import MergePreview
 from sparklake.verbs.purge import PurgeTerms, get_purge, purge, receipt_of, resume_purge
 from sparklake.verbs.resolve import get_branch, get_commit

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sparklake.errors import MissingDependencyError
 from sparklake.udfs.objects import OBJECT_DDL
 from sparklake.udfs.reading import DIFF_DDL
-from sparklake.verbs.commit_rows import LOG_DDL
+from sparklake.verbs.history.commit_rows import LOG_DDL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,9 +21,9 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning import Opened, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
 from sparklake.graveler.touched import Sought
-from sparklake.verbs.changes import Changes, sought_in
-from sparklake.verbs.commit_rows import LOG_DDL, LOG_SCHEMA, commit_batches
 from sparklake.verbs.context import Context, Walk
+from sparklake.verbs.history.changes import Changes, sought_in
+from sparklake.verbs.history.commit_rows import LOG_DDL, LOG_SCHEMA, commit_batches
 from sparklake.verbs.read import diff_of_plan
 from sparklake.verbs.resolve import get_commit
 

@@ -23,10 +23,10 @@ from sparklake.graveler.keys import Interval, key_path, key_prefix, prefix_inter
 from sparklake.graveler.planning import plan_diff
 from sparklake.graveler.tables import read_ranges
 from sparklake.graveler.touched import Touched, hashed
-from sparklake.verbs.changes import TouchedCommits
-from sparklake.verbs.commit_rows import dates
 from sparklake.verbs.context import Context, Walk
-from sparklake.verbs.history import place_of
+from sparklake.verbs.history.changes import TouchedCommits
+from sparklake.verbs.history.commit_rows import dates
+from sparklake.verbs.history.log import place_of
 from sparklake.verbs.resolve import get_commit
 from sparklake.verbs.snapshot import RangeLayer
 

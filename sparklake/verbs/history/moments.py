@@ -10,7 +10,7 @@ from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import Operation, RefVerb
 from sparklake.verbs.context import Context
-from sparklake.verbs.history import LogOptions, log
+from sparklake.verbs.history.log import LogOptions, log
 from sparklake.verbs.resolve import get_branch
 
 _FIRST_PAGE = 100

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from sparklake.errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from sparklake.verbs.graph import GraphEdge, GraphNode, HistoryGraph
+    from sparklake.verbs.history.graph import GraphEdge, GraphNode, HistoryGraph
 
 # All lengths are in points.
 _ROW, _LANE, _MARGIN = 26.0, 18.0, 16.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.commits import Commit
-from sparklake.verbs.lanes import Lanes
+from sparklake.verbs.history.lanes import Lanes
 
 MOST_COMMITS = 2000
 _SUBJECT_CHARACTERS = 72
@@ -83,7 +83,7 @@ class HistoryGraph:
 
     def _drawn(self, form: str) -> bytes:
         # Not at the top: it loads the library that draws.
-        from sparklake.verbs.picture import draw
+        from sparklake.verbs.history.picture import draw
 
         page = io.BytesIO()
         draw(self, page, form)
