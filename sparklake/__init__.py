@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.reading import DiffRow
     from sparklake.verbs.history.log import CommitSummary
     from sparklake.verbs.imports import ImportReport
-    from sparklake.verbs.preview import MergePreview
+    from sparklake.verbs.merging.preview import MergePreview
     from sparklake.verbs.restoring import Restored
 
 __all__ = [
@@ -59,7 +59,7 @@ _MODULES = {
     "ImportReport": "sparklake.verbs.imports",
     "Lake": "sparklake.lake",
     "MergeConflictError": "sparklake.errors",
-    "MergePreview": "sparklake.verbs.preview",
+    "MergePreview": "sparklake.verbs.merging.preview",
     "ObjectInfo": "sparklake.udfs.objects",
     "Repository": "sparklake.repository",
     "Restored": "sparklake.verbs.restoring",

@@ -29,7 +29,6 @@ from sparklake.verbs import (
     transfer,
     uploads,
 )
-from sparklake.verbs import rebase as rebases
 from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta import writes as delta_writes
@@ -37,6 +36,7 @@ from sparklake.verbs.differences import Differences
 from sparklake.verbs.expiry import set_expiry
 from sparklake.verbs.import_sources import source_name
 from sparklake.verbs.imports import ImportReport
+from sparklake.verbs.merging import rebase as rebases
 from sparklake.verbs.replay import Terms
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.restoring import Restored

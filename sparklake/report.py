@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.history.blame import BlameRow
     from sparklake.verbs.history.log import CommitSummary
     from sparklake.verbs.imports import ImportReport
-    from sparklake.verbs.preview import MergePreview
+    from sparklake.verbs.merging.preview import MergePreview
     from sparklake.verbs.restoring import Restored
     from sparklake.verbs.tables.diffs import TableDiff
 

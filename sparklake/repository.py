@@ -24,8 +24,7 @@ from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
-from sparklake.verbs import bases, files, folders, preview, read
-from sparklake.verbs import merge as merges
+from sparklake.verbs import files, folders, read
 from sparklake.verbs.collect import GRACE, Collection, collect_garbage, garbage_rows
 from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
@@ -42,8 +41,10 @@ from sparklake.verbs.history.log import CommitSummary, Log, LogOptions
 from sparklake.verbs.history.moments import head_at
 from sparklake.verbs.history.operations import list_operations
 from sparklake.verbs.hooks import get_hook_run, guarded_name, list_hook_runs
-from sparklake.verbs.merge import MergeTerms
-from sparklake.verbs.preview import MergePreview
+from sparklake.verbs.merging import bases, preview
+from sparklake.verbs.merging import merge as merges
+from sparklake.verbs.merging.merge import MergeTerms
+from sparklake.verbs.merging.preview import MergePreview
 from sparklake.verbs.purge import PurgeTerms, get_purge, purge, receipt_of, resume_purge
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.settings import LiveSettings

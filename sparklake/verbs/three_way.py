@@ -21,7 +21,7 @@ from sparklake.udfs.writing import merge_body
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.unions import TableUnion, logs_at_edges, table_unions, union_records
-from sparklake.verbs.keeping import find_in, with_kept, with_records
+from sparklake.verbs.merging.keeping import find_in, with_kept, with_records
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from sparklake.udfs.results import Kept
 from sparklake.udfs.strategies.judging import MAX_KEPT, Judge, too_many_kept
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
-from sparklake.verbs.keeping import places
+from sparklake.verbs.merging.keeping import places
 from sparklake.verbs.snapshot import RangeLayer
 from sparklake.verbs.three_way import Sides
 

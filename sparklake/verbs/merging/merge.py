@@ -15,10 +15,10 @@ from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
-from sparklake.verbs.bases import BaseTrees
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.unions import union_labels
 from sparklake.verbs.fencing import begun_anew
+from sparklake.verbs.merging.bases import BaseTrees
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, get_commit, open_branch

@@ -26,12 +26,12 @@ from sparklake.udfs.results import (
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import encode_tasks
-from sparklake.verbs.bases import merge_base
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.previews import preview_unions
 from sparklake.verbs.delta.unions import logs_at_edges
-from sparklake.verbs.kept import kept_sizes
-from sparklake.verbs.merge import MergeTerms, merge_sides
+from sparklake.verbs.merging.bases import merge_base
+from sparklake.verbs.merging.kept import kept_sizes
+from sparklake.verbs.merging.merge import MergeTerms, merge_sides
 from sparklake.verbs.three_way import Sides, plan_sides
 
 
