@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from sparklake.udfs.imports.inventory import S3Inventory
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
+    from sparklake.verbs.exchange.imports import ImportReport
     from sparklake.verbs.history.log import CommitSummary
-    from sparklake.verbs.imports import ImportReport
     from sparklake.verbs.merging.preview import MergePreview
     from sparklake.verbs.restoring import Restored
 
@@ -56,7 +56,7 @@ _MODULES = {
     "DiffRow": "sparklake.udfs.reading",
     "Engine": "sparklake.config",
     "ImportErrorsError": "sparklake.errors",
-    "ImportReport": "sparklake.verbs.imports",
+    "ImportReport": "sparklake.verbs.exchange.imports",
     "Lake": "sparklake.lake",
     "MergeConflictError": "sparklake.errors",
     "MergePreview": "sparklake.verbs.merging.preview",

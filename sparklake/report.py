@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from sparklake.verbs.collect import Collection
     from sparklake.verbs.differences import DiffTree
     from sparklake.verbs.dump import RefsDump
-    from sparklake.verbs.export_work import Exported
+    from sparklake.verbs.exchange.export_work import Exported
+    from sparklake.verbs.exchange.imports import ImportReport
     from sparklake.verbs.folders import Folder
     from sparklake.verbs.history.blame import BlameRow
     from sparklake.verbs.history.log import CommitSummary
-    from sparklake.verbs.imports import ImportReport
     from sparklake.verbs.merging.preview import MergePreview
     from sparklake.verbs.restoring import Restored
     from sparklake.verbs.tables.diffs import TableDiff

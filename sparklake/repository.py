@@ -29,9 +29,9 @@ from sparklake.verbs.collect import GRACE, Collection, collect_garbage, garbage_
 from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
 from sparklake.verbs.dump import RefsDump, dump_refs
+from sparklake.verbs.exchange.export import export
+from sparklake.verbs.exchange.export_work import Exported, ExportTerms
 from sparklake.verbs.expiry import checked_lifetime, prune_branches
-from sparklake.verbs.export import export
-from sparklake.verbs.export_work import Exported, ExportTerms
 from sparklake.verbs.folders import Folder
 from sparklake.verbs.history import log as history
 from sparklake.verbs.history.blame import Blame, blame

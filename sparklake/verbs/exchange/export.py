@@ -10,14 +10,14 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_store
 from sparklake.udfs.exporting import MANIFEST_FOLDER, Step
 from sparklake.verbs.context import Context
-from sparklake.verbs.export_marks import (
+from sparklake.verbs.exchange.export_marks import (
     ExportMark,
     check_mark,
     check_still_ours,
     find_mark,
     is_empty,
 )
-from sparklake.verbs.export_work import Exported, ExportTerms, ExportWork
+from sparklake.verbs.exchange.export_work import Exported, ExportTerms, ExportWork
 from sparklake.verbs.namespaces import MARKER_KEY as NAMESPACE_KEY
 from sparklake.verbs.namespaces import check_apart
 from sparklake.verbs.resolve import get_commit

@@ -34,8 +34,8 @@ from sparklake.udfs.results import ErrorsResult, PieceResult, decode_results
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
+from sparklake.verbs.exchange.import_sources import Opened, open_source
 from sparklake.verbs.fencing import begun_anew
-from sparklake.verbs.import_sources import Opened, open_source
 from sparklake.verbs.namespaces import check_apart, check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, open_branch
@@ -45,7 +45,7 @@ from sparklake.verbs.staged import Staged
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sparklake.verbs.import_sources import ImportSource
+    from sparklake.verbs.exchange.import_sources import ImportSource
 
 E = TypeVar("E", bound=Enum)
 Planned = Callable[[MetaRange], Plan]

@@ -28,7 +28,7 @@ from sparklake.udfs.exporting import (
 from sparklake.udfs.manifests import ManifestFormat
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.context import Context
-from sparklake.verbs.export_marks import ExportMark, is_empty
+from sparklake.verbs.exchange.export_marks import ExportMark, is_empty
 from sparklake.verbs.resolve import get_commit
 
 COPY_RECORDS = 100
