@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.exchange.imports import ImportReport
     from sparklake.verbs.history.log import CommitSummary
     from sparklake.verbs.merging.preview import MergePreview
-    from sparklake.verbs.restoring import Restored
+    from sparklake.verbs.objects.restoring import Restored
 
 __all__ = [
     "Branch",
@@ -62,7 +62,7 @@ _MODULES = {
     "MergePreview": "sparklake.verbs.merging.preview",
     "ObjectInfo": "sparklake.udfs.objects",
     "Repository": "sparklake.repository",
-    "Restored": "sparklake.verbs.restoring",
+    "Restored": "sparklake.verbs.objects.restoring",
     "S3Inventory": "sparklake.udfs.imports.inventory",
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.classification",

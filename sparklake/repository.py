@@ -24,7 +24,7 @@ from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
-from sparklake.verbs import files, folders, read
+from sparklake.verbs import read
 from sparklake.verbs.collect import GRACE, Collection, collect_garbage, garbage_rows
 from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
@@ -32,7 +32,6 @@ from sparklake.verbs.dump import RefsDump, dump_refs
 from sparklake.verbs.exchange.export import export
 from sparklake.verbs.exchange.export_work import Exported, ExportTerms
 from sparklake.verbs.expiry import checked_lifetime, prune_branches
-from sparklake.verbs.folders import Folder
 from sparklake.verbs.history import log as history
 from sparklake.verbs.history.blame import Blame, blame
 from sparklake.verbs.history.graph import HistoryGraph, history_graph
@@ -45,6 +44,8 @@ from sparklake.verbs.merging import bases, preview
 from sparklake.verbs.merging import merge as merges
 from sparklake.verbs.merging.merge import MergeTerms
 from sparklake.verbs.merging.preview import MergePreview
+from sparklake.verbs.objects import files, folders
+from sparklake.verbs.objects.folders import Folder
 from sparklake.verbs.purge import PurgeTerms, get_purge, purge, receipt_of, resume_purge
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.settings import LiveSettings

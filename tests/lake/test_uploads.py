@@ -21,7 +21,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.ports import LayerKind
 from sparklake.stores.objects.local import LocalStore
-from sparklake.verbs import uploads
+from sparklake.verbs.objects import uploads
 from tests.support.lakes import contents, memory_lake, refused
 
 ODD = ("a b", "100%", "x=1/y?z", "a#b", "東京/🦆", "'q\"", "dir//x")
