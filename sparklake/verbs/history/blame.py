@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklake.engine.shipping import shipped
+from sparklake.engine.sorting import sliced
 from sparklake.graveler.blocks import Block, concatenated
 from sparklake.graveler.columns import Ids, Positions
 from sparklake.graveler.commits import Commit
@@ -110,16 +111,10 @@ class Blame:
             yield block.key_array().to_pylist(), commits
 
     def _blocks(self) -> Iterator[Block]:
-        """Yields the records of the tree, so many at a time."""
-        held: list[Block] = []
+        """Returns the records of the tree, so many at a time."""
         ranges = self._context.tree(self._commit).ranges
-        for block in read_ranges(self._context.store, ranges, self._within):
-            held.append(block)
-            if sum(map(len, held)) >= OBJECTS_AT_ONCE:
-                yield concatenated(held)
-                held = []
-        if held:
-            yield concatenated(held)
+        blocks = read_ranges(self._context.store, ranges, self._within)
+        return map(concatenated, sliced(blocks, OBJECTS_AT_ONCE, len))
 
 
 def blame(context: Context, ref: str, prefix: str) -> Blame:

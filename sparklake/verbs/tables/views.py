@@ -6,7 +6,7 @@ A view is named by what determines it, and never changes: to read a version agai
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklake.config import disk_root
+from sparklake.engine.sorting import sliced
 from sparklake.graveler.ports import ObjectStore
 from sparklake.scratch import scratch_folder
 from sparklake.udfs.delta.names import LAST_CHECKPOINT, checkpoint_key, checksum_key, log_key
@@ -42,6 +43,10 @@ VIEWS = "_sparklake/views"
 
 _FORM = 1
 """Is part of what names a view: a later form of views is to have other names."""
+
+
+_ROW_GROUP = 50_000
+"""How many rows are written together, about: a reader shares out such groups to its cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +116,8 @@ def write_checkpoint(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordB
     """Writes actions to a file; returns their number."""
     size = 0
     with pq.ParquetWriter(path, schema) as writer:
-        for table in _row_groups(batches, schema):
+        for held in sliced(batches, _ROW_GROUP, len):
+            table = pa.Table.from_batches(held, schema)
             writer.write_table(table)
             size += table.num_rows
     return size
-
-
-def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yields batches in tables of about 50,000 rows, which a reader shares out to its cores."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(map(len, held)) >= 50_000:
-            yield pa.Table.from_batches(held, schema)
-            held = []
-    if held:
-        yield pa.Table.from_batches(held, schema)
