@@ -19,7 +19,6 @@ from sparklake.graveler.planning import plan_diff
 from sparklake.graveler.tables import read_ranges
 from sparklake.graveler.touched import Sought, Touched, decode_touched, name_hash
 from sparklake.verbs.context import Context, Walk
-from sparklake.verbs.snapshot import RangeLayer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,5 +130,5 @@ class Changes:
 
     def _record_id(self, tree: MetaRangeId) -> bytes | None:
         ranges = self._context.trees.get(tree).ranges
-        stored = RangeLayer(self._context.open_ranges, ranges).find(self._sought.interval.start)
+        stored = self._context.open_ranges.lookup(ranges, self._sought.interval.start)
         return None if stored is None else stored[-RECORD_ID_BYTES:]

@@ -15,7 +15,7 @@ from sparklake.errors import InvalidKeyError, StrategyError
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.layering import plan_apply
 from sparklake.graveler.planning import Side
-from sparklake.graveler.range_lists import MetaRange, overlapping
+from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.records import Record, decode_record, encode_record, identity_of
 from sparklake.udfs.objects import record_batch
 from sparklake.udfs.results import Kept
@@ -33,7 +33,9 @@ def with_kept(context: Context, title: str, tree: MetaRange, kept: Sequence[Kept
 
     Raises StrategyError where there is no place for an object.
     """
-    return with_records(context, title, tree, places(kept, partial(find_in, context, tree)))
+    return with_records(
+        context, title, tree, places(kept, partial(context.open_ranges.lookup, tree.ranges))
+    )
 
 
 def with_records(
@@ -81,13 +83,6 @@ def _record(each: Kept, key: bytes, identity: bytes, data: bytes) -> Record:
             f"what is kept of {each.key!r} finds no place beside it: {error}; nothing has changed. "
             "Decide it by another rule"
         ) from error
-
-
-def find_in(context: Context, tree: MetaRange, key: bytes) -> bytes | None:
-    """Returns the stored value that a key has in a tree."""
-    for each in overlapping(tree.ranges, Interval(key, successor(key))):
-        return context.open_ranges.find(each, key)
-    return None
 
 
 def _side(context: Context, title: str, records: Sequence[Record]) -> Side:

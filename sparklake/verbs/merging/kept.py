@@ -16,7 +16,6 @@ from sparklake.udfs.strategies.judging import MAX_KEPT, Judge, too_many_kept
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
 from sparklake.verbs.merging.keeping import places
-from sparklake.verbs.snapshot import RangeLayer
 from sparklake.verbs.three_way import Sides
 
 
@@ -56,5 +55,4 @@ class MergedView:
         return Judge(self.resolution, namespace, only_previews=True).decide([conflict])[0]
 
     def _found(self, tree: MetaRangeId, key: bytes) -> bytes | None:
-        ranges = self.context.trees.get(tree).ranges
-        return RangeLayer(self.context.open_ranges, ranges).find(key)
+        return self.context.open_ranges.lookup(self.context.trees.get(tree).ranges, key)
