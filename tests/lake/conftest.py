@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 
 from sparklake import Lake
+from tests.support.buckets import Bucket
 from tests.support.folders import memory_folder
 from tests.support.lakes import memory_lake, postgres_lake
 from tests.support.postgres import fresh_database, postgres_server
@@ -43,6 +44,14 @@ def any_lake(request: pytest.FixtureRequest) -> Lake:
     """Is a lake on memory, and one on Postgres."""
     found: Lake = request.getfixturevalue("small_lake" if request.param == "memory" else "lake")
     return found
+
+
+@pytest.fixture
+def bucket(s3_env: dict[str, str]) -> Bucket:
+    """Is a bucket of this test alone."""
+    from tests.support.s3 import aws_client, fresh_bucket
+
+    return Bucket(aws_client("s3", s3_env), fresh_bucket(s3_env))
 
 
 @pytest.fixture(scope="session")
