@@ -51,11 +51,6 @@ def repo(small_lake: Lake, folder: Path) -> Repository:
     return small_lake.create_repository("lake", str(folder / "namespace"), range_records=4)
 
 
-@pytest.fixture
-def main(repo: Repository) -> Branch:
-    return repo.branch("main")
-
-
 def row(path: str | None, **given: Any) -> dict[str, Any]:
     made = {"path": path, "size": 1, "checksum": "c", "address": f"s3://bucket/{path}"}
     return {**made, "mtime": EPOCH, **given}
