@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from sparklake.udfs.imports.inventory import S3Inventory
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
-    from sparklake.verbs.history import CommitSummary
-    from sparklake.verbs.imports import ImportReport
-    from sparklake.verbs.preview import MergePreview
-    from sparklake.verbs.restoring import Restored
+    from sparklake.verbs.exchange.imports import ImportReport
+    from sparklake.verbs.history.log import CommitSummary
+    from sparklake.verbs.merging.preview import MergePreview
+    from sparklake.verbs.objects.restoring import Restored
 
 __all__ = [
     "Branch",
@@ -52,17 +52,17 @@ __all__ = [
 _MODULES = {
     "Branch": "sparklake.branch",
     "Commit": "sparklake.graveler.commits",
-    "CommitSummary": "sparklake.verbs.history",
+    "CommitSummary": "sparklake.verbs.history.log",
     "DiffRow": "sparklake.udfs.reading",
     "Engine": "sparklake.config",
     "ImportErrorsError": "sparklake.errors",
-    "ImportReport": "sparklake.verbs.imports",
+    "ImportReport": "sparklake.verbs.exchange.imports",
     "Lake": "sparklake.lake",
     "MergeConflictError": "sparklake.errors",
-    "MergePreview": "sparklake.verbs.preview",
+    "MergePreview": "sparklake.verbs.merging.preview",
     "ObjectInfo": "sparklake.udfs.objects",
     "Repository": "sparklake.repository",
-    "Restored": "sparklake.verbs.restoring",
+    "Restored": "sparklake.verbs.objects.restoring",
     "S3Inventory": "sparklake.udfs.imports.inventory",
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.classification",

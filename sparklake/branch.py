@@ -17,40 +17,31 @@ from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import commit as commits
-from sparklake.verbs import (
-    delta_writes,
-    files,
-    imports,
-    moves,
-    read,
-    removal,
-    replay,
-    restoring,
-    stage,
-    transfer,
-    uploads,
-    writes,
-)
-from sparklake.verbs import rebase as rebases
+from sparklake.verbs import moves, read, replay, stage
 from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
+from sparklake.verbs.delta import writes as delta_writes
 from sparklake.verbs.differences import Differences
+from sparklake.verbs.exchange import imports
+from sparklake.verbs.exchange.import_sources import source_name
+from sparklake.verbs.exchange.imports import ImportReport
 from sparklake.verbs.expiry import set_expiry
-from sparklake.verbs.import_sources import source_name
-from sparklake.verbs.imports import ImportReport
+from sparklake.verbs.merging import rebase as rebases
+from sparklake.verbs.objects import files, removal, restoring, transfer, uploads
+from sparklake.verbs.objects.restoring import Restored
 from sparklake.verbs.replay import Terms
-from sparklake.verbs.requests import write_request
 from sparklake.verbs.resolve import get_branch
-from sparklake.verbs.restoring import Restored
 from sparklake.verbs.signing import sign
+from sparklake.verbs.tables import writes
+from sparklake.verbs.tables.requests import write_request
 from sparklake.verbs.transactions import KEPT_FOR, transaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from sparklake.verbs.import_sources import ImportSource
-    from sparklake.verbs.requests import TableWrite
+    from sparklake.verbs.exchange.import_sources import ImportSource
+    from sparklake.verbs.tables.requests import TableWrite
 
 
 class Branch:

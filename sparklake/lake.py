@@ -37,11 +37,11 @@ from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.context import CommitGraph, Context, Trees, now
-from sparklake.verbs.formats import register_formats
 from sparklake.verbs.namespaces import leave_namespace, take_namespace
 from sparklake.verbs.open_ranges import OpenRanges
 from sparklake.verbs.restore import Wish, restore_refs
 from sparklake.verbs.settings import checked_metadata
+from sparklake.verbs.tables.formats import register_formats
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
     from sparklake.udfs.rollup import FolderDiff
-    from sparklake.verbs.blame import BlameRow
     from sparklake.verbs.collect import Collection
     from sparklake.verbs.differences import DiffTree
     from sparklake.verbs.dump import RefsDump
-    from sparklake.verbs.export_work import Exported
-    from sparklake.verbs.folders import Folder
-    from sparklake.verbs.history import CommitSummary
-    from sparklake.verbs.imports import ImportReport
-    from sparklake.verbs.preview import MergePreview
-    from sparklake.verbs.restoring import Restored
-    from sparklake.verbs.table_diff import TableDiff
+    from sparklake.verbs.exchange.export_work import Exported
+    from sparklake.verbs.exchange.imports import ImportReport
+    from sparklake.verbs.history.blame import BlameRow
+    from sparklake.verbs.history.log import CommitSummary
+    from sparklake.verbs.merging.preview import MergePreview
+    from sparklake.verbs.objects.folders import Folder
+    from sparklake.verbs.objects.restoring import Restored
+    from sparklake.verbs.tables.diffs import TableDiff
 
 Document = Mapping[str, Any]
 
@@ -157,7 +157,7 @@ def object_document(each: ObjectInfo) -> Document:
 def folder_document(each: ObjectInfo | Folder) -> Document:
     """Returns what is said of a line of one level: an object, or a prefix that several share."""
     # Not at the top: it loads Arrow.
-    from sparklake.verbs.folders import Folder
+    from sparklake.verbs.objects.folders import Folder
 
     if isinstance(each, Folder):
         return {"type": "prefix", "path": each.path}

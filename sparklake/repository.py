@@ -8,49 +8,50 @@ from typing import IO, TYPE_CHECKING, Any
 from sparklake.branch import Branch
 from sparklake.engine.explanation import Explanation
 from sparklake.engine.rows import Rows
-from sparklake.errors import AlreadyExistsError, ProtectedError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.hook_runs import HookRun
 from sparklake.graveler.ports import (
     BranchState,
     Operation,
-    RefVerb,
     RepositoryInfo,
     TagInfo,
     Write,
 )
 from sparklake.graveler.purges import Purge
 from sparklake.graveler.range_lists import MetaRange
-from sparklake.graveler.refs import validate_branch_name, validate_tag_name
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
-from sparklake.verbs import bases, files, folders, history, preview, read, tables
-from sparklake.verbs import merge as merges
-from sparklake.verbs.blame import Blame, blame
+from sparklake.verbs import read, refs
 from sparklake.verbs.collect import GRACE, Collection, collect_garbage, garbage_rows
 from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
 from sparklake.verbs.dump import RefsDump, dump_refs
-from sparklake.verbs.expiry import checked_lifetime, prune_branches
-from sparklake.verbs.export import export
-from sparklake.verbs.export_work import Exported, ExportTerms
-from sparklake.verbs.folders import Folder
-from sparklake.verbs.graph import HistoryGraph, history_graph
-from sparklake.verbs.history import CommitSummary, Log, LogOptions
-from sparklake.verbs.hooks import get_hook_run, guarded_name, list_hook_runs
-from sparklake.verbs.lanes import names_of
-from sparklake.verbs.merge import MergeTerms
-from sparklake.verbs.moments import head_at
-from sparklake.verbs.operations import list_operations
-from sparklake.verbs.preview import MergePreview
+from sparklake.verbs.exchange.export import export
+from sparklake.verbs.exchange.export_work import Exported, ExportTerms
+from sparklake.verbs.expiry import prune_branches
+from sparklake.verbs.history import log as history
+from sparklake.verbs.history.blame import Blame, blame
+from sparklake.verbs.history.graph import HistoryGraph, history_graph
+from sparklake.verbs.history.lanes import names_of
+from sparklake.verbs.history.log import CommitSummary, Log, LogOptions
+from sparklake.verbs.history.moments import head_at
+from sparklake.verbs.history.operations import list_operations
+from sparklake.verbs.hooks import get_hook_run, list_hook_runs
+from sparklake.verbs.merging import bases, preview
+from sparklake.verbs.merging import merge as merges
+from sparklake.verbs.merging.merge import MergeTerms
+from sparklake.verbs.merging.preview import MergePreview
+from sparklake.verbs.objects import files, folders
+from sparklake.verbs.objects.folders import Folder
 from sparklake.verbs.purge import PurgeTerms, get_purge, purge, receipt_of, resume_purge
-from sparklake.verbs.registry import abandon_write, list_writes
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.settings import LiveSettings
 from sparklake.verbs.signing import sign
 from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
-from sparklake.verbs.table_diff import TableDiff, diff_table
-from sparklake.verbs.table_versions import open_table
+from sparklake.verbs.tables import reads as tables
+from sparklake.verbs.tables.diffs import TableDiff, diff_table
+from sparklake.verbs.tables.registry import abandon_write, list_writes
+from sparklake.verbs.tables.versions import open_table
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -91,14 +92,7 @@ class Repository:
 
         Listings leave a hidden one out. When the time until it expires is over, it may be pruned.
         """
-        validate_branch_name(name)
-        self._check_free(name, self._context.refs.tags.find(name), "tag")
-        start = get_commit(self._context, source)
-        lifetime = checked_lifetime(expires)
-        with guarded_name(self._context, RefVerb.CREATE_BRANCH, name, start):
-            self._context.refs.branches.create(
-                name, start.id, self._context.committer, hidden=hidden, lifetime=lifetime
-            )
+        refs.create_branch(self._context, name, source, hidden=hidden, expires=expires)
         return Branch(self._context, name)
 
     def branch(self, name: str) -> Branch:
@@ -125,23 +119,11 @@ class Repository:
 
         Raises ProtectedError for the default branch.
         """
-        if name == self.info.default_branch:
-            raise ProtectedError(f"{name!r} is the default branch of {self.name}: it must stay")
-        with guarded_name(self._context, RefVerb.DELETE_BRANCH, name):
-            self._context.refs.branches.delete(name, self._context.committer)
+        refs.delete_branch(self._context, name)
 
     def create_tag(self, name: str, ref: str) -> TagInfo:
         """Names the commit of a ref for good; raises AlreadyExistsError."""
-        validate_tag_name(name)
-        self._check_free(name, self._context.refs.branches.find(name), "branch")
-        commit = get_commit(self._context, ref)
-        with guarded_name(self._context, RefVerb.CREATE_TAG, name, commit):
-            return self._context.refs.tags.create(name, commit.id, self._context.committer)
-
-    def _check_free(self, name: str, other: object, noun: str) -> None:
-        """Raises AlreadyExistsError for a name under which a ref would mean two things."""
-        if other is not None:
-            raise AlreadyExistsError(f"{self.name} has a {noun} {name!r}: choose another name")
+        return refs.create_tag(self._context, name, ref)
 
     def tags(self) -> list[TagInfo]:
         """Returns all tags in the byte order of their names."""
@@ -149,8 +131,7 @@ class Repository:
 
     def delete_tag(self, name: str) -> None:
         """Deletes a tag; raises RefNotFoundError."""
-        with guarded_name(self._context, RefVerb.DELETE_TAG, name):
-            self._context.refs.tags.delete(name, self._context.committer)
+        refs.delete_tag(self._context, name)
 
     # --- reading ----------------------------------------------------------------------------------
 

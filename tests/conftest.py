@@ -13,7 +13,7 @@ from sparklake.stores.cache.counts import TALLY
 # Of this machine's cache no test may take from, or leave in it, anything.
 os.environ.setdefault("SPARKLAKE_CACHE_BYTES", "0")
 
-pytest_plugins = ["tests.support.spark", "tests.support.cluster"]
+pytest_plugins = ["tests.support.spark", "tests.support.cluster", "tests.support.buckets"]
 
 # Who starts the tests in the background may have them ignore interrupts, which some of them send.
 signal.signal(signal.SIGINT, signal.default_int_handler)

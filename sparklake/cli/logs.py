@@ -14,8 +14,8 @@ from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, short, shown
 from sparklake.report import Document, blame_document, commit_document, summary_document
 from sparklake.uri import prefix_uri, ref_uri
-from sparklake.verbs.graph import history_graph
-from sparklake.verbs.lanes import Lanes, names_of
+from sparklake.verbs.history.graph import history_graph
+from sparklake.verbs.history.lanes import Lanes, names_of
 
 if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit

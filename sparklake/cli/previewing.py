@@ -10,7 +10,7 @@ from sparklake.cli.text import number, short, size
 from sparklake.report import preview_document
 
 if TYPE_CHECKING:
-    from sparklake.verbs.preview import MergePreview
+    from sparklake.verbs.merging.preview import MergePreview
 
 
 def print_preview(out: Output, dest: str, said: MergePreview) -> None:

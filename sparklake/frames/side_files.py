@@ -33,7 +33,7 @@ class File(Protocol):
 
 
 class Side(Protocol):
-    """Is what `sparklake.verbs.table_sides.TableSide` is."""
+    """Is what `sparklake.verbs.tables.sides.TableSide` is."""
 
     @property
     def files(self) -> Sequence[File]:

@@ -16,7 +16,7 @@ from sparklake.errors import (
 )
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.uri import SCHEME, LakeUri, parse_uri
-from sparklake.verbs.folders import Folder
+from sparklake.verbs.objects.folders import Folder
 
 Info = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 from fsspec.transaction import Transaction
 
 from sparklake.uri import KeyUri
-from sparklake.verbs.files import ObjectWriter
+from sparklake.verbs.objects.files import ObjectWriter
 
 
 class StagedTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types

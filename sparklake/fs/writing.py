@@ -22,7 +22,7 @@ from sparklake.errors import (
 from sparklake.fs.reading import ReadingFileSystem
 from sparklake.fs.transaction import StagedTransaction
 from sparklake.uri import SCHEME, KeyUri, LakeUri, object_uri, prefix_uri, same_repository
-from sparklake.verbs.files import ObjectTextWriter, ObjectWriter
+from sparklake.verbs.objects.files import ObjectTextWriter, ObjectWriter
 
 Pairs = list[tuple[str, str]]
 

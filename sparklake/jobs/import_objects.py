@@ -13,10 +13,10 @@ from sparklake.lake import Lake
 from sparklake.report import Document, import_document
 from sparklake.session import spark_session
 from sparklake.uri import prefix_uri
-from sparklake.verbs.import_sources import one_source
+from sparklake.verbs.exchange.import_sources import one_source
 
 if TYPE_CHECKING:
-    from sparklake.verbs.import_sources import ImportSource
+    from sparklake.verbs.exchange.import_sources import ImportSource
 
 
 def import_objects(lake: Lake, arguments: Namespace) -> Document:

@@ -11,8 +11,8 @@ from sparklake.jobs.job import job_parser, positive, run
 from sparklake.lake import Lake
 from sparklake.report import Document, commit_document
 from sparklake.uri import ref_uri
-from sparklake.verbs.graph import history_graph
-from sparklake.verbs.lanes import names_of
+from sparklake.verbs.history.graph import history_graph
+from sparklake.verbs.history.lanes import names_of
 
 
 def log(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:

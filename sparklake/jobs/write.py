@@ -13,7 +13,7 @@ from sparklake.lake import Lake
 from sparklake.report import Document
 from sparklake.session import spark_session
 from sparklake.uri import object_uri
-from sparklake.verbs.requests import WriteMode
+from sparklake.verbs.tables.requests import WriteMode
 
 
 def write(lake: Lake, arguments: Namespace) -> Document:

@@ -14,8 +14,8 @@ from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.read import diff_trees, list_tree
 from sparklake.verbs.snapshot import Snapshot, snapshot_over
-from sparklake.verbs.table_versions import tree_table
-from sparklake.verbs.tables import read_table
+from sparklake.verbs.tables.reads import read_table
+from sparklake.verbs.tables.versions import tree_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,6 +15,7 @@ from sparklake.graveler.blocks import Block
 from sparklake.graveler.columns import Bytes, Positions
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.range_lists import Ranges, position_reaching
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.tables import read_each, read_packed
 
@@ -122,6 +123,13 @@ class OpenRanges:
         elif isinstance(found, PackedRange) and found.is_worn and self._has_room(info):
             (found,) = self.get_many([info])
         return found.find(key)
+
+    def lookup(self, ranges: Ranges, key: bytes) -> bytes | None:
+        """Returns the stored value that a key has in a tree; raises as `find` does."""
+        at = position_reaching(ranges, key)
+        if at == len(ranges) or key < ranges[at].min_key:
+            return None
+        return self.find(ranges[at], key)
 
     def get_many(self, infos: Sequence[RangeInfo]) -> list[OpenRange]:
         """Returns ranges, of which those that are not open yet are read together."""

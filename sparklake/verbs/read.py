@@ -29,10 +29,10 @@ from sparklake.udfs.reading import (
     three_way_diff_body,
 )
 from sparklake.udfs.tasks import Workspace
-from sparklake.verbs.bases import BaseTrees, merge_base
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
+from sparklake.verbs.merging.bases import BaseTrees, merge_base
 from sparklake.verbs.purged import purged_error
 from sparklake.verbs.resolve import Resolved, get_branch, get_commit, steadily
 from sparklake.verbs.snapshot import stat_object

@@ -20,8 +20,8 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import merge_body
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta import TableUnion, logs_at_edges, table_unions, union_records
-from sparklake.verbs.keeping import find_in, with_kept, with_records
+from sparklake.verbs.delta.unions import TableUnion, logs_at_edges, table_unions, union_records
+from sparklake.verbs.merging.keeping import with_kept, with_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
 def _with_unions(attempts: Attempts, tree: MetaRange, unions: Sequence[TableUnion]) -> MetaRange:
     """Writes a tree with the logs of tables united; raises MergeConflictError."""
     context = attempts.context
-    checked = [each.checked(partial(find_in, context, tree)) for each in unions]
+    checked = [each.checked(partial(context.open_ranges.lookup, tree.ranges)) for each in unions]
     refused = [each for each in checked if each.refusal is not None]
     if refused:
         raise _conflict_error(Outcome(), refused)

@@ -16,7 +16,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.commit import commit
 from sparklake.verbs.context import Context
 from sparklake.verbs.expiry import checked_lifetime
-from sparklake.verbs.merge import MergeTerms, merge
+from sparklake.verbs.merging.merge import MergeTerms, merge
 from sparklake.verbs.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.signing import Signature
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import EntryPoint
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from unittest import mock
-from uuid import uuid4
 
 import duckdb
 import fsspec
@@ -29,7 +27,7 @@ from sparklake.stores.objects.s3_client import s3_client
 from tests.support.lakes import memory_lake, paths
 from tests.support.postgres import fresh_database, postgres_server
 from tests.support.reads import recorded_parts
-from tests.support.s3 import make_bucket, s3_environment, s3_server
+from tests.support.s3 import fresh_bucket
 
 TABLE = pa.table({"id": [1, 2, 3], "day": ["a", "b c", "é"], "x": [0.5, None, 1.5]})
 
@@ -194,24 +192,10 @@ def test_a_column_is_read_without_the_others(
     assert sum(parts) < size // 16
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    with s3_server() as url:
-        yield url
-
-
-def test_a_bucket_is_asked_for_parts(
-    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    environment = s3_environment(endpoint, tmp_path)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    bucket = f"lake-{uuid4().hex}"
-    make_bucket(environment, bucket)
+def test_a_bucket_is_asked_for_parts(s3_env: dict[str, str], tmp_path: Path) -> None:
     size = wide(tmp_path / "wide.parquet")
     lake = memory_lake()
-    repo = lake.create_repository("repo", f"s3://{bucket}/lake")
+    repo = lake.create_repository("repo", f"s3://{fresh_bucket(s3_env)}/lake")
     fs = SparklakeFileSystem(lake=lake, skip_instance_cache=True)
     fs.put(str(tmp_path / "wide.parquet"), "repo/main/wide.parquet")
     ranges: list[str] = []

@@ -4,10 +4,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
+from uuid import uuid4
 
 import pytest
 
-from sparklake import Lake
+from sparklake import Branch, Lake, Repository
+from tests.support.buckets import Bucket
 from tests.support.folders import memory_folder
 from tests.support.lakes import memory_lake, postgres_lake
 from tests.support.postgres import fresh_database, postgres_server
@@ -43,6 +45,27 @@ def any_lake(request: pytest.FixtureRequest) -> Lake:
     """Is a lake on memory, and one on Postgres."""
     found: Lake = request.getfixturevalue("small_lake" if request.param == "memory" else "lake")
     return found
+
+
+@pytest.fixture
+def repo(any_lake: Lake, folder: Path) -> Repository:
+    """Is an empty repository whose trees have many ranges."""
+    name = f"repo-{uuid4().hex}"
+    return any_lake.create_repository(name, str(folder / "namespace"), range_records=4)
+
+
+@pytest.fixture
+def main(repo: Repository) -> Branch:
+    """Is the default branch of the repository."""
+    return repo.branch("main")
+
+
+@pytest.fixture
+def bucket(s3_env: dict[str, str]) -> Bucket:
+    """Is a bucket of this test alone."""
+    from tests.support.s3 import aws_client, fresh_bucket
+
+    return Bucket(aws_client("s3", s3_env), fresh_bucket(s3_env))
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest import mock
-from uuid import uuid4
 
 import pytest
 
@@ -25,18 +24,12 @@ from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.objects.local import LocalStore
 from sparklake.stores.objects.s3 import S3Store
 from tests.support.lakes import TESTER, commit_all, contents, paths
-from tests.support.s3 import make_bucket, s3_environment, s3_server
+from tests.support.s3 import fresh_bucket
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 OBJECTS = {f"k/{number:03}": b"%d" % number for number in range(24)}
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    with s3_server() as url:
-        yield url
 
 
 @pytest.fixture(autouse=True)
@@ -46,17 +39,8 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def namespace(
-    endpoint: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> str:
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    environment = s3_environment(endpoint, tmp_path_factory.getbasetemp())
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    bucket = f"bucket-{uuid4().hex}"
-    make_bucket(environment, bucket)
-    return f"s3://{bucket}/lake"
+def namespace(s3_env: dict[str, str]) -> str:
+    return f"s3://{fresh_bucket(s3_env)}/lake"
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -26,6 +25,7 @@ from sparklake.errors import (
 )
 from sparklake.stores.exports.local import LocalDestination
 from sparklake.udfs.exporting import MARKER_KEY
+from tests.support.crashes import CrashError, dies_at
 from tests.support.folders import memory_folder
 from tests.support.lakes import commit_all, contents, memory_lake, stage_table
 
@@ -249,28 +249,7 @@ def test_a_manifest_alone(repo: Repository, folder: Path, form: str) -> None:
 # --- any history, any crash -----------------------------------------------------------------------
 
 
-class CrashError(Exception):
-    """Is the death of a process, as far as what it leaves."""
-
-
-@contextmanager
-def dies_at(step: int) -> Iterator[None]:
-    """Dies before one of the steps at the destination; in the midst of none."""
-    left = [step]
-
-    def mortal(method: Any) -> Any:
-        def call(*given: Any) -> Any:
-            left[0] -= 1
-            if left[0] < 0:
-                raise CrashError
-            return method(*given)
-
-        return call
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("copy", "put", "remove", "tidy"):
-            patch.setattr(LocalDestination, name, mortal(getattr(LocalDestination, name)))
-        yield
+AT_THE_DESTINATION = LocalDestination, ("copy", "put", "remove", "tidy")
 
 
 @pytest.mark.parametrize("moved_on", [False, True])
@@ -286,7 +265,7 @@ def test_whatever_dies_is_carried_on(
         commit_all(main, {"a": None, "a/b": b"below", "u/d": b"%d" % deaths, "v": b"v"}, "next")
         has_died = False
         try:
-            with dies_at(deaths):
+            with dies_at(deaths, *AT_THE_DESTINATION):
                 repo.export("main", str(out), incremental=incremental)
         except CrashError:
             has_died = True
@@ -326,7 +305,7 @@ def test_a_folder_is_what_was_exported_last(steps: Any) -> None:
             model = after
             if death is not None:
                 try:
-                    with dies_at(death):
+                    with dies_at(death, *AT_THE_DESTINATION):
                         repo.export("main", str(out), incremental=incremental)
                 except CrashError:
                     continue

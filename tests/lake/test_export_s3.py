@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,42 +15,15 @@ from sparklake import Lake, Repository
 from sparklake.errors import CorruptFileError, MissingFileError, StoreUnreachableError
 from sparklake.stores.exports import s3
 from tests.lake.test_export import tree_of
-from tests.lake.test_s3 import Bucket
+from tests.support.buckets import Bucket
 from tests.support.lakes import commit_all, stage_table
 from tests.support.s3 import (
-    aws_client,
-    make_bucket,
     recorded_requests,
-    s3_environment,
-    s3_server,
 )
 
 TREE = {"a": b"1", "t/x=1/\u00e9 b%.csv": b"22", "t/x=2/c": b"", "u/d": b"4444"}
 LARGE = bytes(range(256)) * (70 << 10)
 """Is of two parts."""
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    with s3_server() as url:
-        yield url
-
-
-@pytest.fixture
-def environment(
-    endpoint: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Mapping[str, str]:
-    settings = s3_environment(endpoint, tmp_path_factory.getbasetemp())
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    return settings
-
-
-@pytest.fixture
-def bucket(environment: Mapping[str, str]) -> Bucket:
-    name = f"bucket-{uuid4().hex}"
-    make_bucket(environment, name)
-    return Bucket(aws_client("s3", environment), name)
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -135,13 +107,11 @@ def test_large_objects_are_copied_in_parts(
 
 
 def test_an_md5_counts_where_the_etag_is_of_parts(
-    small_lake: Lake, bucket: Bucket, folder: Path, environment: Mapping[str, str]
+    small_lake: Lake, bucket: Bucket, folder: Path, s3_env: dict[str, str]
 ) -> None:
     # The server would give the copy the checksum of the parts, which it is not.
     config = Config(request_checksum_calculation="when_required")
-    client: Any = Session().client(
-        "s3", endpoint_url=environment["AWS_ENDPOINT_URL"], config=config
-    )
+    client: Any = Session().client("s3", endpoint_url=s3_env["AWS_ENDPOINT_URL"], config=config)
     source = folder / "large"
     source.write_bytes(LARGE)
     client.upload_file(str(source), bucket.name, "source/large")

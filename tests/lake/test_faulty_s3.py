@@ -10,40 +10,30 @@ import pytest
 from sparklake import Lake
 from tests.support.faulty_s3 import FAULTS, FaultyS3, faulty_s3
 from tests.support.lakes import contents
-from tests.support.s3 import aws_client, make_bucket, s3_environment, s3_server
-
-BUCKET = "bucket"
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    with s3_server() as url:
-        yield url
+from tests.support.s3 import aws_client, fresh_bucket
 
 
 @pytest.fixture
 def faulty(
-    endpoint: str,
-    tmp_path: Path,
+    s3_endpoint: str,
+    s3_env: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[FaultyS3]:
     """Yields a bad line to a bucket; only what arranges a test goes round it."""
-    with faulty_s3(endpoint, rate=0.1, seed=7) as line:
-        for name, value in s3_environment(line.endpoint, tmp_path).items():
-            monkeypatch.setenv(name, value)
+    with faulty_s3(s3_endpoint, rate=0.1, seed=7) as line:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", line.endpoint)
         monkeypatch.delenv("AWS_MAX_ATTEMPTS")
         yield line
 
 
 def test_nothing_is_lost_on_a_bad_line(
-    faulty: FaultyS3, endpoint: str, tmp_path: Path, small_lake: Lake
+    faulty: FaultyS3, s3_env: dict[str, str], tmp_path: Path, small_lake: Lake
 ) -> None:
-    direct = s3_environment(endpoint, tmp_path)
-    make_bucket(direct, BUCKET)
-    root = f"s3://{BUCKET}/{tmp_path.name}"
+    direct, bucket = aws_client("s3", s3_env), fresh_bucket(s3_env)
+    root = f"s3://{bucket}/{tmp_path.name}"
     raw = {f"raw/{number:02}": b"%d" % number for number in range(40)}
     for key, body in raw.items():
-        aws_client("s3", direct).put_object(Bucket=BUCKET, Key=f"{tmp_path.name}/{key}", Body=body)
+        direct.put_object(Bucket=bucket, Key=f"{tmp_path.name}/{key}", Body=body)
 
     repo = small_lake.create_repository("lake", f"{root}/lake", range_records=4)
     main = repo.branch("main")

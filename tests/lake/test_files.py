@@ -7,13 +7,12 @@ import io
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake import Branch, Lake, Repository
+from sparklake import Branch, Repository
 from sparklake.errors import (
     AlreadyExistsError,
     CorruptFileError,
@@ -28,17 +27,6 @@ from tests.support.lakes import contents, namespace_of
 from tests.support.reads import recorded_parts
 
 LARGE = bytes(range(256)) * 40_000
-
-
-@pytest.fixture
-def repo(any_lake: Lake, folder: Path) -> Repository:
-    name = f"r{uuid4().hex}"
-    return any_lake.create_repository(name, str(folder / "namespace"))
-
-
-@pytest.fixture
-def main(repo: Repository) -> Branch:
-    return repo.branch("main")
 
 
 # --- reading --------------------------------------------------------------------------------------

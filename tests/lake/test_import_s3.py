@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -14,40 +12,22 @@ from sparklake import Branch, ImportErrorsError, Lake, Repository, S3Inventory
 from sparklake.errors import CorruptFileError, InvalidInputError
 from tests.support.inventories import KEYS, TIME, put_inventory
 from tests.support.lakes import paths
-from tests.support.s3 import aws_client, make_bucket, s3_environment, s3_server
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    with s3_server() as url:
-        yield url
+from tests.support.s3 import aws_client, fresh_bucket
 
 
 @pytest.fixture
-def client(
-    endpoint: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Any:
-    settings = s3_environment(endpoint, tmp_path_factory.getbasetemp())
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    return aws_client("s3", settings)
+def client(s3_env: dict[str, str]) -> Any:
+    return aws_client("s3", s3_env)
 
 
 @pytest.fixture
-def bucket(client: Any, endpoint: str) -> str:
-    name = f"bucket-{uuid4().hex}"
-    make_bucket({"AWS_ENDPOINT_URL": endpoint}, name)
-    return name
+def bucket(s3_env: dict[str, str]) -> str:
+    return fresh_bucket(s3_env)
 
 
 @pytest.fixture
 def repo(small_lake: Lake, bucket: str, scratch: object) -> Repository:
     return small_lake.create_repository("lake", f"s3://{bucket}/lakes/one", range_records=64)
-
-
-@pytest.fixture
-def main(repo: Repository) -> Branch:
-    return repo.branch("main")
 
 
 def test_a_listing_of_many_pages(main: Branch, repo: Repository, client: Any, bucket: str) -> None:

@@ -29,7 +29,7 @@ from sparklake.stores.objects import open_store
 from sparklake.udfs.imports import writing
 from sparklake.udfs.imports.listing import Part, listing_work, read_listing, split_source
 from sparklake.udfs.imports.rows import IMPORT_SCHEMA
-from sparklake.verbs import imports
+from sparklake.verbs.exchange import imports
 from tests.support.folders import memory_folder
 from tests.support.lakes import (
     commit_all,
@@ -49,11 +49,6 @@ LONG = "k" * 1024
 @pytest.fixture
 def repo(small_lake: Lake, folder: Path) -> Repository:
     return small_lake.create_repository("lake", str(folder / "namespace"), range_records=4)
-
-
-@pytest.fixture
-def main(repo: Repository) -> Branch:
-    return repo.branch("main")
 
 
 def row(path: str | None, **given: Any) -> dict[str, Any]:

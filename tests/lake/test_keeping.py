@@ -12,8 +12,8 @@ from sparklake.errors import StrategyError
 from sparklake.graveler.records import encode_record
 from sparklake.udfs.results import Kept
 from sparklake.udfs.strategies.both import marked
-from sparklake.verbs import keeping
-from sparklake.verbs.keeping import places
+from sparklake.verbs.merging import keeping
+from sparklake.verbs.merging.keeping import places
 from tests.support.lakes import commit_all, contents, memory_lake
 from tests.support.oracle import Contents
 from tests.support.trees import identities

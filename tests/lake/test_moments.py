@@ -11,7 +11,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError, RefNotFoundError
-from sparklake.verbs import moments
+from sparklake.verbs.history import moments
 from tests.support.lakes import commit_all, memory_lake
 
 SECOND = timedelta(seconds=1)

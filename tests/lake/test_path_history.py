@@ -12,8 +12,8 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError, InvalidKeyError
 from sparklake.graveler.touched import Sought, decode_touched, name_hash
-from sparklake.verbs.blame import BLAME_SCHEMA
 from sparklake.verbs.context import Trees
+from sparklake.verbs.history.blame import BLAME_SCHEMA
 from tests.support.graphs import insert
 from tests.support.lakes import commit_all
 from tests.support.random_history import BRANCHES, PATHS, PREFIXES, Histories, random_history

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -27,6 +27,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.purges import PurgeCounts, PurgeState
 from sparklake.stores.objects.local import LocalStore
+from tests.support.crashes import CrashError, dies_at
 from tests.support.folders import memory_folder
 from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table
 
@@ -227,28 +228,7 @@ def test_a_new_object_of_a_purged_path_is_read(repo: Repository) -> None:
 # --- any history, any crash -----------------------------------------------------------------------
 
 
-class CrashError(Exception):
-    """Is the death of a process, as far as what it leaves."""
-
-
-@contextmanager
-def dies_at(step: int) -> Iterator[None]:
-    left = [step]
-
-    def mortal(method: Any) -> Any:
-        def call(*given: Any) -> Any:
-            left[0] -= 1
-            if left[0] < 0:
-                raise CrashError
-            return method(*given)
-
-        return call
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("put_if_absent", "replace", "delete", "put_many_if_absent"):
-            patch.setattr(LocalStore, name, mortal(getattr(LocalStore, name)))
-        yield
-
+IN_THE_STORE = LocalStore, ("put_if_absent", "replace", "delete", "put_many_if_absent")
 
 NAMES = ["a", "p/1", "p/2", "q/1"]
 EDITS = st.one_of(
@@ -319,7 +299,7 @@ def test_exactly_these_bytes_go(
         if death is None:
             made = repo.purge(patterns, **terms)  # type: ignore[arg-type]
         else:
-            with suppress(CrashError), dies_at(death):
+            with suppress(CrashError), dies_at(death, *IN_THE_STORE):
                 repo.purge(patterns, **terms)  # type: ignore[arg-type]
             for each in heads:
                 repo.branch(each).reset()

@@ -6,11 +6,8 @@ import pytest
 
 from sparklake import Lake
 from sparklake.errors import PurgedError
-from tests.lake.test_export_s3 import bucket, endpoint, environment
-from tests.lake.test_s3 import Bucket
+from tests.support.buckets import Bucket
 from tests.support.lakes import commit_all, contents
-
-__all__ = ["bucket", "endpoint", "environment"]
 
 
 def test_bytes_go_from_a_bucket(small_lake: Lake, bucket: Bucket) -> None:

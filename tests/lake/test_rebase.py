@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -27,17 +26,9 @@ OBJECTS: Tree = {f"k/{number:03}": b"%d" % number for number in range(40)}
 
 
 @pytest.fixture
-def repo(any_lake: Lake, folder: Path) -> Repository:
-    return any_lake.create_repository(
-        f"r-{uuid4().hex}", str(folder / "namespace"), range_records=4
-    )
-
-
-@pytest.fixture
-def main(repo: Repository) -> Branch:
-    branch = repo.branch("main")
-    commit_all(branch, dict(OBJECTS), "base")
-    return branch
+def main(main: Branch) -> Branch:
+    commit_all(main, dict(OBJECTS), "base")
+    return main
 
 
 @pytest.fixture

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import InvalidRefError, ObjectNotFoundError, RefNotFoundError
-from sparklake.verbs.folders import Folder
+from sparklake.verbs.objects.folders import Folder
 from tests.support.git import Git, needs_git
 from tests.support.graphs import grow
 from tests.support.lakes import paths, put_sizes, stage_sizes
@@ -50,11 +49,6 @@ J = F^2  = B^3^2   = A^^3^2
 """
 Stage = Callable[[Branch, Mapping[str, "int | None"]], None]
 STEPS = [kind + count for kind in "~^" for count in ("", "0", "1", "2", "3", "4")]
-
-
-@pytest.fixture
-def repo(any_lake: Lake, folder: Path) -> Repository:
-    return any_lake.create_repository(f"refs-{uuid4().hex}", str(folder / "refs"), range_records=4)
 
 
 def resolved(repo: Repository, expressions: Sequence[str]) -> list[str | None]:

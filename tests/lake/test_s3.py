@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
@@ -23,71 +22,22 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
+from tests.support.buckets import Bucket
 from tests.support.lakes import commit_all, contents, memory_lake, paths, refs_of, stage_sizes
 from tests.support.s3 import (
     access_control,
     aws_client,
-    make_bucket,
     recorded_requests,
-    s3_environment,
-    s3_server,
 )
 
 RAW = {"raw/a.csv": b"a", "raw/deep/b c.csv": b"bb", "raw/deep/é": b"ccc", "raw/x=1/p": b"dddd"}
 NOWHERE = "http://127.0.0.1:9"
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    with s3_server() as url:
-        yield url
-
-
 @pytest.fixture
-def environment(
-    endpoint: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> Mapping[str, str]:
-    settings = s3_environment(endpoint, tmp_path_factory.getbasetemp())
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    return settings
-
-
-class Bucket:
-    """Is a bucket as a plain client sees it."""
-
-    def __init__(self, client: Any, name: str) -> None:
-        self._client = client
-        self.name = name
-
-    def put(self, objects: Mapping[str, bytes]) -> None:
-        for key, body in objects.items():
-            self._client.put_object(Bucket=self.name, Key=key, Body=body)
-
-    def get(self, key: str) -> bytes:
-        body: bytes = self._client.get_object(Bucket=self.name, Key=key)["Body"].read()
-        return body
-
-    def delete(self, key: str) -> None:
-        self._client.delete_object(Bucket=self.name, Key=key)
-
-    def objects(self, prefix: str = "") -> dict[str, str]:
-        """Returns the ETags of all objects."""
-        pages = self._client.get_paginator("list_objects_v2").paginate(
-            Bucket=self.name, Prefix=prefix
-        )
-        return {each["Key"]: each["ETag"] for page in pages for each in page.get("Contents", ())}
-
-
-@pytest.fixture
-def bucket(environment: Mapping[str, str]) -> Bucket:
-    name = f"bucket-{uuid4().hex}"
-    make_bucket(environment, name)
-    made = Bucket(aws_client("s3", environment), name)
-    made.put(RAW)
-    return made
+def bucket(bucket: Bucket) -> Bucket:
+    bucket.put(RAW)
+    return bucket
 
 
 @pytest.fixture
@@ -415,17 +365,17 @@ def test_no_permission(
     small_lake: Lake,
     used: Repository,
     bucket: Bucket,
-    environment: Mapping[str, str],
+    s3_env: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    iam = aws_client("iam", environment)
+    iam = aws_client("iam", s3_env)
     user = f"nobody-{uuid4().hex[:8]}"
     iam.create_user(UserName=user)
     key = iam.create_access_key(UserName=user)["AccessKey"]
     before = states(used), bucket.objects()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", key["AccessKeyId"])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
-    with access_control(environment["AWS_ENDPOINT_URL"]):
+    with access_control(s3_env["AWS_ENDPOINT_URL"]):
         for verb in all_verbs(small_lake, bucket):
             with pytest.raises(StorePermissionError, match=r"refuses.*check the credentials"):
                 verb()

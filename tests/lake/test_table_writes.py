@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sparklake import Repository
 from sparklake.errors import AlreadyExistsError, NotFoundError, WriteEndedError
 from sparklake.graveler.ports import Write, WriteState
-from sparklake.verbs import writes
-from sparklake.verbs.requests import TableWrite, WriteMode
+from sparklake.verbs.tables import writes
+from sparklake.verbs.tables.requests import TableWrite, WriteMode
 from tests.support import table_writes
 from tests.support.folders import memory_folder
 from tests.support.lakes import contents, memory_lake, stage_sizes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
@@ -30,17 +29,9 @@ OBJECTS: Tree = {f"a/{number:03}": b"%d" % number for number in range(60)}
 
 
 @pytest.fixture
-def repo(any_lake: Lake, folder: Path) -> Repository:
-    return any_lake.create_repository(
-        f"r-{uuid4().hex}", str(folder / "namespace"), range_records=4
-    )
-
-
-@pytest.fixture
-def main(repo: Repository) -> Branch:
-    branch = repo.branch("main")
-    commit_all(branch, {**OBJECTS, "a": b"object", "ab": b"ab", "a!": b"a!", "z": b"z"}, "base")
-    return branch
+def main(main: Branch) -> Branch:
+    commit_all(main, {**OBJECTS, "a": b"object", "ab": b"ab", "a!": b"a!", "z": b"z"}, "base")
+    return main
 
 
 def infos(repo: Repository, ref: str, prefix: str) -> list[ObjectInfo]:

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from unittest import mock
-from uuid import uuid4
 
 import pytest
 
-from sparklake import Branch, Lake, Repository
+from sparklake import Branch, Repository
 from sparklake.errors import (
     InvalidInputError,
     InvalidKeyError,
@@ -21,21 +20,10 @@ from sparklake.errors import (
 )
 from sparklake.graveler.ports import LayerKind
 from sparklake.stores.objects.local import LocalStore
-from sparklake.verbs import uploads
+from sparklake.verbs.objects import uploads
 from tests.support.lakes import contents, memory_lake, refused
 
 ODD = ("a b", "100%", "x=1/y?z", "a#b", "東京/🦆", "'q\"", "dir//x")
-
-
-@pytest.fixture
-def repo(any_lake: Lake, folder: Path) -> Repository:
-    name = f"r{uuid4().hex}"
-    return any_lake.create_repository(name, str(folder / "namespace"))
-
-
-@pytest.fixture
-def main(repo: Repository) -> Branch:
-    return repo.branch("main")
 
 
 def test_many_are_staged_at_once(repo: Repository, main: Branch) -> None:

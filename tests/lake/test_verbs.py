@@ -24,7 +24,7 @@ from sparklake.graveler.ports import LayerKind
 from sparklake.stores.objects.local import LocalStore
 from sparklake.verbs import commit as commits
 from sparklake.verbs import staged
-from sparklake.verbs.folders import Folder
+from sparklake.verbs.objects.folders import Folder
 from tests.support.lakes import (
     TESTER,
     commit_all,

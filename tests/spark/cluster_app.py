@@ -35,7 +35,8 @@ from sparklake.udfs.imports.writing import ranges_body
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import apply_body, merge_body
-from sparklake.verbs import commit, imports, three_way
+from sparklake.verbs import commit, three_way
+from sparklake.verbs.exchange import imports
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

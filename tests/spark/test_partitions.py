@@ -11,7 +11,7 @@ from sparklake.frames.tables import root_of, scans
 from sparklake.udfs.objects import OBJECT_SCHEMA
 from sparklake.udfs.partitions import partition_type
 from sparklake.udfs.table_files import data_files, partition_of
-from sparklake.verbs.table_paths import spark_uri
+from sparklake.verbs.tables.paths import spark_uri
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 from urllib.parse import unquote, urlsplit
 from urllib.request import Request, urlopen
+from uuid import uuid4
 
 import boto3
 from botocore.httpsession import URLLib3Session
@@ -73,6 +74,13 @@ def aws_client(service: str, environment: Mapping[str, str]) -> Any:
 def _client(service: str, endpoint: str) -> Any:
     session: Any = boto3.session.Session("test-key", "test-secret", region_name=REGION)
     return session.client(service, endpoint_url=endpoint)
+
+
+def fresh_bucket(environment: Mapping[str, str]) -> str:
+    """Creates a bucket that no other test knows; returns its name."""
+    name = f"bucket-{uuid4().hex}"
+    make_bucket(environment, name)
+    return name
 
 
 def make_bucket(environment: Mapping[str, str], bucket: str) -> None:

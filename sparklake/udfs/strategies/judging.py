@@ -16,9 +16,10 @@ from sparklake.graveler.classification import Strategy
 from sparklake.graveler.entries import encode_entry, entry_identity
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
+from sparklake.udfs.delta.names import log_folder
+from sparklake.udfs.delta.touched import TouchedLogs
 from sparklake.udfs.results import Kept
 from sparklake.udfs.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
-from sparklake.udfs.strategies.delta.keys import TouchedLogs, log_folder
 from sparklake.udfs.strategies.objects import NewObject, Objects
 from sparklake.udfs.strategies.resolution import Carried, Chosen, Named, Resolution, strategy_name
 

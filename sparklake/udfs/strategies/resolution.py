@@ -11,8 +11,8 @@ from typing import Any
 
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.classification import Strategy
+from sparklake.udfs.delta.names import LOG_FOLDER, commit_key
 from sparklake.udfs.strategies.decisions import Function
-from sparklake.udfs.strategies.delta.keys import LOG_NAME, commit_key
 from sparklake.udfs.strategies.globs import matches
 
 NO_STRATEGY = "none"
@@ -86,7 +86,7 @@ class Resolution:
         Only a rule that names the folder of logs itself is for its files.
         """
         first = commit_key(folder, 0)
-        named = (rule.glob for rule in self.rules if LOG_NAME in rule.glob)
+        named = (rule.glob for rule in self.rules if LOG_FOLDER.rstrip("/") in rule.glob)
         return self.delta and not any(matches(glob, first) for glob in named)
 
     @property

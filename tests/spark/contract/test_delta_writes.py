@@ -13,7 +13,7 @@ from deltalake import DeltaTable as RustTable
 from sparklake import Branch, Repository
 from sparklake.errors import AlreadyExistsError, InvalidInputError, TableMovedError
 from sparklake.graveler.ports import WriteState
-from sparklake.verbs import delta_writes
+from sparklake.verbs.delta import writes as delta_writes
 from tests.support.lakes import contents
 
 if TYPE_CHECKING:

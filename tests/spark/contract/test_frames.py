@@ -15,7 +15,7 @@ from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError
 from sparklake.udfs.objects import OBJECT_DDL
 from sparklake.udfs.reading import DIFF_DDL
-from sparklake.verbs.commit_rows import LOG_DDL
+from sparklake.verbs.history.commit_rows import LOG_DDL
 from tests.support.lakes import commit_all, memory_lake, put_sizes
 
 if TYPE_CHECKING:

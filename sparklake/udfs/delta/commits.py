@@ -1,0 +1,118 @@
+"""Commits of a Delta table, told apart by what they do: some repeat others in other logs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparklake.errors import CorruptFileError
+from sparklake.udfs.delta.actions import Action, FileKey, decode_actions, said_of
+
+ORIGIN = "sparklakeOrigin"
+"""Names in the commitInfo of a repeated commit the identity of the first one."""
+
+UNDONE = "sparklakeUndone"
+"""Names in the commitInfo of a commit the identities of those that it undoes."""
+
+_KINDS = {
+    *("add", "remove", "cdc", "metaData", "protocol", "txn", "domainMetadata", "commitInfo"),
+}
+
+
+class NotUnitedError(Exception):
+    """Says why the logs of a table cannot be united, and which files are in the way."""
+
+    def __init__(self, reason: str, files: Iterable[str] = ()) -> None:
+        self.files = sorted(set(files))
+        super().__init__(f"{reason}: {_listed(self.files)}" if self.files else reason)
+
+
+def _listed(files: Sequence[str], most: int = 5) -> str:
+    rest = f" and {len(files) - most:,} more" if len(files) > most else ""
+    return ", ".join(files[:most]) + rest
+
+
+@dataclass(frozen=True)
+class DeltaCommit:
+    """Is one commit of a table's log."""
+
+    version: int
+    actions: tuple[Action, ...]
+
+    def said(self, kind: str) -> Iterator[Mapping[str, Any]]:
+        """Yields what the actions of a kind say."""
+        return said_of(self.actions, kind)
+
+    def last(self, kind: str) -> Mapping[str, Any] | None:
+        """Returns what the last action of a kind says."""
+        return next(iter([*self.said(kind)][::-1]), None)
+
+    @property
+    def adds(self) -> list[FileKey]:
+        """Returns the files that it adds."""
+        return [FileKey.of(each) for each in self.said("add")]
+
+    @property
+    def removes(self) -> list[FileKey]:
+        """Returns the files that it removes."""
+        return [FileKey.of(each) for each in self.said("remove")]
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """Returns its commitInfo."""
+        return self.last("commitInfo") or {}
+
+    @property
+    def undone(self) -> tuple[str, ...]:
+        """Returns the origins of the commits that it undoes."""
+        found = self.info.get(UNDONE)
+        return tuple(found) if isinstance(found, list) else ()
+
+    @property
+    def origin(self) -> str:
+        """Returns what is the same of a commit, and of those that repeat it in other logs."""
+        kept = self.info.get(ORIGIN)
+        if isinstance(kept, str):
+            return kept
+        # With its commitInfo: two writers that say the same of a table say it at other times.
+        lines = sorted(json.dumps(each, sort_keys=True) for each in self.actions)
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def parse_commit(version: int, body: bytes) -> DeltaCommit:
+    """Returns the commit in a file of a log; raises NotUnitedError for what is none."""
+    try:
+        actions = decode_actions(body, f"commit {version}")
+    except CorruptFileError as error:
+        raise NotUnitedError(str(error)) from error
+    for each in actions:
+        unknown = each.keys() - _KINDS
+        if unknown:
+            raise NotUnitedError(
+                f"commit {version} has an action that is not known here, {min(unknown)!r}"
+            )
+    return DeltaCommit(version, tuple(actions))
+
+
+def standing(commits: Iterable[DeltaCommit]) -> Counter[str]:
+    """Returns the origins of the commits in a log, less those that it has undone since."""
+    found: Counter[str] = Counter()
+    for each in commits:
+        found.update((each.origin,))
+        found.subtract(each.undone)
+    return found
+
+
+def commits_but(commits: Iterable[DeltaCommit], others: Counter[str]) -> list[DeltaCommit]:
+    """Returns the commits whose origins are not among others; each of these stands for one."""
+    left, rest = Counter(others), []
+    for each in commits:
+        if left[each.origin] > 0:
+            left[each.origin] -= 1
+        else:
+            rest.append(each)
+    return rest

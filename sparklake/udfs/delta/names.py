@@ -1,0 +1,102 @@
+"""What the files of a Delta table's log are called, and which keys of a tree are of one."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+LOG_FOLDER = "_delta_log/"
+"""Is the folder of a log, below that of its table."""
+
+LAST_CHECKPOINT = f"{LOG_FOLDER}_last_checkpoint"
+"""Is where a table says which its last checkpoint is."""
+
+_FOLDER = re.compile(rb"(?:.*?/)??_delta_log/", re.DOTALL)
+_COMMIT = re.compile(r"([0-9]{20})\.json")
+_CHECKPOINT = re.compile(
+    r"(?P<version>[0-9]{20})\.checkpoint\."
+    r"(?:(?P<classic>(?:[0-9]{10}\.(?P<parts>[0-9]{10})\.)?parquet)|(?:.*\.)?(?:parquet|json))"
+)
+
+File = TypeVar("File")
+
+
+def commit_name(version: int) -> str:
+    """Returns the name of a version's commit in its log."""
+    return f"{version:020}.json"
+
+
+def commit_version(name: str) -> int | None:
+    """Returns the version whose commit a file of a log is; None for another file."""
+    found = _COMMIT.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def log_key(version: int) -> str:
+    """Returns where a version's commit lies in a table."""
+    return f"{LOG_FOLDER}{commit_name(version)}"
+
+
+def checkpoint_key(version: int) -> str:
+    """Returns where a version's checkpoint of one file lies in a table."""
+    return f"{LOG_FOLDER}{version:020}.checkpoint.parquet"
+
+
+def checksum_key(version: int) -> str:
+    """Returns where the summary of a version lies in a table."""
+    return f"{LOG_FOLDER}{version:020}.crc"
+
+
+def commit_key(folder: bytes, version: int) -> bytes:
+    """Returns the key that a version's commit has in a tree, in the folder of its log."""
+    return folder + commit_name(version).encode()
+
+
+def log_folder(key: bytes) -> bytes | None:
+    """Returns the folder of the log that a key is of, with its slash."""
+    found = _FOLDER.match(key)
+    return found[0] if found else None
+
+
+def table_folder(folder: bytes) -> bytes:
+    """Returns the folder of the table whose log is in a folder; '' is the root."""
+    return folder.removesuffix(LOG_FOLDER.encode())
+
+
+def table_name(folder: bytes) -> str:
+    """Returns what a table is called whose log is in a folder."""
+    return table_folder(folder).removesuffix(b"/").decode(errors="replace") or "/"
+
+
+@dataclass(frozen=True, slots=True)
+class LogListing(Generic[File]):
+    """Is the files of a log by their versions; a checkpoint may have several parts."""
+
+    commits: Mapping[int, File]
+    checkpoints: Mapping[int, Sequence[File]]
+
+    @property
+    def versions(self) -> set[int]:
+        """Returns the versions that files are named by."""
+        return {*self.commits, *self.checkpoints}
+
+
+def log_listing(files: Iterable[tuple[str, File]], *, classic: bool = False) -> LogListing[File]:
+    """Returns which of some files, given with their names in the log, are commits and checkpoints.
+
+    A checkpoint that lacks parts is none. `classic` leaves out those of Delta's second form.
+    """
+    commits: dict[int, File] = {}
+    parts: defaultdict[tuple[int, int], list[File]] = defaultdict(list)
+    for name, file in files:
+        version, found = commit_version(name), _CHECKPOINT.fullmatch(name)
+        if version is not None:
+            commits[version] = file
+        elif found and (found["classic"] or not classic):
+            parts[int(found["version"]), int(found["parts"] or 1)].append(file)
+    # A writer that died leaves some parts only.
+    whole = {version: found for (version, count), found in parts.items() if len(found) >= count}
+    return LogListing(commits, whole)

@@ -1,0 +1,52 @@
+"""Which Delta tables the tasks of a merge have met."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.blocks import Block
+from sparklake.graveler.columns import Mask
+from sparklake.udfs.delta.names import LOG_FOLDER, log_folder
+
+MAX_TABLES = 10_000
+"""How many Delta tables a merge may change: the driver looks at each of them."""
+
+
+@dataclass(slots=True)
+class TouchedLogs:
+    """Collects the folders of the logs of which a stream of edits changes something."""
+
+    folders: set[bytes] = field(default_factory=set)
+
+    def note(self, block: Block, dropped: Mask, added: Block) -> None:
+        """Takes in that some records of a block give way to others."""
+        gone = np.flatnonzero(dropped)
+        if len(gone):
+            self.add(block.take(gone).key_array())
+        if len(added):
+            self.add(added.key_array())
+
+    def add(self, keys: pa.BinaryArray) -> None:
+        """Takes in keys that are changed; raises InvalidInputError for too many tables."""
+        inside = keys.filter(pc.match_substring(keys, LOG_FOLDER))
+        for folder in filter(None, map(log_folder, inside.to_pylist())):
+            self.take(folder)
+
+    def take(self, folder: bytes) -> None:
+        """Takes in a folder; raises InvalidInputError for too many tables."""
+        self.folders.add(folder)
+        if len(self.folders) > MAX_TABLES:
+            raise too_many_tables()
+
+
+def too_many_tables() -> InvalidInputError:
+    """Returns the error of a merge that changes too many Delta tables at a time."""
+    return InvalidInputError(
+        f"more than {MAX_TABLES:,} Delta tables are changed; nothing has moved. Merge some paths "
+        "at a time, or without their logs being looked at: --no-delta"
+    )

@@ -1,0 +1,90 @@
+"""Which files of a table are live after its commits, as far as these say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparklake.udfs.delta.actions import Action, FileKey
+from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError
+
+
+@dataclass(slots=True)
+class Files:
+    """Is what is known of the files of dest: of those that its commits touch, all.
+
+    `before` is files that were live when the sides parted, as far as any side removes them first.
+    """
+
+    state: dict[FileKey, bool] = field(default_factory=dict)
+    live: dict[str, FileKey] = field(default_factory=dict)
+    """What is live of a path, which is only once in a table, whatever deletion vector it has."""
+    before: set[FileKey] = field(default_factory=set)
+    ours: set[FileKey] = field(default_factory=set)
+    """Files whose state is that of commits which were repeated."""
+
+    @staticmethod
+    def of(*sides: Sequence[DeltaCommit]) -> Files:
+        """Returns what the commits of the sides say; dest's come last."""
+        files = Files()
+        for side in sides:
+            seen: set[FileKey] = set()
+            for commit in side:
+                files.before.update(key for key in commit.removes if key not in seen)
+                seen.update(commit.removes, commit.adds)
+        for commit in sides[-1]:
+            files.take(commit)
+        return files
+
+    def take(self, commit: DeltaCommit) -> None:
+        """Takes in what a commit does after all others."""
+        removes, adds = commit.removes, commit.adds
+        self.state.update(dict.fromkeys(removes, False))
+        self.state.update(dict.fromkeys(adds, True))
+        for each in removes:
+            if self.live.get(each.path) == each:
+                del self.live[each.path]
+        self.live.update((each.path, each) for each in adds)
+
+    def is_live(self, key: FileKey) -> bool:
+        """Tells whether dest has a file."""
+        return self.state.get(key, key in self.before)
+
+    def check(self, commit: DeltaCommit) -> None:
+        """Raises NotUnitedError for a commit that cannot come after all others."""
+        removes = set(commit.removes)
+        gone = [each.path for each in removes if not self.is_live(each)]
+        if gone:
+            raise NotUnitedError(
+                "source removed or rewrote files that dest has removed, rewritten or never had",
+                gone,
+            )
+        others = [each for each in commit.adds if each not in self.ours]
+        twice = [each.path for each in others if self.live.get(each.path) not in {None, *removes}]
+        if twice:
+            raise NotUnitedError("both sides added the same files", twice)
+        lost = [
+            each.path for each in others if each in self.before and self.state.get(each) is False
+        ]
+        if lost:
+            raise NotUnitedError("dest removed files that source added once more", lost)
+
+    def repeat(self, commit: DeltaCommit) -> None:
+        """Takes in a commit that is repeated; raises NotUnitedError."""
+        self.check(commit)
+        self.take(commit)
+        self.ours.update(commit.adds, commit.removes)
+
+
+def live_adds(commits: Iterable[Sequence[Action]]) -> list[Mapping[str, Any]]:
+    """Returns what is said of the files that commits in a row have added in the end."""
+    found: dict[FileKey, Mapping[str, Any]] = {}
+    for actions in commits:
+        for each in actions:
+            if each.get("remove") is not None:
+                found.pop(FileKey.of(each["remove"]), None)
+        for each in actions:
+            if each.get("add") is not None:
+                found[FileKey.of(each["add"])] = each["add"]
+    return list(found.values())

@@ -1,0 +1,229 @@
+"""The logs of Delta tables in trees: what of them is read to unite or to compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from io import BytesIO
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparklake.graveler.aligning import restricted
+from sparklake.graveler.disagreement import is_disagreement
+from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
+from sparklake.graveler.keys import prefix_interval
+from sparklake.graveler.range_lists import overlapping
+from sparklake.graveler.tables import read_together
+from sparklake.udfs.delta.actions import FileKey, Said
+from sparklake.udfs.delta.checkpoints import adds_in, has_any, said_in
+from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.udfs.delta.names import LogListing, log_listing
+from sparklake.udfs.delta.union.sides import LogSide
+from sparklake.udfs.objects import object_info
+from sparklake.verbs.bodies import read_body
+from sparklake.verbs.context import Context
+
+MAX_COMMIT_BYTES = 256 * 1024 * 1024
+"""How much may have been committed to a table since the sides parted: the driver holds it."""
+
+_KINDS = ("metaData", "protocol")
+
+
+@dataclass(frozen=True)
+class TreeLog:
+    """Is the files of a table's log in one tree, by their keys."""
+
+    folder: bytes
+    records: Mapping[bytes, bytes]
+    storage_namespace: str
+
+    @cached_property
+    def ids(self) -> dict[bytes, bytes]:
+        """Returns by what the contents of the files are told apart."""
+        return {key: stored[-RECORD_ID_BYTES:] for key, stored in self.records.items()}
+
+    @cached_property
+    def listing(self) -> LogListing[bytes]:
+        """Returns the keys of commits and checkpoints by their versions."""
+        start = len(self.folder)
+        return log_listing((key[start:].decode(errors="replace"), key) for key in self.records)
+
+    @property
+    def commits(self) -> Mapping[int, bytes]:
+        """Returns the keys of the commits by their versions."""
+        return self.listing.commits
+
+    @property
+    def checkpoints(self) -> Mapping[int, Sequence[bytes]]:
+        """Returns the keys of the checkpoints by their versions; some have several parts."""
+        return self.listing.checkpoints
+
+    @property
+    def latest(self) -> int:
+        """Returns the latest version, -1 for none."""
+        return max(self.commits, default=-1)
+
+    def body(self, key: bytes) -> bytes:
+        """Returns the bytes of a file; raises MissingFileError or CorruptFileError."""
+        return read_body(object_info((key, self.records[key]), self.storage_namespace), "the log")
+
+    def commit(self, version: int) -> DeltaCommit:
+        """Returns a commit that is there; raises NotUnitedError for one that is none."""
+        key = self.commits[version]
+        if is_disagreement(self.records[key]):
+            raise NotUnitedError("the best common ancestors disagree on the table")
+        return parse_commit(version, self.body(key))
+
+    def since(self, version: int) -> tuple[DeltaCommit, ...]:
+        """Returns the commits from a version on; raises NotUnitedError where some are gone."""
+        versions = range(version, self.latest + 1)
+        gone = [each for each in versions if each not in self.commits]
+        if gone:
+            raise NotUnitedError(f"the log no longer has commit {gone[0]}")
+        sizes = (
+            object_info((key, self.records[key]), self.storage_namespace).size
+            for key in (self.commits[each] for each in versions)
+        )
+        if sum(sizes) > MAX_COMMIT_BYTES:
+            raise NotUnitedError(f"its new commits have more than {MAX_COMMIT_BYTES:,} bytes")
+        return tuple(map(self.commit, versions))
+
+    def adds(self, wanted: frozenset[FileKey] | None) -> dict[FileKey, Said]:
+        """Returns what is said of the files that are live at the end: of all, or those wanted."""
+        found: dict[FileKey, Said] = {}
+        decided: set[FileKey] = set()
+        for version in range(self.latest, -1, -1):
+            if wanted is not None and wanted <= decided:
+                break
+            if version in self.checkpoints:
+                saved = self._checkpoint_adds(version, None if wanted is None else wanted - decided)
+                return {key: said for key, said in saved.items() if key not in decided} | found
+            if version not in self.commits:
+                raise NotUnitedError(f"the log no longer has commit {version}")
+            commit = self.commit(version)
+            adds = {FileKey.of(said): said for said in commit.said("add")}
+            chosen = adds.keys() - decided if wanted is None else (adds.keys() - decided) & wanted
+            found.update((key, adds[key]) for key in chosen)
+            decided.update(adds, commit.removes)
+        return found
+
+    def _checkpoint_adds(
+        self, version: int, wanted: frozenset[FileKey] | None
+    ) -> dict[FileKey, Said]:
+        names = None if wanted is None else {key.path for key in wanted}
+        found: dict[FileKey, Said] = {}
+        for table in self._parts(version):
+            if has_any(table, "sidecar"):
+                raise NotUnitedError(f"checkpoint {version} has its files in sidecars")
+            found.update((FileKey.of(said), said) for said in adds_in(table, names))
+        return {key: said for key, said in found.items() if wanted is None or key in wanted}
+
+    def checkpoint_state(self, version: int) -> dict[str, Said]:
+        """Returns metadata and protocol of a checkpoint; raises NotUnitedError."""
+        found: dict[str, Said] = {}
+        for table in self._parts(version):
+            for kind in _KINDS:
+                found.update((kind, said) for said in islice(said_in(table, kind), 1))
+        return found
+
+    def _parts(self, version: int) -> Iterator[pa.Table]:
+        for key in self.checkpoints[version]:
+            if key.endswith(b".json"):
+                raise NotUnitedError(f"checkpoint {version} is of a kind that is not read here")
+            try:
+                file = pq.ParquetFile(BytesIO(self.body(key)))
+                names = [each for each in file.schema_arrow.names if each in _READ]
+                yield file.read(columns=names)
+            except pa.ArrowException as error:
+                raise NotUnitedError(f"checkpoint {version} cannot be read ({error})") from error
+
+
+_READ = (*_KINDS, "add", "sidecar")
+
+
+def read_log(context: Context, tree: MetaRangeId, folder: bytes) -> TreeLog:
+    """Returns the log that a tree has in a folder."""
+    interval = prefix_interval(folder)
+    ranges = overlapping(context.trees.get(tree).ranges, interval)
+    groups = map(context.open_ranges.get_many, read_together(ranges))
+    blocks = (restricted(each.block, interval) for group in groups for each in group)
+    records = dict(record for block in blocks for record in block.records())
+    return TreeLog(folder, records, context.info.storage_namespace)
+
+
+def log_sides(logs: Sequence[TreeLog]) -> tuple[LogSide, ...]:
+    """Returns each side of a table since they parted; raises NotUnitedError."""
+    at = _parting(logs)
+    shared = _Shared(logs, at)
+    return tuple(_side(each, at, shared) for each in logs)
+
+
+def _parting(logs: Sequence[TreeLog]) -> int:
+    """Returns the first version on which sides differ.
+
+    Versions before a side's first one were cleaned out there: it says nothing of them.
+    """
+    held = [each for each in logs if each.commits]
+    starts = [min(each.commits) for each in held]
+    latest = max((each.latest for each in held), default=-1)
+    at = latest + 1
+    for version in range(min(starts, default=0), latest + 1):
+        said = {
+            each.ids.get(each.commits.get(version, b""))
+            for each, start in zip(held, starts, strict=True)
+            if version >= start
+        }
+        if len(said) > 1:
+            at = version
+            break
+    if any(each.latest < at - 1 for each in held):
+        raise NotUnitedError("the log no longer has the commits in which the sides parted")
+    return at
+
+
+def _side(log: TreeLog, at: int, shared: _Shared) -> LogSide:
+    if not log.commits:
+        return LogSide()
+    commits = log.since(at)
+    found: dict[str, Said] = {}
+    for kind in _KINDS:
+        said = next((each for each in (c.last(kind) for c in commits[::-1]) if each), None)
+        found[kind] = said if said is not None else shared.said(kind)
+    return LogSide(commits, found["metaData"], found["protocol"])
+
+
+class _Shared:
+    """Is what holds before the sides part, looked for backwards where it is asked for."""
+
+    def __init__(self, logs: Sequence[TreeLog], at: int) -> None:
+        self._logs = logs
+        self._at = at
+
+    def said(self, kind: str) -> Said:
+        """Returns the metadata or the protocol; raises NotUnitedError where they are gone."""
+        found = self._state.get(kind)
+        if found is None:
+            raise NotUnitedError(f"the log no longer says the table's {kind}")
+        return found
+
+    @cached_property
+    def _state(self) -> dict[str, Said]:
+        found: dict[str, Said] = {}
+        for version in range(self._at - 1, -1, -1):
+            saved = next((each for each in self._logs if version in each.checkpoints), None)
+            if saved is not None:
+                return {**saved.checkpoint_state(version), **found}
+            log = next((each for each in self._logs if version in each.commits), None)
+            if log is None:
+                break
+            commit = log.commit(version)
+            for kind in _KINDS:
+                said = commit.last(kind)
+                if said is not None:
+                    found.setdefault(kind, said)
+            if len(found) == len(_KINDS):
+                break
+        return found

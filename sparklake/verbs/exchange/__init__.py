@@ -1,0 +1,1 @@
+"""What comes into a repository from outside, and what goes out of it."""

@@ -1,0 +1,222 @@
+"""Blame: of each object below a prefix, the commit in which it became what it is.
+
+Each object follows the first parent that has an equal record, and stays with the commit of whose
+parents none has. Objects go together as long as they go the same way.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from sparklake.engine.shipping import shipped
+from sparklake.engine.sorting import sliced
+from sparklake.graveler.blocks import Block, concatenated
+from sparklake.graveler.columns import Ids, Positions
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.keys import Interval, key_path, key_prefix, prefix_interval
+from sparklake.graveler.planning import plan_diff
+from sparklake.graveler.tables import read_ranges
+from sparklake.graveler.touched import Touched, hashed
+from sparklake.verbs.context import Context, Walk
+from sparklake.verbs.history.changes import TouchedCommits
+from sparklake.verbs.history.commit_rows import dates
+from sparklake.verbs.history.log import place_of
+from sparklake.verbs.resolve import get_commit
+from sparklake.verbs.snapshot import RangeLayer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+OBJECTS_AT_ONCE = 100_000
+"""For how many objects a history is walked together; what is held in memory grows with it."""
+
+BLAME_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("commit_id", pa.string(), nullable=False),
+        pa.field("committer", pa.string(), nullable=False),
+        pa.field("creation_date", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("message", pa.string(), nullable=False),
+    ]
+)
+
+BLAME_DDL = (
+    "path string, commit_id string, committer string, creation_date timestamp, message string"
+)
+
+_FEW = 16
+"""Up to how many objects are looked up without asking first which ranges differ."""
+
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class BlameRow:
+    """Is an object, and the commit in which it became what it is."""
+
+    path: str
+    commit: Commit
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Is the answer of a blame, in the byte order of paths. Iterating streams it."""
+
+    _context: Context
+    _commit: Commit
+    _within: Interval
+
+    def __iter__(self) -> Iterator[BlameRow]:
+        for keys, commits in self._found():
+            for key, commit in zip(keys, commits, strict=True):
+                yield BlameRow(key_path(key), commit)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Streams Arrow batches of BLAME_SCHEMA."""
+        for keys, commits in self._found():
+            yield pa.record_batch(
+                [
+                    pa.array(map(key_path, keys), pa.string(), size=len(keys)),
+                    [each.id for each in commits],
+                    [each.committer for each in commits],
+                    dates([each.creation_date for each in commits]),
+                    [each.message for each in commits],
+                ],
+                schema=BLAME_SCHEMA,
+            )
+
+    def to_arrow(self) -> pa.Table:
+        """Returns all rows as one Arrow table of BLAME_SCHEMA, in memory."""
+        return pa.Table.from_batches(self.batches(), BLAME_SCHEMA)
+
+    def to_df(self) -> DataFrame:
+        """Returns the rows as a Spark DataFrame; partitions are in order.
+
+        This process walks the history, since tasks never ask Postgres, and holds the rows
+        compressed.
+        """
+        return shipped(self._context.runners.on_spark(), self.batches(), BLAME_DDL)
+
+    def _found(self) -> Iterator[tuple[list[bytes], Sequence[Commit]]]:
+        """Yields keys with their commits, so many at a time."""
+        for block in self._blocks():
+            commits = _Walked(self._context, self._within, block).commits(self._commit)
+            yield block.key_array().to_pylist(), commits
+
+    def _blocks(self) -> Iterator[Block]:
+        """Returns the records of the tree, so many at a time."""
+        ranges = self._context.tree(self._commit).ranges
+        blocks = read_ranges(self._context.store, ranges, self._within)
+        return map(concatenated, sliced(blocks, OBJECTS_AT_ONCE, len))
+
+
+def blame(context: Context, ref: str, prefix: str) -> Blame:
+    """Returns for each object of a ref, as committed, the commit in which it became what it is."""
+    return Blame(context, get_commit(context, ref), prefix_interval(key_prefix(prefix)))
+
+
+class _Walked:
+    """Is some objects, whose history is walked together. Rows are positions among them."""
+
+    def __init__(self, context: Context, within: Interval, block: Block) -> None:
+        self._context = context
+        self._within = within
+        self._keys: list[bytes] = block.key_array().to_pylist()
+        self._ids: Ids = block.ids
+        self._walk = Walk(context.graph)
+        self._touched = TouchedCommits(context)
+        names = hashed(self._keys)
+        self._order = np.argsort(names, kind="stable")
+        self._hashes = names[self._order]
+
+    def commits(self, start: Commit) -> Sequence[Commit]:
+        """Returns the commit of each object, beginning where all of them are there."""
+        found = [start] * len(self._keys)
+        pending = {start.id: [np.arange(len(self._keys))]}
+        queue = [place_of(start)]
+        while queue:
+            commit = self._walk.commit(heappop(queue)[2])
+            rows = np.sort(np.concatenate(pending.pop(commit.id)))
+            for parent, passed in self._passed(commit, rows):
+                if parent.id not in pending:
+                    pending[parent.id] = []
+                    heappush(queue, place_of(parent))
+                pending[parent.id].append(passed)
+                rows = np.setdiff1d(rows, passed, assume_unique=True)
+            for row in rows.tolist():
+                found[row] = commit
+        return found
+
+    def _passed(self, commit: Commit, rows: Positions) -> Iterator[tuple[Commit, Positions]]:
+        """Yields the objects that go on to a parent, of which each has equal ones."""
+        for parent_id in self._walk.parents(commit.id):
+            if not len(rows):
+                return
+            parent = self._walk.commit(parent_id)
+            new = self._new(commit, parent, rows)
+            if len(new) < len(rows):
+                yield parent, np.setdiff1d(rows, new, assume_unique=True) if len(new) else rows
+            rows = new
+
+    def _new(self, commit: Commit, parent: Commit, rows: Positions) -> Positions:
+        """Returns the rows of which a parent has no equal record."""
+        if commit.meta_range_id == parent.meta_range_id:
+            return _NONE
+        if parent.id == commit.parents[0]:
+            touched = self._touched.find(commit)
+            if touched is not None:
+                rows = _common(rows, self._suspects(touched))
+        if len(rows) > _FEW:
+            rows = _common(rows, self._apart(parent, commit))
+        if not len(rows):
+            return _NONE
+        same = np.zeros(len(rows), bool)
+        layer = RangeLayer(self._context.open_ranges, self._context.tree(parent).ranges)
+        if len(rows) <= _FEW:
+            # One data block of a range is opened for each, not all of the range.
+            for at, row in enumerate(rows.tolist()):
+                stored = layer.find(self._keys[row])
+                same[at] = stored is not None and stored.endswith(self._ids[row].tobytes())
+            return rows[~same]
+        for block, places in layer.found([self._keys[row] for row in rows.tolist()]):
+            same[places] = (block.ids == self._ids[rows[places]]).all(axis=1)
+        return rows[~same]
+
+    def _suspects(self, touched: Touched) -> Positions:
+        """Returns the rows that a commit may have touched."""
+        first = self._hashes.searchsorted(touched.names)
+        last = self._hashes.searchsorted(touched.names, "right")
+        hits = np.flatnonzero(last > first).tolist()
+        by_name = [self._order[first[at] : last[at]] for at in hits]
+        return _joined([*by_name, *map(self._inside, touched.intervals)])
+
+    def _apart(self, left: Commit, right: Commit) -> Positions:
+        """Returns the rows that may differ, as ids of ranges tell."""
+        one, other = (self._context.tree(each).ranges for each in (left, right))
+        plan = plan_diff(one, other, self._within)
+        return _joined([self._inside(each.interval) for each in plan.stretches])
+
+    def _inside(self, interval: Interval) -> Positions:
+        first = bisect_left(self._keys, interval.start)
+        stop = interval.stop
+        return np.arange(first, len(self._keys) if stop is None else bisect_left(self._keys, stop))
+
+
+def _joined(parts: Sequence[Positions]) -> Positions:
+    return np.unique(np.concatenate(parts)) if parts else _NONE
+
+
+def _common(rows: Positions, others: Positions) -> Positions:
+    """Returns those of some rows that are among others; both ascend."""
+    if not len(others):
+        return _NONE
+    at = np.minimum(rows.searchsorted(others), len(rows) - 1)
+    common: Positions = others[rows[at] == others]
+    return common

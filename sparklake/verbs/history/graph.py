@@ -1,0 +1,127 @@
+"""A history as a picture: the lanes of the terminal's drawing, as SVG or PNG."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.commits import Commit
+from sparklake.verbs.history.lanes import Lanes
+
+MOST_COMMITS = 2000
+_SUBJECT_CHARACTERS = 72
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """Is a commit at a place of the picture: its lane, and in the order of the log its row."""
+
+    commit: Commit
+    row: int
+    lane: int
+    names: tuple[str, ...] = ()
+
+    @property
+    def subject(self) -> str:
+        """Returns the first line of what was said of the commit, or as much as there is room."""
+        line = next(iter(self.commit.message.strip().splitlines()), "")
+        text = "".join(each if each.isprintable() else "?" for each in line)
+        return text if len(text) <= _SUBJECT_CHARACTERS else f"{text[: _SUBJECT_CHARACTERS - 1]}…"
+
+    @property
+    def details(self) -> str:
+        """Returns when the commit was made, and by whom."""
+        moment = datetime.fromtimestamp(self.commit.creation_date, timezone.utc)
+        who = "".join(each if each.isprintable() else "?" for each in self.commit.committer)
+        return f"{moment:%Y-%m-%d %H:%M}  {who}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    """Is the way from a commit to a parent: lanes, from the row of the commit on, a row each.
+
+    That of a parent which is not in the picture ends a row below the commit.
+    """
+
+    child: str
+    parent: str
+    row: int
+    lanes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryGraph:
+    """Is a history laid out; a notebook shows it as it is."""
+
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+
+    def to_svg(self) -> str:
+        """Returns the picture as SVG; raises MissingDependencyError without the extra `graph`."""
+        return self._drawn("svg").decode()
+
+    def to_png(self) -> bytes:
+        """Returns the picture as PNG; raises MissingDependencyError without the extra `graph`."""
+        return self._drawn("png")
+
+    def save(self, path: str | Path) -> None:
+        """Writes the picture to a file named .svg or .png; raises InvalidInputError."""
+        suffix = Path(path).suffix.lower()
+        if suffix not in (".svg", ".png"):
+            raise InvalidInputError(f"{str(path)!r} ends neither in .svg nor in .png: name it so")
+        try:
+            Path(path).write_bytes(self._drawn(suffix[1:]))
+        except OSError as error:
+            raise InvalidInputError(f"cannot write {str(path)!r}: {error.strerror}") from error
+
+    def _repr_svg_(self) -> str:
+        return self.to_svg()
+
+    def _drawn(self, form: str) -> bytes:
+        # Not at the top: it loads the library that draws.
+        from sparklake.verbs.history.picture import draw
+
+        page = io.BytesIO()
+        draw(self, page, form)
+        return page.getvalue()
+
+
+def history_graph(
+    commits: Iterable[Commit], names: Mapping[str, Sequence[str]], sides: int | None = None
+) -> HistoryGraph:
+    """Lays a log out, with ways to so many parents of each commit; raises InvalidInputError."""
+    lanes, nodes = Lanes(), list[GraphNode]()
+    places: list[dict[str, int]] = []
+    links: list[tuple[int, str]] = []
+    for row, each in enumerate(commits):
+        if row == MOST_COMMITS:
+            raise InvalidInputError(
+                f"a picture of more than {MOST_COMMITS} commits: ask for fewer by an amount"
+            )
+        parents = list(dict.fromkeys(each.parents[:sides]))
+        lane = lanes.draw(each.id, parents).lane
+        nodes.append(GraphNode(each, row, lane, tuple(names.get(each.id, ()))))
+        places.append(lanes.places())
+        links += [(row, parent) for parent in parents]
+    rows: dict[str, int] = {node.commit.id: node.row for node in nodes}
+    edges = [_edge(nodes, places, row, parent, rows.get(parent)) for row, parent in links]
+    return HistoryGraph(tuple(nodes), tuple(edges))
+
+
+def _edge(
+    nodes: Sequence[GraphNode],
+    places: Sequence[Mapping[str, int]],
+    row: int,
+    parent: str,
+    end: int | None,
+) -> GraphEdge:
+    """Returns the way to a parent by the lanes that were kept for it."""
+    if end is None:
+        way = [places[row][parent]]
+    else:
+        way = [places[at][parent] for at in range(row, end - 1)] + [nodes[end].lane]
+    return GraphEdge(nodes[row].commit.id, parent, row, (nodes[row].lane, *way))

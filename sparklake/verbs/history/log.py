@@ -1,0 +1,278 @@
+"""What a ref contains: its log, and what a commit changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import heappop, heappush
+from itertools import dropwhile, islice
+from math import ceil, floor
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from sparklake.engine.shipping import shipped
+from sparklake.errors import InvalidInputError, RefNotFoundError
+from sparklake.graveler.algebra import ChangeType
+from sparklake.graveler.commits import Commit, commits_html
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.planning import Opened, Plan, plan_diff
+from sparklake.graveler.ranges import record_count
+from sparklake.graveler.touched import Sought
+from sparklake.verbs.context import Context, Walk
+from sparklake.verbs.history.changes import Changes, sought_in
+from sparklake.verbs.history.commit_rows import LOG_DDL, LOG_SCHEMA, commit_batches
+from sparklake.verbs.read import diff_of_plan
+from sparklake.verbs.resolve import get_commit
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Place: TypeAlias = tuple[int, int, CommitId]
+"""Is where a commit stands in every log: by descending generation, then date, then by id."""
+
+
+CLOCKS_DIFFER = 24 * 60 * 60
+"""How many seconds an ancestor may be younger than its descendants for `since` not to lose it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """Is what a log leaves out.
+
+    `after` and `stop_at` are refs: the log begins behind the one, and ends with the other. It holds
+    no commit before `since` and none past `until`, and looks for none behind a commit that is more
+    than CLOCKS_DIFFER older than `since`. With `first_parent` it goes on to the first parent of
+    each commit alone; `no_merges` leaves out commits with several parents.
+
+    With `path` or `prefix` it holds the commits that changed the object, or one below the prefix:
+    those that differ there from each of their parents. From a merge that is equal to a parent there
+    it goes on to the first such parent alone. `after` and `stop_at` only mark a place in the order
+    then, since the log may have been told of another side.
+    """
+
+    amount: int | None = None
+    after: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    stop_at: str | None = None
+    first_parent: bool = False
+    no_merges: bool = False
+    path: str | None = None
+    prefix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """Is a commit, and how many objects it added, removed and changed since its first parent."""
+
+    commit: Commit
+    added: int
+    removed: int
+    changed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Is the commits that a ref contains, in the order of their places. Iterating streams them.
+
+    It begins where the ref was when it was asked for, however often it is iterated.
+    """
+
+    _context: Context
+    _ref: str
+    _asked: LogOptions
+    _start: Commit
+    _sought: Sought | None
+    _stop_at: Commit | None
+    _after: Commit | None
+
+    def __iter__(self) -> Iterator[Commit]:
+        asked, earliest = self._asked, _second(self._asked.since, ceil)
+        commits = self._walked(earliest)
+        is_whole = asked.since is None and self._sought is None
+        if asked.stop_at is not None and self._stop_at is not None:
+            absent = _absent(self._ref, asked.stop_at) if is_whole else None
+            commits = _up_to(commits, self._stop_at, absent)
+        if asked.after is not None and self._after is not None:
+            absent = _absent(self._ref, asked.after) if is_whole else None
+            commits = _behind(commits, self._after, absent)
+        if earliest is not None:
+            commits = (each for each in commits if each.creation_date >= earliest)
+        latest = _second(asked.until, floor)
+        if latest is not None:
+            commits = (each for each in commits if each.creation_date <= latest)
+        if asked.no_merges:
+            commits = (each for each in commits if len(each.parents) < 2)
+        return islice(commits, asked.amount)
+
+    def _repr_html_(self) -> str:
+        """Shows the first commits in a notebook."""
+        return commits_html(f"log of {self._ref}", self)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Streams Arrow batches of LOG_SCHEMA."""
+        return commit_batches(self)
+
+    def to_arrow(self) -> pa.Table:
+        """Returns all commits as one Arrow table of LOG_SCHEMA, in memory."""
+        return pa.Table.from_batches(self.batches(), LOG_SCHEMA)
+
+    def to_df(self) -> DataFrame:
+        """Returns the commits as a Spark DataFrame; partitions are in order.
+
+        This process reads them, and holds them compressed: tasks never ask Postgres.
+        """
+        return shipped(self._context.runners.on_spark(), self.batches(), LOG_DDL)
+
+    def _walked(self, earliest: int | None) -> Iterator[Commit]:
+        one = self._asked.first_parent
+        if self._sought is None:
+            return _walk(self._context, self._start, earliest, first_parent=one)
+        return _walk_path(self._context, self._start, self._sought, earliest, first_parent=one)
+
+
+def log(context: Context, ref: str, asked: LogOptions) -> Log:
+    """Returns the commits that a ref contains.
+
+    Raises InvalidInputError for options that make no sense, RefNotFoundError for `after` and
+    `stop_at` that are nowhere. One that is not in the log raises it when the log comes to where it
+    should be; with `since`, which ends a log early, it only marks the place.
+    """
+    _check(asked)
+    start, sought = get_commit(context, ref), sought_in(asked.path, asked.prefix)
+    stop_at, after = (
+        None if text is None else get_commit(context, text) for text in (asked.stop_at, asked.after)
+    )
+    return Log(context, ref, asked, start, sought, stop_at, after)
+
+
+def _second(moment: datetime | None, rounded: Callable[[float], int]) -> int | None:
+    return None if moment is None else rounded(moment.timestamp())
+
+
+def _check(asked: LogOptions) -> None:
+    if asked.amount is not None and asked.amount < 1:
+        raise InvalidInputError(f"a log of {asked.amount} commits: ask for 1 or more")
+    for name, moment in (("since", asked.since), ("until", asked.until)):
+        if moment is not None and moment.utcoffset() is None:
+            raise InvalidInputError(f"{name} {moment} has no time zone: give it one, such as UTC")
+    if asked.since is not None and asked.until is not None and asked.since > asked.until:
+        raise InvalidInputError(
+            f"no commit is since {asked.since} and until {asked.until}: exchange the two"
+        )
+
+
+def place_of(commit: Commit) -> Place:
+    """Returns where a commit stands in every log."""
+    return -commit.generation, -commit.creation_date, commit.id
+
+
+def _walk(
+    context: Context, start: Commit, earliest: int | None, *, first_parent: bool
+) -> Iterator[Commit]:
+    """Yields a commit and its ancestors, each when all its descendants among them have come.
+
+    It does not go past a commit that is far older than `earliest`.
+    """
+    walk, queue = Walk(context.graph), [place_of(start)]
+    seen: set[CommitId] = {start.id}
+    while queue:
+        each = walk.commit(heappop(queue)[2])
+        yield each
+        if earliest is not None and each.creation_date < earliest - CLOCKS_DIFFER:
+            continue
+        for parent_id in walk.parents(each.id)[: 1 if first_parent else None]:
+            if parent_id not in seen:
+                seen.add(parent_id)
+                heappush(queue, place_of(walk.commit(parent_id)))
+
+
+def _walk_path(
+    context: Context, start: Commit, sought: Sought, earliest: int | None, *, first_parent: bool
+) -> Iterator[Commit]:
+    """Yields what `_walk` does, but for commits that changed nothing of what is sought.
+
+    It does not go to sides of a merge that have no part in what it holds of that.
+    """
+    walk, queue = Walk(context.graph), [place_of(start)]
+    changes = Changes(context, walk, sought)
+    seen: set[CommitId] = {start.id}
+    while queue:
+        each = walk.commit(heappop(queue)[2])
+        parents = list(walk.parents(each.id)[: 1 if first_parent else None])
+        origin = changes.origin(each, parents)
+        if origin is None:
+            yield each
+        if earliest is not None and each.creation_date < earliest - CLOCKS_DIFFER:
+            continue
+        for parent_id in parents if origin is None else [origin] if parents else ():
+            if parent_id not in seen:
+                seen.add(parent_id)
+                heappush(queue, place_of(walk.commit(parent_id)))
+
+
+def _up_to(
+    commits: Iterable[Commit], last: Commit, absent: RefNotFoundError | None
+) -> Iterator[Commit]:
+    """Yields commits up to one, and then raises an error if one is given and it was not there."""
+    for each in commits:
+        if place_of(each) > place_of(last):
+            break
+        yield each
+        if each.id == last.id:
+            return
+    if absent is not None:
+        raise absent
+
+
+def _behind(
+    commits: Iterable[Commit], first: Commit, absent: RefNotFoundError | None
+) -> Iterator[Commit]:
+    """Yields the commits behind one; raises an error if one is given and it is not there."""
+    rest = dropwhile(lambda each: place_of(each) < place_of(first), commits)
+    found = next(rest, None)
+    if found is None or found.id != first.id:
+        if absent is not None:
+            raise absent
+        yield from filter(None, [found])
+    yield from rest
+
+
+def _absent(ref: str, text: str) -> RefNotFoundError:
+    return RefNotFoundError(f"the log of {ref!r} does not come to {text!r}: name a commit in it")
+
+
+def show(context: Context, ref: str) -> CommitSummary:
+    """Returns the commit of a ref; only ranges that differ from its first parent's are read.
+
+    The first commit is compared with an empty tree.
+    """
+    commit = get_commit(context, ref)
+    trees = context.tree_before(commit), commit.meta_range_id
+    left, right = (context.trees.get(each).ranges for each in trees)
+    counts = _counts(context, ref, plan_diff(left, right))
+    return CommitSummary(
+        commit,
+        counts[ChangeType.ADDED.value],
+        counts[ChangeType.REMOVED.value],
+        counts[ChangeType.CHANGED.value],
+    )
+
+
+def _counts(context: Context, ref: str, plan: Plan) -> Counter[str]:
+    """Returns how many objects differ, by type; where one side has none, none is read."""
+    counts: Counter[str] = Counter()
+    pieces: list[Opened] = []
+    for piece in plan.stretches:
+        left, right = piece.sides
+        if left.ranges and right.ranges:
+            pieces.append(piece)
+        else:
+            counts[ChangeType.REMOVED.value] += record_count(left.ranges)
+            counts[ChangeType.ADDED.value] += record_count(right.ranges)
+    for batch in diff_of_plan(context, Plan(tuple(pieces)), ref, "show").batches():
+        counts.update(batch.column("type").to_pylist())
+    return counts

@@ -1,0 +1,124 @@
+"""What a merge would do, counted and priced; nothing is written and nothing moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from sparklake.engine.execution import cut_for_tasks
+from sparklake.engine.explanation import THREE_WAY, Explanation, explained
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.packing import divided, pack
+from sparklake.graveler.partial import only_chosen
+from sparklake.graveler.planning import Plan, plan_three_way_diff
+from sparklake.stores.cache.counts import TALLY
+from sparklake.udfs.previewing import preview_body
+from sparklake.udfs.reading import DiffRow, diff_row
+from sparklake.udfs.results import (
+    CacheResult,
+    ConflictResult,
+    KeptResult,
+    PreviewResult,
+    Result,
+    decode_results,
+)
+from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
+from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.udfs.tasks import encode_tasks
+from sparklake.verbs.context import Context
+from sparklake.verbs.delta.previews import preview_unions
+from sparklake.verbs.delta.unions import logs_at_edges
+from sparklake.verbs.merging.bases import merge_base
+from sparklake.verbs.merging.kept import kept_sizes
+from sparklake.verbs.merging.merge import MergeTerms, merge_sides
+from sparklake.verbs.three_way import Sides, plan_sides
+
+
+@dataclass(frozen=True, slots=True)
+class MergePreview:
+    """Is what a merge would do; what a given strategy decides is among the changes.
+
+    `base` is the best common ancestor; of several, the tree that they are merged to was compared.
+    `conflict_count` objects were changed on both sides, `unresolved` of them are left by the
+    strategy, and would stop the merge. `conflicts` has the first ones, in key order. Bytes are
+    those of the objects that come; of removed ones, of those that go. `cost` is the merge's own.
+    `united` names the Delta tables whose logs become one: that is among the changes, too.
+    """
+
+    base: Commit
+    source: Commit
+    dest: Commit
+    added: int
+    changed: int
+    removed: int
+    added_bytes: int
+    changed_bytes: int
+    removed_bytes: int
+    conflict_count: int
+    unresolved: int
+    conflicts: tuple[DiffRow, ...]
+    cost: Explanation
+    united: tuple[str, ...] = ()
+
+
+def preview_merge(
+    context: Context, source: str, dest: str, resolution: Resolution, terms: MergeTerms
+) -> MergePreview:
+    """Returns what a merge would do; raises DirtyBranchError and NoChangesError as it would."""
+    theirs, ours, trees = merge_sides(context, source, dest, terms)
+    results = list(
+        _results(context, _plan(context, trees), trees, resolution, f"{source} -> {dest}")
+    )
+    counts = [each for each in results if isinstance(each, PreviewResult)]
+    met = [diff_row(each.conflict) for each in results if isinstance(each, ConflictResult)]
+    kept = sorted(each.kept for each in results if isinstance(each, KeptResult))
+    beside = kept_sizes(context, trees, resolution, kept)
+    merging = plan_sides(context, trees)
+    logs = {folder for each in counts for folder in each.logs}
+    logs = logs | logs_at_edges(merging) if resolution.delta else set()
+    unions = preview_unions(context, trees, resolution, logs)
+    conflicts = {row.path: row for row in (*met, *unions.refused)}
+    return MergePreview(
+        base=merge_base(context, theirs, ours),
+        source=theirs,
+        dest=ours,
+        added=sum(each.added for each in counts) + len(beside) + unions.counts["added"],
+        changed=sum(each.changed for each in counts) + unions.counts["changed"],
+        removed=sum(each.removed for each in counts) + unions.counts["removed"],
+        added_bytes=sum(each.added_bytes for each in counts)
+        + sum(beside)
+        + unions.counts["added_bytes"],
+        changed_bytes=sum(each.changed_bytes for each in counts) + unions.counts["changed_bytes"],
+        removed_bytes=sum(each.removed_bytes for each in counts) + unions.counts["removed_bytes"],
+        conflict_count=sum(each.conflicts for each in counts) + unions.counts["conflicts"],
+        unresolved=sum(each.unresolved for each in counts) + len(unions.refused),
+        conflicts=tuple(sorted(conflicts.values(), key=_key)[:MAX_CONFLICTS_REPORTED]),
+        cost=explained("merge", merging, cut_for_tasks, context.runners, THREE_WAY),
+        united=unions.tables,
+    )
+
+
+def _plan(context: Context, sides: Sides) -> Plan:
+    """Returns the plan of what the merge would change: a three-way diff of the chosen keys."""
+    trees = (context.trees.get(each).ranges for each in (sides.base, sides.source, sides.dest))
+    base, source, dest = trees
+    plan = plan_three_way_diff(base, source, dest, sides.choice.hull)
+    return only_chosen(plan, sides.choice)
+
+
+def _results(
+    context: Context, plan: Plan, sides: Sides, resolution: Resolution, what: str
+) -> Iterable[Result]:
+    runner = context.runner(plan.records, "preview", what)
+    task_records = runner.task_records(plan.records)
+    tasks = encode_tasks(pack(divided(plan, task_records), task_records))
+    body = partial(preview_body, context.workspace, resolution, sides.choice)
+    for result in decode_results(runner.collect(body, tasks)):
+        if isinstance(result, CacheResult):
+            TALLY.note(result.process, result.counts)
+        yield result
+
+
+def _key(row: DiffRow) -> bytes:
+    return row.path.encode()

@@ -1,0 +1,33 @@
+"""Deaths of a process, as far as what they leave: a step raises, and nothing after it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+
+class CrashError(Exception):
+    """Is the death of a process."""
+
+
+@contextmanager
+def dies_at(step: int, owner: type, names: Sequence[str]) -> Iterator[None]:
+    """Dies before one of the calls of some methods; in the midst of none."""
+    left = [step]
+
+    def mortal(method: Any) -> Any:
+        def call(*given: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise CrashError
+            return method(*given)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            patch.setattr(owner, name, mortal(getattr(owner, name)))
+        yield
