@@ -1,7 +1,7 @@
 # sparklake. On a fresh machine type `make quickstart` or `make test`: each sets up what it needs.
 #
 #   make quickstart [DIR=folder]   the main job, told as a story, on your files or on pyspark's own
-#   make test [ARGS="-k merge"]    every test, of random cases a fixed sample
+#   make test [ARGS="-k merge"]    every test, of random cases a fixed sample, in JOBS=2 processes
 #   make test-fast                 the tests that start no JVM and take no long time
 #   make test-slow                 very many random cases, a million merges among them:
 #                                  SPARKLAKE_TRIPLES and SPARKLAKE_SEED choose how many, and which
@@ -20,6 +20,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?=
 ARGS ?=
+JOBS ?= 2
 
 # What the project is installed with. Spark Connect is in, since the tests run on it too.
 EXTRAS := all,connect,delta
@@ -37,13 +38,16 @@ quickstart: setup
 	@$(BIN)/sparklake quickstart $${DIR:+"$$DIR"}
 
 test: $(VENV)/.installed-jars
-	@$(BIN)/python -m pytest -m "not exhaustive" $(ARGS)
+	@$(BIN)/python -m pytest $(together) -m "not exhaustive" $(ARGS)
 
 test-fast: $(VENV)/.installed-jars
-	@$(BIN)/python -m pytest -m "not spark and not slow and not exhaustive" $(ARGS)
+	@$(BIN)/python -m pytest $(together) -m "not spark and not slow and not exhaustive" $(ARGS)
 
 test-slow: $(VENV)/.installed-jars
-	@$(BIN)/python -m pytest -m "exhaustive" $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "exhaustive" $(ARGS)
+
+# The tests of a file share servers. They come as they are collected, the longest first.
+together = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 bench: setup
 	@$(BIN)/python -m benchmarks.compare $(bench_options) $(if $(PEER),--peer "$(PEER)") \

@@ -30,6 +30,17 @@ settings.register_profile(
 )
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
+# Each takes minutes: where tests run in several processes, the others are done meanwhile.
+LONGEST = (
+    "tests/spark/test_connect.py",
+    "tests/spark/test_cluster.py",
+    "tests/jobs/test_submit.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda each: not each.nodeid.startswith(LONGEST))
+
 
 @pytest.fixture(autouse=True)
 def _fresh_tally() -> None:
