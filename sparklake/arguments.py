@@ -81,6 +81,22 @@ def rule_pair(text: str) -> tuple[str, str]:
     return glob, name
 
 
+def branch_days(given: Sequence[str] | None) -> dict[str, int]:
+    """Returns days by patterns from `PATTERN=DAYS` texts, in their order.
+
+    They are split at the last '='. Raises InvalidInputError.
+    """
+    found: dict[str, int] = {}
+    for text in given or ():
+        pattern, _, days = text.rpartition("=")
+        if not (pattern and days.isdecimal() and days.isascii()):
+            raise InvalidInputError(f"a rule is PATTERN=DAYS, such as 'release-*=90', not {text!r}")
+        if pattern in found:
+            raise InvalidInputError(f"{pattern!r} has two rules of retention: give it one")
+        found[pattern] = int(days)
+    return found
+
+
 def moment(text: str | None) -> datetime | None:
     """Returns a time of ISO 8601, a day's beginning where it has no hour; raises InvalidInputError.
 

@@ -223,6 +223,23 @@ class DirtyBranchError(SparklakeError):
     exit_code = 4
 
 
+class ExpiredError(SparklakeError, LookupError):
+    """Says that a commit has expired: its objects are not kept, and nothing is made of it.
+
+    `commit_id` names it, and its log and listings stay.
+    """
+
+    kind = "expired"
+    exit_code = 8
+
+    def __init__(self, message: str, commit_id: str = "") -> None:
+        super().__init__(message)
+        self.commit_id = commit_id
+
+    def __reduce__(self) -> tuple[type[ExpiredError], tuple[str, str]]:
+        return type(self), (str(self), self.commit_id)
+
+
 class PurgeBlockedError(SparklakeError):
     """Says that what is to be purged is still in use: on a branch, or under other paths."""
 

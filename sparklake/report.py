@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.hook_runs import HookRun
     from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo, Write
     from sparklake.graveler.purges import Purge
+    from sparklake.graveler.retention import Retention
     from sparklake.hooks.declarations import Action
     from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.objects import ObjectInfo
@@ -63,6 +64,16 @@ def repository_document(info: RepositoryInfo) -> Document:
 def rule_document(rule: ProtectionRule) -> Document:
     """Returns what is said of a rule: what is blocked on the branches that it protects."""
     return {"pattern": rule.pattern, "blocked": sorted(each.value for each in rule.actions)}
+
+
+def retention_document(retention: Retention | None) -> Document:
+    """Returns for how many days commits are kept, None for ever, and those of which branches."""
+    if retention is None:
+        return {"default_days": None, "branches": []}
+    return {
+        "default_days": retention.default_days,
+        "branches": [asdict(each) for each in retention.branches],
+    }
 
 
 def cache_document(cache: DiskCache, usage: CacheUsage) -> Document:
@@ -116,6 +127,7 @@ def collection_document(made: Collection) -> Document:
         "objects_listed": run.objects_listed,
         "objects": run.objects,
         "bytes": run.bytes,
+        "commits_expired": run.commits_expired,
         "sample": [object_document(each) for each in made.sample],
     }
 
@@ -134,10 +146,16 @@ def commit_document(commit: Commit) -> Document:
     }
 
 
+def log_document(row: tuple[Commit, bool]) -> Document:
+    """Returns what is said of a commit in a log; where it has expired, that too."""
+    commit, has_expired = row
+    return {**commit_document(commit), **({"expired": True} if has_expired else {})}
+
+
 def summary_document(shown: CommitSummary) -> Document:
     """Returns what is said of a commit, and how many objects differ from its first parent's."""
     changes = {"added": shown.added, "removed": shown.removed, "changed": shown.changed}
-    return {**commit_document(shown.commit), "changes": changes}
+    return {**log_document((shown.commit, shown.has_expired)), "changes": changes}
 
 
 def object_document(each: ObjectInfo) -> Document:

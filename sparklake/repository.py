@@ -47,7 +47,7 @@ from sparklake.verbs.purge import PurgeTerms, get_purge, purge, receipt_of, resu
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.settings import LiveSettings
 from sparklake.verbs.signing import sign
-from sparklake.verbs.snapshot import Snapshot, open_snapshot, stat_object
+from sparklake.verbs.snapshot import Snapshot, kept_object, open_snapshot, stat_object
 from sparklake.verbs.tables import reads as tables
 from sparklake.verbs.tables.diffs import TableDiff, diff_table
 from sparklake.verbs.tables.registry import abandon_write, list_writes
@@ -80,7 +80,7 @@ class Repository:
 
     @property
     def settings(self) -> LiveSettings:
-        """Returns what is set of it and can be: read-only or not, protected branches, labels."""
+        """Returns what can be set of it: read-only, protected branches, labels, retention."""
         return LiveSettings(self._context)
 
     # --- branches and tags ------------------------------------------------------------------------
@@ -165,9 +165,12 @@ class Repository:
         """
         return folders.list_folder(self._context, ref, prefix)
 
-    def stat(self, ref: str, path: str) -> ObjectInfo:
-        """Returns one object; raises ObjectNotFoundError."""
-        return stat_object(self._context, ref, path)
+    def stat(self, ref: str, path: str, to_read: bool = False) -> ObjectInfo:
+        """Returns one object; raises ObjectNotFoundError.
+
+        One `to_read` raises ExpiredError, too, where its bytes may be gone.
+        """
+        return (kept_object if to_read else stat_object)(self._context, ref, path)
 
     def at(self, ref: str) -> Snapshot:
         """Returns a ref as it is now, to ask it for objects: `stat`, `exists`, `lookup` of many."""
@@ -462,9 +465,10 @@ class Repository:
     def collect_garbage(
         self, dry_run: bool = False, sweep: str | None = None, grace: timedelta = GRACE
     ) -> Collection:
-        """Deletes the objects of the storage namespace that no commit and no staged change names.
+        """Deletes the objects of the namespace that no kept commit and no staged change names.
 
-        What is younger than the time of grace is spared. A dry run only tells; what it has listed
+        Commits that the retention does not keep expire. What is younger than the time of grace is
+        spared. A dry run only tells; what it has listed
         can be swept later by its id. Raises CollectionOpenError while another one is under way.
         """
         return collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace)

@@ -46,7 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 1 error, 2 wrong usage, 3 conflict, 4 nothing to do or "
     "uncommitted changes in the way, 5 lost a race, 6 refused by a hook, 7 a merge strategy "
-    "failed, 130 interrupted.",
+    "failed, 8 an expired commit, 130 interrupted.",
 )
 
 

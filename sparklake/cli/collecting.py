@@ -1,4 +1,4 @@
-"""`sparklake gc`: run, list."""
+"""`sparklake gc`: run, list, and the rules of what is kept."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparklake.arguments import duration
+from sparklake.cli import retaining
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, shown, size
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from sparklake.verbs.collect import Collection
 
 app = typer.Typer(
-    name="gc", help="Objects that nothing names any more: run, list.", no_args_is_help=True
+    name="gc", help="Objects that nothing names any more: run, list, rules.", no_args_is_help=True
 )
 app.callback()(global_options)
+app.add_typer(retaining.app)
 
 RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
 
@@ -41,14 +43,17 @@ def run(
     grace: Annotated[str, typer.Option(help="Spare what is younger: 30m, 12h, 7d.")] = "6h",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
 ) -> None:
-    """Delete the objects of a storage namespace that no commit and no staged change names."""
+    """Delete the objects of a storage namespace that no commit and no staged change names.
+
+    Commits that the rules keep no longer expire, and name nothing from then on.
+    """
     spared = duration(grace)
     assert spared is not None
     repository = session.repository(repository_uri(uri))
     if not (dry_run or yes):
         session.out.confirm(
             f"This deletes what lies in {shown(repository.info.storage_namespace)} below data/ and "
-            "no commit and no staged change names, for good; --dry-run shows it. Delete it?"
+            "no kept commit and no staged change names, for good; --dry-run shows it. Delete it?"
         )
     made = repository.collect_garbage(dry_run, sweep, spared)
     session.out.one(collection_document(made), _told(made, repository.name))
@@ -74,6 +79,9 @@ def _told(made: Collection, name: str) -> str:
     what = f"{number(made.run.objects, 'object')} of {size(made.run.bytes)} in all"
     said = "deleted" if made.run.state == "swept" else "that nothing names"
     lines = [f"{what} {said}, of {made.run.objects_listed:,} below data/ of {SCHEME}{name}"]
+    if made.run.commits_expired:
+        have = "have expired" if made.run.state == "swept" else "would expire"
+        lines.append(f"{number(made.run.commits_expired, 'commit')} {have}")
     lines += [f"    {shown(each.path)}  {size(each.size)}" for each in made.sample]
     lines.append(f"all of them: sparklake gc list {SCHEME}{name} {made.run.id}")
     return "\n".join(lines)

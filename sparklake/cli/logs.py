@@ -12,7 +12,7 @@ from sparklake.cli.commits import described, subject
 from sparklake.cli.output import Output
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, short, shown
-from sparklake.report import Document, blame_document, commit_document, summary_document
+from sparklake.report import Document, blame_document, log_document, summary_document
 from sparklake.uri import prefix_uri, ref_uri
 from sparklake.verbs.history.graph import history_graph
 from sparklake.verbs.history.lanes import Lanes, names_of
@@ -91,9 +91,9 @@ def log(
         session.out.one(said, f"{number(len(drawing.nodes), 'commit')} drawn in {shown(picture)}")
         return
     if session.out.is_json:
-        session.out.many(map(commit_document, commits), str)
+        session.out.many(map(log_document, commits.marked()), str)
         return
-    for line in drawn(session.out, commits, ref_names(repository), sides):
+    for line in drawn(session.out, commits.marked(), ref_names(repository), sides):
         session.out.write(f"{line}\n")
 
 
@@ -110,6 +110,7 @@ def show(session: Session, uri: RefArgument) -> None:
         "committer": shown(commit.committer),
         "date": date(commit.creation_date),
         "tree": commit.meta_range_id or "empty",
+        **({"expired": "its objects may be gone"} if found.has_expired else {}),
         **{f"meta {shown(name)}": shown(value) for name, value in commit.metadata.items()},
         "changes": f"{found.added:,} added, {found.removed:,} removed, {found.changed:,} changed",
         "message": subject(commit),
@@ -142,16 +143,20 @@ def ref_names(repository: Repository) -> dict[str, list[str]]:
 
 
 def drawn(
-    out: Output, commits: Iterable[Commit], names: dict[str, list[str]], sides: int | None = None
+    out: Output,
+    commits: Iterable[tuple[Commit, bool]],
+    names: dict[str, list[str]],
+    sides: int | None = None,
 ) -> Iterator[str]:
     """Yields the lines of a history as a graph, with links to so many parents of a commit."""
     lanes = Lanes()
-    for each in commits:
+    for each, has_expired in commits:
         drawing = lanes.draw(each.id, each.parents[:sides])
         refs = f"({', '.join(names[each.id])})" if each.id in names else ""
         words = (
             out.coloured(short(each.id), "yellow"),
             out.coloured(refs, "green") if refs else "",
+            out.coloured("[expired]", "red") if has_expired else "",
             subject(each),
         )
         yield f"{drawing.node}  {' '.join(filter(None, words))}"

@@ -34,7 +34,7 @@ class ReadingFileSystem(ListingFileSystem):
             place = place_of(path)
             if place is None or place.ref is None or not place.key:
                 raise ObjectNotFoundError(f"{path!r} is no object, but what has some")
-            found = self.repository(place.repository).stat(place.ref, place.key)
+            found = self.repository(place.repository).stat(place.ref, place.key, to_read=True)
             return ObjectContent(found, place.ref)
 
     def get_file(

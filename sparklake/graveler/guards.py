@@ -15,12 +15,11 @@ from sparklake.errors import (
     ProtectedError,
     ReadOnlyError,
 )
-from sparklake.graveler.refs import MAX_NAME_CHARACTERS, is_part_of_name
+from sparklake.graveler.patterns import check_pattern, fits
+from sparklake.graveler.retention import Retention
 
 TRANSACTION_PREFIX = "_tx-"
 """Is how the names of transactions' branches begin, which no rule protects."""
-
-_ANY, _ONE = "*", "?"
 
 
 class Action(str, Enum):
@@ -103,33 +102,28 @@ class ProtectionRule:
     actions: frozenset[Action] = ALL_ACTIONS
 
     def __post_init__(self) -> None:
-        literal = self.pattern.replace(_ANY, "").replace(_ONE, "")
-        if not self.pattern or not is_part_of_name(literal):
-            raise InvalidInputError(
-                f"{self.pattern!r} fits no branch: write a name, with * for any characters and ? "
-                "for one; no branch has a / in its name"
-            )
-        if len(self.pattern) > MAX_NAME_CHARACTERS:
-            raise InvalidInputError(f"a pattern has at most {MAX_NAME_CHARACTERS} characters")
+        check_pattern(self.pattern)
         if not self.actions:
             known = ", ".join(each.value for each in Action)
             raise InvalidInputError(f"a rule blocks something: one or several of {known}")
 
     def covers(self, branch: str) -> bool:
         """Tells whether the pattern fits all of a name."""
-        return _fits(self.pattern, branch)
+        return fits(self.pattern, branch)
 
 
 @dataclass(frozen=True, slots=True)
 class RepositorySettings:
-    """Is what can be set of a repository: what it refuses, and its labels.
+    """Is what can be set of a repository: what it refuses, its labels, and what it keeps.
 
-    Of each pattern there is one rule, in the order of patterns.
+    Of each pattern there is one rule of protection, in the order of patterns. Without retention,
+    every commit is kept.
     """
 
     read_only: bool = False
     protection: tuple[ProtectionRule, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+    retention: Retention | None = None
 
     def guard(self, branch: str) -> Guard:
         """Returns what a branch of some name refuses."""
@@ -139,22 +133,3 @@ class RepositorySettings:
                 *(rule.actions for rule in self.protection if rule.covers(branch))
             )
         return Guard(self.read_only, protected)
-
-
-def _fits(pattern: str, text: str) -> bool:
-    """Matches a glob in time that is bounded by the product of the lengths."""
-    at = position = 0
-    star, resumed = -1, 0
-    while position < len(text):
-        if at < len(pattern) and pattern[at] == _ANY:
-            star, resumed = at, position
-            at += 1
-        elif at < len(pattern) and pattern[at] in (_ONE, text[position]):
-            at, position = at + 1, position + 1
-        elif star >= 0:
-            # The latest star takes one more character.
-            resumed += 1
-            at, position = star + 1, resumed
-        else:
-            return False
-    return not pattern[at:].strip(_ANY)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from sparklake.arguments import moment
 from sparklake.jobs.job import job_parser, positive, run
 from sparklake.lake import Lake
-from sparklake.report import Document, commit_document
+from sparklake.report import Document, log_document
 from sparklake.uri import ref_uri
 from sparklake.verbs.history.graph import history_graph
 from sparklake.verbs.history.lanes import names_of
@@ -32,7 +32,7 @@ def log(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:
         prefix=arguments.prefix,
     )
     if arguments.picture is None:
-        return map(commit_document, commits)
+        return map(log_document, commits.marked())
     is_part = arguments.no_merges or arguments.path is not None or arguments.prefix is not None
     sides = 0 if is_part else 1 if arguments.first_parent else None
     drawing = history_graph(commits, names_of(repository.branch_states(), repository.tags()), sides)

@@ -78,7 +78,7 @@ def open_places(context: Context) -> tuple[str, ...]:
 def collect_garbage(
     context: Context, *, dry_run: bool, sweep: str | None, grace: timedelta
 ) -> Collection:
-    """Deletes the objects below `data/` that no commit and no staged change names.
+    """Deletes the objects below `data/` that no commit which is kept and no staged change names.
 
     What was written in a time of grace is spared. A dry run deletes nothing, and what it lists may
     be swept later by its id: as far as it is garbage by then. Raises CollectionOpenError while
@@ -180,6 +180,7 @@ class _Work:
             objects_listed=self.listed.count,
             objects=objects,
             bytes=size,
+            commits_expired=len(moment.expiring),
         )
         self.folder.write(run)
         return run
@@ -231,8 +232,10 @@ def _records(context: Context, moment: Moment) -> int:
 
 
 def _ranges(context: Context, moment: Moment) -> list[RangeInfo]:
-    """Returns all ranges that commits and staged runs are made of, each once."""
-    trees = dict.fromkeys(each.meta_range_id for each in moment.refs.commits)
+    """Returns all ranges that commits which are kept and staged runs are made of, each once."""
+    unkept = moment.unkept
+    kept = (each for each in moment.refs.commits if each.id not in unkept)
+    trees = dict.fromkeys(each.meta_range_id for each in kept)
     layers = (layer for each in moment.refs.branches for layer in each.layers)
     trees |= dict.fromkeys(each.meta_range_id for each in layers if each.meta_range_id is not None)
     found: dict[RangeId, RangeInfo] = {}

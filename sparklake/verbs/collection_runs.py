@@ -22,6 +22,7 @@ class CollectionRun:
 
     Its state is `listed`, `found` by a dry run, `marked` to be swept, or `swept`. `listed` and
     `garbage` are lists of objects in its folder, as metaranges; `bytes` is of garbage.
+    `commits_expired` are those that did so when it began, or would by a dry run.
     """
 
     id: str
@@ -31,6 +32,7 @@ class CollectionRun:
     objects_listed: int = 0
     objects: int = 0
     bytes: int = 0
+    commits_expired: int = 0
 
     def swept(self) -> CollectionRun:
         """Returns what is said when all of it is gone."""

@@ -17,6 +17,7 @@ from sparklake.graveler.dumps import (
 )
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, RepositoryInfo
+from sparklake.graveler.retention import Retention
 from sparklake.graveler.splitting import MAX_RANGE_RECORDS
 from sparklake.stores.objects import open_store
 from sparklake.verbs.context import Context
@@ -50,6 +51,7 @@ class KeptSettings:
     read_only: bool = False
     protection: dict[str, list[Action]] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
+    retention: Retention | None = None
 
     @property
     def settings(self) -> RepositorySettings:
@@ -58,7 +60,8 @@ class KeptSettings:
             ProtectionRule(pattern, frozenset(actions))
             for pattern, actions in sorted(self.protection.items())
         ]
-        return RepositorySettings(self.read_only, tuple(rules), dict(sorted(self.metadata.items())))
+        labels = dict(sorted(self.metadata.items()))
+        return RepositorySettings(self.read_only, tuple(rules), labels, self.retention)
 
 
 def dump_refs(context: Context) -> RefsDump:
@@ -105,4 +108,5 @@ def _kept_settings(info: RepositoryInfo, settings: RepositorySettings) -> KeptSe
         read_only=settings.read_only,
         protection={each.pattern: sorted(each.actions) for each in settings.protection},
         metadata=dict(settings.metadata),
+        retention=settings.retention,
     )

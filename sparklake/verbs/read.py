@@ -35,7 +35,7 @@ from sparklake.verbs.differences import Differences
 from sparklake.verbs.merging.bases import BaseTrees, merge_base
 from sparklake.verbs.purged import purged_error
 from sparklake.verbs.resolve import Resolved, get_branch, get_commit, steadily
-from sparklake.verbs.snapshot import stat_object
+from sparklake.verbs.snapshot import kept_object
 from sparklake.verbs.staged import Staged
 
 if TYPE_CHECKING:
@@ -79,12 +79,13 @@ def read_object(context: Context, ref: str, path: str) -> bytes:
     """Returns the bytes of one object.
 
     Raises MissingFileError or CorruptFileError when the file at its address is gone or has another
-    size than it had when it was added, PurgedError where a purge took it.
+    size than it had when it was added, PurgedError where a purge took it, ExpiredError.
     """
-    found = stat_object(context, ref, path)
+    found = kept_object(context, ref, path)
     try:
         return read_body(found, ref)
     except MissingFileError as error:
+        kept_object(context, ref, path)  # It may have expired since.
         raise purged_error(context, found, error) from error
 
 
@@ -105,7 +106,7 @@ def diff_refs(
         left_side = merge_base(context, source, dest) if three_dot else dest
         plan = plan_diff(context.tree(left_side).ranges, context.tree(source).ranges, within)
         return diff_of_plan(context, plan, what, "diff", prefix)
-    base = context.trees.get(BaseTrees(context).get(source, dest)).ranges
+    base = context.trees.get(BaseTrees(context).get(source, dest).id).ranges
     trees = context.tree(source).ranges, context.tree(dest).ranges
     plan = plan_three_way_diff(base, *trees, within)
     return _differences(context, plan, three_way_diff_body, "diff", what, THREE_WAY, prefix)

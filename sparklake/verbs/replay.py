@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from sparklake.errors import InvalidInputError, MergeConflictError, NoChangesError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import actions_of
-from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
@@ -20,7 +21,7 @@ from sparklake.verbs.delta import union_labels
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish_all, signed_commit, until_it_moves
-from sparklake.verbs.resolve import check_clean, get_branch, get_commit, open_branch
+from sparklake.verbs.resolve import check_clean, check_kept, get_branch, get_commit, open_branch
 from sparklake.verbs.signing import Signature, sign
 from sparklake.verbs.three_way import MergedTree, Sides, merged_tree
 
@@ -43,13 +44,20 @@ class Terms:
     allow_empty: bool = False
 
 
+class _Change(NamedTuple):
+    """Is a commit, and the one that it is compared with: before a first commit there is none."""
+
+    commit: Commit
+    before: Commit | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Is a change to make: from the base to the source."""
+    """Is a change to make: from the base to the source, of which one may be the empty tree."""
 
     title: str
-    base: MetaRangeId
-    source: MetaRangeId
+    base: Commit | None
+    source: Commit | None
     signature: Signature
 
 
@@ -61,14 +69,16 @@ def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> 
     RaceLostError; then nothing has moved.
     """
 
-    def step(origin: Commit, before: MetaRangeId) -> _Step:
+    def step(change: _Change) -> _Step:
+        origin = change.commit
         message = terms.message or f"Revert {_subject(origin)}\n\nThis reverts commit {origin.id}."
         signature = sign(context, message, terms.committer, terms.metadata)
-        return _Step(f"revert {origin.id[:12]}", origin.meta_range_id, before, signature)
+        return _Step(f"revert {origin.id[:12]}", origin, change.before, signature)
 
     fence = get_branch(context, branch).fence
-    steps = [step(*_change(context, ref, terms)) for ref in refs]
-    return _replay(context, "revert", branch, steps, terms, fence)
+    changes = [_change(context, ref, terms) for ref in refs]
+    check_kept(context, [each.before.id for each in changes if each.before is not None])
+    return _replay(context, "revert", branch, list(map(step, changes)), terms, fence)
 
 
 @begun_anew
@@ -78,16 +88,18 @@ def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms
     Raises what `revert` raises.
     """
 
-    def step(origin: Commit, before: MetaRangeId) -> _Step:
+    def step(change: _Change) -> _Step:
+        origin = change.commit
         kept = terms.metadata or origin.metadata
         message = terms.message or origin.message
         labels = {**kept, **origin_labels(origin)}
         signature = sign(context, message, terms.committer, labels)
-        return _Step(f"cherry-pick {origin.id[:12]}", before, origin.meta_range_id, signature)
+        return _Step(f"cherry-pick {origin.id[:12]}", change.before, origin, signature)
 
     fence = get_branch(context, branch).fence
-    steps = [step(*_change(context, ref, terms)) for ref in refs]
-    return _replay(context, "cherry-pick", branch, steps, terms, fence)
+    changes = [_change(context, ref, terms) for ref in refs]
+    check_kept(context, [each.commit.id for each in changes])
+    return _replay(context, "cherry-pick", branch, list(map(step, changes)), terms, fence)
 
 
 def origin_labels(origin: Commit) -> dict[str, str]:
@@ -106,8 +118,8 @@ def replayed_tree(
         raise MergeConflictError(words, error.conflicts, error.count) from error
 
 
-def _change(context: Context, ref: str, terms: Terms) -> tuple[Commit, MetaRangeId]:
-    """Returns a commit, and the tree that it is compared with."""
+def _change(context: Context, ref: str, terms: Terms) -> _Change:
+    """Returns a commit, and which one its changes are counted from."""
     commit, number = get_commit(context, ref), terms.parent_number
     count = len(commit.parents)
     if number is not None and not 1 <= number <= count:
@@ -117,7 +129,8 @@ def _change(context: Context, ref: str, terms: Terms) -> tuple[Commit, MetaRange
             f"commit {commit.id[:12]} is a merge of {count} parents: say by a parent number, from "
             "1 on, which of them its changes are counted from"
         )
-    return commit, context.tree_before(commit, number or 1)
+    before = context.graph.commit(commit.parents[(number or 1) - 1]) if commit.parents else None
+    return _Change(commit, before)
 
 
 def _replay(
@@ -142,11 +155,17 @@ def _replay(
 
 def _replayed(attempts: Attempts, step: _Step, head: Commit, terms: Terms) -> Commit:
     """Returns the commit of one step over a head, not yet published."""
-    sides = Sides(step.base, step.source, head.meta_range_id)
+    base, source = map(_tree_of, (step.base, step.source))
+    bases = () if step.base is None else (step.base.id,)
+    sides = Sides(base, source, head.meta_range_id, bases=bases)
     tree_id, tables = replayed_tree(attempts, sides, terms.resolution, step.title)
     if tree_id == head.meta_range_id and not terms.allow_empty:
         raise NoChangesError(f"to {step.title} would change nothing")
     return signed_commit([head], tree_id, step.signature.labelled(union_labels(tables)))
+
+
+def _tree_of(commit: Commit | None) -> MetaRangeId:
+    return EMPTY_META_RANGE if commit is None else commit.meta_range_id
 
 
 def _subject(commit: Commit) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -25,6 +25,7 @@ from sparklake.graveler.refs import (
     is_commit_id_prefix,
     parse_ref,
 )
+from sparklake.graveler.retention import expired_error
 from sparklake.verbs.context import Context
 from sparklake.verbs.publish import until_it_lands
 
@@ -35,12 +36,14 @@ T = TypeVar("T")
 class Resolved:
     """Is what a ref shows: the tree of a commit, and over it what is staged, of a bare branch.
 
-    `staged` marks `branch$`, which shows what is staged over nothing.
+    `staged` marks `branch$`, which shows what is staged over nothing. Where the ref `is_name` of a
+    branch or tag, the commit has not expired.
     """
 
     commit: Commit
     branch: BranchState | None = None
     staged: bool = False
+    is_name: bool = False
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -51,16 +54,43 @@ class Resolved:
         """Returns the tree under the layers."""
         return context.trees.get(EMPTY_META_RANGE) if self.staged else context.tree(self.commit)
 
+    def check_kept(self, context: Context) -> None:
+        """Raises ExpiredError where objects of the tree may be gone."""
+        if not self.is_name:
+            check_kept(context, [self.commit.id])
+
 
 def get_commit(context: Context, text: str) -> Commit:
     """Returns the commit of a ref; raises InvalidRefError for `branch$`, which has none."""
+    return _of_commit(context, text).commit
+
+
+def kept_commit(context: Context, text: str) -> Commit:
+    """Returns the commit of a ref, to read its objects or to name them elsewhere.
+
+    Who publishes what names them has read a fence before. Raises ExpiredError.
+    """
+    found = _of_commit(context, text)
+    found.check_kept(context)
+    return found.commit
+
+
+def check_kept(context: Context, commit_ids: Sequence[CommitId]) -> None:
+    """Raises ExpiredError for the first of some commits that has expired."""
+    expired = context.refs.commits.expired(commit_ids) if commit_ids else ()
+    first = next(filter(expired.__contains__, commit_ids), None)
+    if first is not None:
+        raise expired_error(first)
+
+
+def _of_commit(context: Context, text: str) -> Resolved:
     ref = parse_ref(text)
     if ref.staged:
         raise InvalidRefError(
             f"{text!r} is what is staged, and no commit: write {ref.base!r} for the head; "
             "`sparklake diff` of the branch alone shows what is staged"
         )
-    return _resolve(context, text, ref).commit
+    return _resolve(context, text, ref)
 
 
 def _resolve(context: Context, text: str, ref: Ref) -> Resolved:
@@ -72,7 +102,8 @@ def _resolve(context: Context, text: str, ref: Ref) -> Resolved:
     for step in ref.steps:
         commit = _follow(context, text, commit, step)
     bare = not ref.steps and not ref.committed
-    return Resolved(commit, found.branch if bare else None, ref.staged)
+    is_name = found.is_name and not ref.steps
+    return Resolved(commit, found.branch if bare else None, ref.staged, is_name)
 
 
 def steadily(context: Context, ref: str, read: Callable[[Resolved], T]) -> T:
@@ -120,10 +151,10 @@ def _base(context: Context, ref: Ref) -> Resolved:
             return Resolved(commit)
     branch = context.refs.branches.find(ref.base)
     if branch is not None:
-        return Resolved(context.graph.commit(branch.commit_id), branch)
+        return Resolved(context.graph.commit(branch.commit_id), branch, is_name=True)
     tag = context.refs.tags.find(ref.base)
     if tag is not None:
-        return Resolved(context.graph.commit(tag.commit_id))
+        return Resolved(context.graph.commit(tag.commit_id), is_name=True)
     return Resolved(_by_prefix(context, ref.base))
 
 

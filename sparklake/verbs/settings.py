@@ -1,4 +1,4 @@
-"""What can be set of a repository: whether it may change, which branches are protected, labels."""
+"""What can be set of a repository: whether it may change, protected branches, labels, retention."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sparklake.errors import InvalidInputError, NotFoundError
 from sparklake.graveler.guards import ALL_ACTIONS, Action, ProtectionRule, RepositorySettings
+from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.verbs.context import Context
 from sparklake.verbs.signing import check_texts
 
@@ -64,6 +65,28 @@ class LiveSettings:
             return _protected_by(now, {name: rules[name] for name in rules.keys() - gone})
 
         self._context.refs.settings.change(edit)
+
+    @property
+    def retention(self) -> Retention | None:
+        """Returns for how long commits are kept; None for ever."""
+        return self.get().retention
+
+    def set_retention(
+        self, default_days: int, branches: Mapping[str, int] | None = None
+    ) -> Retention:
+        """Lets garbage collections take what commits named that are older than so many days.
+
+        `branches` has the days of branches by patterns of names, of which the first that fits
+        counts; all rules before are replaced. Raises InvalidInputError.
+        """
+        rules = tuple(BranchRetention(*each) for each in (branches or {}).items())
+        retention = Retention(default_days, rules)
+        self._context.refs.settings.change(lambda now: replace(now, retention=retention))
+        return retention
+
+    def clear_retention(self) -> None:
+        """Lets every commit be kept for ever that has not expired by now."""
+        self._context.refs.settings.change(lambda now: replace(now, retention=None))
 
     def set_metadata(self, metadata: Mapping[str, str]) -> None:
         """Sets some labels, and leaves the others as they are; raises InvalidInputError."""

@@ -41,13 +41,23 @@ def stat_object(context: Context, ref: str, path: str) -> ObjectInfo:
     return open_snapshot(context, ref, object_key(path)).stat(path)
 
 
-def open_snapshot(context: Context, ref: str, prefix: bytes = b"") -> Snapshot:
+def kept_object(context: Context, ref: str, path: str) -> ObjectInfo:
+    """Returns one object of a ref, to read it; raises ObjectNotFoundError, ExpiredError."""
+    return open_snapshot(context, ref, object_key(path), kept=True).stat(path)
+
+
+def open_snapshot(
+    context: Context, ref: str, prefix: bytes = b"", *, kept: bool = False
+) -> Snapshot:
     """Returns a ref as it is now; a branch's staged changes count.
 
-    Only paths with the prefix may be asked for: of staged rows, no others are read.
+    Only paths with the prefix may be asked for: of staged rows, no others are read. One whose
+    objects are to be read or named is to be `kept`: else it raises ExpiredError.
     """
 
     def read(found: Resolved) -> Snapshot:
+        if kept:
+            found.check_kept(context)
         sides = Staged(context, prefix).sides(found.layers)
         return snapshot_over(context, ref, found.tree(context), sides)
 

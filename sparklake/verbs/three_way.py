@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sparklake.engine.execution import Outcome
 from sparklake.errors import MergeConflictError
 from sparklake.graveler.chosen import ALL, Choice
-from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.partial import plan_chosen_merge
 from sparklake.graveler.planning import Plan
 from sparklake.graveler.range_lists import MetaRange
@@ -26,12 +26,17 @@ from sparklake.verbs.merging.keeping import with_kept, with_records
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Is the three trees of a merge, which leaves all but the chosen keys as they are in dest."""
+    """Is the three trees of a merge, which leaves all but the chosen keys as they are in dest.
+
+    `bases` are the commits that the base tree is of. They may have expired: then the base tells
+    records apart, and none of its objects is read or named.
+    """
 
     base: MetaRangeId
     source: MetaRangeId
     dest: MetaRangeId
     choice: Choice = ALL
+    bases: tuple[CommitId, ...] = ()
 
 
 class MergedTree(NamedTuple):
@@ -46,6 +51,15 @@ def plan_sides(context: Context, sides: Sides) -> Plan:
     trees = (context.trees.get(each) for each in (sides.base, sides.source, sides.dest))
     base, source, dest = (each.ranges for each in trees)
     return plan_chosen_merge(base, source, dest, sides.choice)
+
+
+def without_expired_base(context: Context, sides: Sides, resolution: Resolution) -> Resolution:
+    """Returns a resolution that takes nothing of a base which has expired."""
+    if not resolution.asks_functions:
+        return resolution
+    expired = context.refs.commits.expired(sides.bases) if sides.bases else ()
+    found = next(filter(expired.__contains__, sides.bases), None)
+    return replace(resolution, expired_base=found)
 
 
 def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MergedTree:
@@ -63,6 +77,7 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
         return MergedTree(sides.source)
     context = attempts.context
     plan = plan_sides(context, sides)
+    resolution = without_expired_base(context, sides, resolution)
     body = partial(merge_body, context.workspace, resolution, choice=sides.choice)
     outcome = attempts.run(body, plan)
     unions: list[TableUnion] = []

@@ -36,6 +36,9 @@ INNER_NAMES = {
     "hooks show": "show_hook_run",
     "gc run": "collect_garbage",
     "gc list": "list_garbage",
+    "gc rules set": "set_retention",
+    "gc rules show": "show_retention",
+    "gc rules clear": "clear_retention",
 }
 
 NOT_JOBS = {"quickstart", "cache", "hooks validate"}
@@ -58,13 +61,22 @@ def commands() -> Iterator[tuple[str, Any]]:
         if name in NOT_JOBS:
             continue
         one, many = NOUNS.get(name, (name, f"{name}s"))
-        for verb, inner in getattr(command, "commands", {}).items():
-            whole = f"{name} {verb}"
+        for whole, inner in leaves(name, command):
+            verb = whole.split()[-1]
             if whole not in NOT_JOBS:
                 called = f"{verb}_{many if verb in ('list', 'log') else one}"
                 yield INNER_NAMES.get(whole, called), inner
         if not hasattr(command, "commands"):
             yield NAMES.get(name, name), command
+
+
+def leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the commands below another one, with all their words."""
+    for verb, inner in getattr(command, "commands", {}).items():
+        if hasattr(inner, "commands"):
+            yield from leaves(f"{name} {verb}", inner)
+        else:
+            yield f"{name} {verb}", inner
 
 
 COMMANDS = dict(commands())

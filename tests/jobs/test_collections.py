@@ -29,3 +29,59 @@ def test_garbage_is_shown_and_goes(scene: Scene) -> None:
     assert job(0, "collect_garbage", scene.uri(), "--grace", "0m")["objects"] == 0
     failed(2, "gc", "run", scene.uri(), "--grace", "soon")
     failed(1, "gc", "list", scene.uri(), "20240101T000000Z-0")
+
+
+def test_rules_are_set_shown_and_cleared(scene: Scene) -> None:
+    none = {"default_days": None, "branches": []}
+    assert said("gc", "rules", "show", scene.uri()) == none
+    assert ok("gc", "rules", "show", scene.uri()) == "every commit is kept\n"
+    rules = ("--default", "30", "--branch", "main=365", "--branch", "dev-*=1")
+    made = said("gc", "rules", "set", scene.uri(), *rules)
+    assert made == {
+        "default_days": 30,
+        "branches": [{"pattern": "main", "days": 365}, {"pattern": "dev-*", "days": 1}],
+    }
+    assert said("gc", "rules", "show", scene.uri()) == made
+    assert job(0, "show_retention", scene.uri()) == made
+    text = ok("gc", "rules", "show", scene.uri())
+    assert text == "main: 365 days\ndev-*: 1 day\nall else: 30 days\n"
+    assert job(0, "set_retention", scene.uri(), "--default", "7")["branches"] == []
+    assert job(0, "set_retention", scene.uri(), *rules) == made
+    assert job(0, "clear_retention", scene.uri()) == none
+    assert said("gc", "rules", "set", scene.uri(), *rules) == made
+    assert said("gc", "rules", "clear", scene.uri()) == none
+    for wrong in ("main", "main=", "=3", "main=soon", "a/b=3", "main=36501"):
+        words = (scene.uri(), "--default", "7", "--branch", wrong)
+        assert failed(2, "gc", "rules", "set", *words)
+        assert job(2, "set_retention", *words)["kind"] == "invalid_input"
+    twice = ("--branch", "main=1", "--branch", "main=2")
+    assert "two rules" in failed(2, "gc", "rules", "set", scene.uri(), "--default", "7", *twice)
+    failed(2, "gc", "rules", "set", scene.uri(), "--default", "-1")
+    assert said("gc", "rules", "show", scene.uri()) == none
+
+
+def test_commits_expire_and_are_marked(scene: Scene) -> None:
+    for body in ("1", "2", "3"):
+        scene.commit("main", {"a": body})
+    grace = (scene.uri(), "--grace", "0m")
+    ok("gc", "rules", "set", scene.uri(), "--default", "0")
+    found = said("gc", "run", *grace, "--dry-run")
+    assert (found["objects"], found["commits_expired"]) == (2, 3)
+    assert "3 commits would expire" in ok("gc", "run", *grace, "--dry-run")
+    marks = [each.get("expired", False) for each in said("log", scene.uri("main"))]
+    assert marks == [False] * 4
+    assert "3 commits have expired" in ok("gc", "run", *grace)
+    marks = [each.get("expired", False) for each in said("log", scene.uri("main"))]
+    assert marks == [False, True, True, True]
+    assert [each.get("expired", False) for each in job(0, "log", scene.uri("main"))] == marks
+    assert ok("log", scene.uri("main")).count("[expired]") == 3
+    assert said("show", scene.uri("main~1"))["expired"] is True
+    assert "expired" not in said("show", scene.uri("main"))
+    assert "its objects may be gone" in ok("show", scene.uri("main~1"))
+    assert "expired" not in ok("show", scene.uri("main"))
+    assert "has expired" in failed(8, "cat", scene.uri("main~1/a"))
+    assert job(8, "create_branch", scene.uri("new"), "--source", scene.uri("main~1")) == {
+        "error": failed(8, "branch", "create", scene.uri("new"), "--source", scene.uri("main~1")),
+        "kind": "expired",
+    }
+    assert said("stat", scene.uri("main~1/a"))["size"] == 1

@@ -248,6 +248,8 @@ SETTINGS: list[Case] = [
     ),
     ("block a merge", InvalidInputError, "'merge' cannot", set_up("protect", "x", block=["merge"])),
     ("block nothing", InvalidInputError, "blocks something", set_up("protect", "x", block=[])),
+    ("keep -1 days", InvalidInputError, "0 to 36,500 days", set_up("set_retention", -1)),
+    ("keep a/b", InvalidInputError, "fits no branch", set_up("set_retention", 1, {"a/b": 1})),
     ("unprotect nothing", InvalidInputError, "name a pattern", set_up("unprotect")),
     ("unprotect no rule", NotFoundError, "no rule of the pattern 'x'", set_up("unprotect", "x")),
     *(
@@ -280,6 +282,8 @@ SETTINGS: list[Case] = [
             ("get", ()),
             ("set_read_only", ()),
             ("protect", ("main",)),
+            ("set_retention", (1,)),
+            ("clear_retention", ()),
             ("set_metadata", ({"k": "v"},)),
         )
     ),

@@ -179,7 +179,7 @@ def log(scene: Scene) -> Done:
     from sparklake.cli.logs import drawn, ref_names
 
     commits = scene.repository.log(MAIN)
-    lines = drawn(Output(Format.JSON), commits, ref_names(scene.repository))
+    lines = drawn(Output(Format.JSON), commits.marked(), ref_names(scene.repository))
     return Done(f"sparklake log {scene.uri(MAIN)}", list(lines))
 
 

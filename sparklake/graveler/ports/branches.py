@@ -116,7 +116,10 @@ class Branches(Protocol):
         hidden: bool = False,
         lifetime: timedelta | None = None,
     ) -> BranchState:
-        """Creates a branch in constant time; raises AlreadyExistsError."""
+        """Creates a branch in constant time; raises AlreadyExistsError.
+
+        Raises ExpiredError for an expired commit.
+        """
 
     def find(self, name: str) -> BranchState | None:
         """Returns a branch and its layers as of one moment."""
@@ -138,8 +141,9 @@ class Branches(Protocol):
 
         Raises RaceLostError when the head is not the expected one or an applied layer is gone or
         not sealed, RefNotFoundError when there is no such branch, CollectionBegunError when the
-        fence is another one by now. A move to where the branch is, which only removes layers, is
-        not logged.
+        fence is another one by now, ExpiredError for a move to an expired commit that is none of
+        its own. One of its own that had expired is as new from then on. A move to where the branch
+        is, which only removes layers, is not logged.
         """
 
     def turn(self, name: str, seconds: float) -> AbstractContextManager[None]:

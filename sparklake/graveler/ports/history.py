@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -23,7 +23,7 @@ class Tags(Protocol):
     """Holds the tags of one repository; what changes them raises ReadOnlyError where it must."""
 
     def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
-        """Creates a tag; raises AlreadyExistsError."""
+        """Creates a tag; raises AlreadyExistsError, and ExpiredError for such a commit."""
 
     def find(self, name: str) -> TagInfo | None:
         """Returns a tag."""
@@ -60,6 +60,12 @@ class Commits(Protocol):
 
     def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
         """Returns what is kept of what commits may have changed, of those of which something is."""
+
+    def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
+        """Returns which of some commits have expired.
+
+        Of what a branch or tag stands at none has, as long as it stands there.
+        """
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Returns the commit that many first parents back, None past the first; one round trip."""

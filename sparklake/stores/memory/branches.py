@@ -35,6 +35,7 @@ class MemoryBranches:
         state = self._state
         with state.lock:
             state.require_writable(force=self._force)
+            state.check_kept(commit_id)
             if name in state.branches:
                 raise AlreadyExistsError(f"there is a branch {name!r} already")
             state.require_commit(commit_id)
@@ -92,8 +93,10 @@ class MemoryBranches:
                 raise RaceLostError(f"staged changes of {move.branch!r} were taken by another")
             if all(each.id != move.to for each in move.commits):
                 state.require_commit(move.to)
+                state.check_kept(move.to)
             for each in move.commits:
                 state.commits.setdefault(each.id, each)
+                state.expired.discard(each.id)
             for commit_id, touched in move.touched.items():
                 state.touched.setdefault(commit_id, touched)
             moved = replace(branch, commit_id=move.to)

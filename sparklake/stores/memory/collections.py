@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,6 +10,7 @@ from dataclasses import replace
 from sparklake.errors import CollectionOpenError
 from sparklake.graveler.ports import Moment, RefsSnapshot
 from sparklake.graveler.records import Record
+from sparklake.graveler.retention import expired_commits
 from sparklake.stores.memory.state import State
 
 
@@ -41,7 +43,7 @@ class MemoryCollections:
 
     @contextmanager
     def begin(self) -> Iterator[Moment]:
-        """Raises the fence, and returns the repository as of that moment."""
+        """Raises the fence, lets commits expire, and returns the repository as of that moment."""
         state = self._state
         with state.lock:
             state.require_writable(force=self._force)
@@ -50,6 +52,7 @@ class MemoryCollections:
                 sealed = tuple(replace(layer, sealed=True) for layer in branch.layers)
                 state.branches[name] = replace(branch, layers=sealed)
             moment = self._moment()
+            state.expired |= moment.expiring
         yield moment
 
     def _moment(self) -> Moment:
@@ -58,4 +61,6 @@ class MemoryCollections:
         def read(layer_id: int) -> Iterator[Record]:
             return iter(sorted(rows[layer_id].items()))
 
-        return Moment(self._snapshot(), read)
+        refs, expired = self._snapshot(), frozenset(self._state.expired)
+        unkept = expired_commits(refs, self._state.settings.retention, int(time.time()))
+        return Moment(refs, read, expired, unkept - expired)

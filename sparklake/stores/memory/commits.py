@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
@@ -54,6 +54,11 @@ class MemoryCommits:
         with self._state.lock:
             kept = self._state.touched
             return {each: kept[each] for each in commit_ids if each in kept}
+
+    def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
+        """Returns which of some commits have expired."""
+        with self._state.lock:
+            return self._state.expired.intersection(commit_ids)
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Returns the commit that many first parents back, None past the first."""

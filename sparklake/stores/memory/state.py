@@ -28,6 +28,7 @@ from sparklake.graveler.ports import (
     Write,
 )
 from sparklake.graveler.purges import Purge
+from sparklake.graveler.retention import expired_error
 
 
 @dataclass(slots=True)
@@ -40,6 +41,7 @@ class State:
     branches: dict[str, BranchState] = field(default_factory=dict)
     tags: dict[str, TagInfo] = field(default_factory=dict)
     commits: dict[CommitId, Commit] = field(default_factory=dict)
+    expired: set[CommitId] = field(default_factory=set)
     touched: dict[CommitId, bytes] = field(default_factory=dict)
     rows: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     operations: list[Operation] = field(default_factory=list)
@@ -83,6 +85,11 @@ class State:
         """Raises RefNotFoundError for a commit that is not there."""
         if commit_id not in self.commits:
             raise RefNotFoundError(f"there is no commit {commit_id!r}")
+
+    def check_kept(self, commit_id: CommitId) -> None:
+        """Raises ExpiredError for a commit that has expired."""
+        if commit_id in self.expired:
+            raise expired_error(commit_id)
 
     def layer_rows(self, layer_id: int) -> dict[bytes, bytes]:
         """Returns the records of a rows layer; raises RaceLostError when it is gone."""

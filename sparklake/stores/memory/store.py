@@ -101,6 +101,7 @@ class MemoryRefStore:
             del self._infos[name]
             for part in (state.branches, state.tags, state.commits, state.touched, state.rows):
                 part.clear()
+            state.expired.clear()
             state.hook_runs.clear()
             state.purges.clear()
             state.writes.clear()

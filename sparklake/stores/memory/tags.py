@@ -22,6 +22,7 @@ class MemoryTags:
         state = self._state
         with state.lock:
             state.require_writable(force=self._force)
+            state.check_kept(commit_id)
             if name in state.tags:
                 raise AlreadyExistsError(f"there is a tag {name!r} already")
             state.require_commit(commit_id)

@@ -15,7 +15,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
-from sparklake.stores.postgres.commits import insert_commit
+from sparklake.stores.postgres.commits import IS_KEPT, check_kept, insert_commit, renew_commits
 from sparklake.stores.postgres.layers import (
     Scope,
     cut_layers,
@@ -33,6 +33,23 @@ if TYPE_CHECKING:
 
     from sparklake.graveler.ids import CommitId
     from sparklake.stores.postgres.connections import Connections
+
+_CREATE = f"""
+    INSERT INTO sparklake.branches
+        (repository_uid, name, commit_id, hidden, expires, read_only, protected, fence)
+    SELECT %(uid)s, %(name)s, %(commit)s, %(hidden)s, clock_timestamp() + %(lifetime)s::interval,
+           %(read_only)s, %(protected)s::text[],
+           coalesce((SELECT fence FROM sparklake.repositories WHERE uid = %(uid)s), 0)
+    WHERE {IS_KEPT} ON CONFLICT DO NOTHING
+"""  # noqa: S608  (a condition, no values)
+
+_SWAP = f"""
+    UPDATE sparklake.branches SET commit_id = %(commit)s
+    WHERE repository_uid = %(uid)s AND name = %(branch)s AND commit_id = %(expected)s
+        AND (%(force)s::boolean OR NOT read_only)
+        AND NOT protected && %(actions)s::text[] AND fence = %(fence)s
+        AND (%(is_new)s::boolean OR {IS_KEPT})
+"""  # noqa: S608
 
 # The name of a lock, as a number.
 _TURN = "hashtextextended(%(turn)s, 0)"
@@ -60,28 +77,21 @@ class PostgresBranches:
             guard = hold_settings(connection, self._scope).guard(name)
             try:
                 made = connection.execute(
-                    """
-                    INSERT INTO sparklake.branches
-                        (repository_uid, name, commit_id, hidden, expires, read_only, protected,
-                         fence)
-                    VALUES (%s, %s, %s, %s, clock_timestamp() + %s::interval, %s, %s, coalesce(
-                        (SELECT fence FROM sparklake.repositories WHERE uid = %s), 0))
-                    ON CONFLICT DO NOTHING
-                    """,
-                    (
-                        self._uid,
-                        name,
-                        commit_id,
-                        hidden,
-                        lifetime,
-                        guard.read_only,
-                        sorted(guard.protected),
-                        self._uid,
-                    ),
+                    _CREATE,
+                    {
+                        "uid": self._uid,
+                        "name": name,
+                        "commit": commit_id,
+                        "hidden": hidden,
+                        "lifetime": lifetime,
+                        "read_only": guard.read_only,
+                        "protected": sorted(guard.protected),
+                    },
                 ).rowcount
             except psycopg.errors.ForeignKeyViolation:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
             if not made:
+                check_kept(connection, self._uid, commit_id)
                 raise AlreadyExistsError(f"there is a branch {name!r} already")
             verb = RefVerb.CREATE_BRANCH.value
             log_operation(connection, self._uid, who, verb, name, None, commit_id)
@@ -124,9 +134,15 @@ class PostgresBranches:
     def move(self, move: BranchMove) -> None:
         """Applies a compare-and-swap, all of it or nothing."""
         with self._connections.transaction() as connection:
-            for each in move.commits:
-                insert_commit(connection, self._uid, each, move.touched.get(each.id))
+            known = [
+                each.id
+                for each in move.commits
+                if not insert_commit(connection, self._uid, each, move.touched.get(each.id))
+            ]
             self._swap(connection, move)
+            if known:
+                # What was made once more, after the fence, names nothing that is gone.
+                renew_commits(connection, self._uid, known)
             if not self._take_layers(connection, move):
                 raise RaceLostError(f"staged changes of {move.branch!r} were taken by another")
             if move.to != move.expected:
@@ -174,17 +190,14 @@ class PostgresBranches:
 
     def _swap(self, connection: psycopg.Connection, move: BranchMove) -> None:
         actions = actions_of(move.verb)
+        is_new = any(each.id == move.to for each in move.commits)
         try:
             swapped = connection.execute(
-                """
-                UPDATE sparklake.branches SET commit_id = %(to)s
-                WHERE repository_uid = %(uid)s AND name = %(branch)s AND commit_id = %(expected)s
-                    AND (%(force)s::boolean OR NOT read_only)
-                    AND NOT protected && %(actions)s::text[] AND fence = %(fence)s
-                """,
+                _SWAP,
                 {
                     **self._values,
-                    "to": move.to,
+                    "commit": move.to,
+                    "is_new": is_new,
                     "branch": move.branch,
                     "expected": move.expected,
                     "actions": [each.value for each in actions],
@@ -195,6 +208,8 @@ class PostgresBranches:
             raise RefNotFoundError(f"there is no commit {move.to!r}") from None
         if not swapped:
             head = lock_branch(connection, self._scope, move.branch, *actions, fence=move.fence)
+            if head == move.expected and not is_new:
+                check_kept(connection, self._uid, move.to)
             raise RaceLostError(f"branch {move.branch!r} has moved to {head}")
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from sparklake.errors import CollectionOpenError, RefStoreUnavailableError
 from sparklake.graveler.ports import Moment, RefsSnapshot
-from sparklake.stores.postgres.commits import all_commits
-from sparklake.stores.postgres.settings import lock_settings
+from sparklake.graveler.retention import expired_commits
+from sparklake.stores.postgres.commits import all_commits, mark_expired
+from sparklake.stores.postgres.settings import lock_settings, settings_of
 from sparklake.stores.postgres.staging import layer_rows
 from sparklake.stores.postgres.states import all_branches
 from sparklake.stores.postgres.tags import all_tags
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
     from sparklake.stores.postgres.layers import Scope
 
 ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+_NOW = """
+    SELECT read_only, protection, metadata, retention,
+           ARRAY(SELECT commit_id FROM sparklake.expired_commits WHERE repository_uid = %(uid)s),
+           floor(extract(epoch FROM clock_timestamp()))::bigint
+    FROM sparklake.repositories WHERE uid = %(uid)s
+"""
 
 
 class PostgresCollections:
@@ -62,7 +70,7 @@ class PostgresCollections:
 
     @contextmanager
     def begin(self) -> Iterator[Moment]:
-        """Raises the fence of all branches, and returns the repository as of that moment."""
+        """Raises all fences, lets commits expire, and returns the repository as of that moment."""
         with ExitStack() as held:
             with self._connections.transaction() as connection:
                 lock_settings(connection, self._scope)
@@ -70,6 +78,7 @@ class PostgresCollections:
                 # It sees all that was published, and nothing can be while the locks are held.
                 reading = held.enter_context(self._connections.transaction(ONE_MOMENT))
                 moment = _moment(reading, self._uid)
+                mark_expired(connection, self._uid, sorted(moment.expiring))
             yield moment
 
 
@@ -83,7 +92,13 @@ def snapshot_of(connection: psycopg.Connection, uid: str) -> RefsSnapshot:
 
 
 def _moment(connection: psycopg.Connection, uid: str) -> Moment:
-    return Moment(snapshot_of(connection, uid), partial(layer_rows, connection, uid))
+    refs, rows = snapshot_of(connection, uid), partial(layer_rows, connection, uid)
+    found = connection.execute(_NOW, {"uid": uid}).fetchone()
+    if found is None:
+        return Moment(refs, rows)
+    *columns, expired, now = found
+    unkept = expired_commits(refs, settings_of(*columns).retention, now)
+    return Moment(refs, rows, frozenset(expired), unkept.difference(expired))
 
 
 def _raise_fences(connection: psycopg.Connection, uid: str) -> None:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from psycopg.types.json import Jsonb
 
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.retention import expired_error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Set
 
     import psycopg
 
@@ -28,6 +29,10 @@ _INSERT = """
          generation, touched)
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
 """
+
+IS_KEPT = """NOT EXISTS (SELECT 1 FROM sparklake.expired_commits
+    WHERE repository_uid = %(uid)s AND commit_id = %(commit)s)"""
+"""Is a condition of what lets a ref stand at a commit, under a lock that fences wait for."""
 
 # A walk by levels that meets each commit once. UNION drops a row that is equal to an earlier one,
 # so the distance must take no part in equality, or a commit would be walked once per distance. An
@@ -162,6 +167,15 @@ class PostgresCommits:
         )
         return dict(rows)
 
+    def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
+        """Returns which of some commits have expired."""
+        rows = self._connections.fetch(
+            "SELECT commit_id FROM sparklake.expired_commits WHERE repository_uid = %(uid)s"
+            " AND commit_id = ANY(%(ids)s)",
+            {"uid": self._uid, "ids": list(commit_ids)},
+        )
+        return {commit_id for (commit_id,) in rows}
+
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
         """Returns the commit that many first parents back, None past the first."""
         rows = self._connections.fetch(
@@ -178,9 +192,38 @@ def all_commits(connection: psycopg.Connection, uid: str) -> Sequence[Commit]:
 
 def insert_commit(
     connection: psycopg.Connection, uid: str, commit: Commit, touched: bytes | None
-) -> None:
-    """Adds a commit, as part of the transaction that makes a branch point at it."""
-    connection.execute(_INSERT, _row(uid, commit, touched))
+) -> bool:
+    """Adds a commit, as part of the transaction that makes a branch point at it.
+
+    Tells whether it was not there.
+    """
+    return connection.execute(_INSERT, _row(uid, commit, touched)).rowcount > 0
+
+
+def mark_expired(connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId]) -> None:
+    """Lets commits expire, as part of the transaction that raises the fence."""
+    if commit_ids:
+        connection.execute(
+            "INSERT INTO sparklake.expired_commits (repository_uid, commit_id)"
+            " SELECT %s, id FROM unnest(%s::text[]) AS id ON CONFLICT DO NOTHING",
+            (uid, list(commit_ids)),
+        )
+
+
+def check_kept(connection: psycopg.Connection, uid: str, commit_id: CommitId) -> None:
+    """Raises ExpiredError for a commit that has expired, as part of a transaction."""
+    query = f"SELECT {IS_KEPT}"
+    row = connection.execute(query, {"uid": uid, "commit": commit_id}).fetchone()
+    if row is not None and not row[0]:
+        raise expired_error(commit_id)
+
+
+def renew_commits(connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId]) -> None:
+    """Lets commits that were made once more be as new, under the lock of a branch."""
+    connection.execute(
+        "DELETE FROM sparklake.expired_commits WHERE repository_uid = %s AND commit_id = ANY(%s)",
+        (uid, list(commit_ids)),
+    )
 
 
 def insert_commits(connection: psycopg.Connection, uid: str, commits: Sequence[Commit]) -> None:

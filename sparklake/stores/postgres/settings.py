@@ -6,12 +6,14 @@ change together, in the order of all locks: the repository, its branches, their 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
 from sparklake.errors import RepositoryNotFoundError
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings, read_only_error
+from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.stores.postgres.layers import guard_of, seal_layers
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from sparklake.stores.postgres.layers import Scope
 
 _SELECT = """
-    SELECT read_only, protection, metadata FROM sparklake.repositories WHERE uid = %(uid)s
+    SELECT read_only, protection, metadata, retention
+    FROM sparklake.repositories WHERE uid = %(uid)s
 """
 
 
@@ -47,8 +50,8 @@ class PostgresSettings:
             rows = connection.execute(query, {"uid": self._uid}).fetchall()
             settings = edit(_found(rows))
             connection.execute(
-                "UPDATE sparklake.repositories SET read_only = %s, protection = %s, metadata = %s"
-                " WHERE uid = %s",
+                "UPDATE sparklake.repositories SET read_only = %s, protection = %s, metadata = %s,"
+                " retention = %s WHERE uid = %s",
                 (*columns_of(settings), self._uid),
             )
             _guard_branches(connection, self._uid, settings)
@@ -76,20 +79,32 @@ def hold_settings(connection: psycopg.Connection, scope: Scope) -> RepositorySet
 
 
 def settings_of(
-    read_only: bool, protection: Mapping[str, Sequence[str]], metadata: Mapping[str, str]
+    read_only: bool,
+    protection: Mapping[str, Sequence[str]],
+    metadata: Mapping[str, str],
+    retention: Mapping[str, Any] | None,
 ) -> RepositorySettings:
     """Returns the settings that a repository's row says."""
     rules = (
         ProtectionRule(pattern, frozenset(map(Action, actions)))
         for pattern, actions in sorted(protection.items())
     )
-    return RepositorySettings(read_only, tuple(rules), dict(sorted(metadata.items())))
+    labels = dict(sorted(metadata.items()))
+    return RepositorySettings(read_only, tuple(rules), labels, _retention(retention))
 
 
-def columns_of(settings: RepositorySettings) -> tuple[bool, Jsonb, Jsonb]:
+def columns_of(settings: RepositorySettings) -> tuple[bool, Jsonb, Jsonb, Jsonb | None]:
     """Returns what a repository's row says of settings."""
     rules = {each.pattern: sorted(each.actions) for each in settings.protection}
-    return settings.read_only, Jsonb(rules), Jsonb(dict(settings.metadata))
+    kept = None if settings.retention is None else Jsonb(asdict(settings.retention))
+    return settings.read_only, Jsonb(rules), Jsonb(dict(settings.metadata)), kept
+
+
+def _retention(said: Mapping[str, Any] | None) -> Retention | None:
+    if said is None:
+        return None
+    rules = tuple(BranchRetention(**each) for each in said["branches"])
+    return Retention(said["default_days"], rules)
 
 
 def _found(rows: Sequence[tuple[Any, ...]]) -> RepositorySettings:

@@ -33,7 +33,7 @@ _RANGE_RECORDS = "range_records"
 
 _SELECT = """
     SELECT r.name, r.uid, r.storage_namespace, r.default_branch, s.value, r.creation_date,
-           r.read_only, r.protection, r.metadata
+           r.read_only, r.protection, r.metadata, r.retention
     FROM sparklake.repositories r
     JOIN sparklake.settings s ON s.repository_uid = r.uid AND s.name = 'range_records'
 """
@@ -167,8 +167,8 @@ def _insert_repository(connection: psycopg.Connection, info: RepositoryInfo) -> 
         """
         INSERT INTO sparklake.repositories
             (uid, name, storage_namespace, default_branch, creation_date, read_only, protection,
-             metadata)
-        VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+             metadata, retention)
+        VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
         """,
         (
             info.uid,

@@ -8,6 +8,7 @@ import psycopg
 
 from sparklake.errors import AlreadyExistsError, RefNotFoundError
 from sparklake.graveler.ports import RefVerb, TagInfo
+from sparklake.stores.postgres.commits import IS_KEPT, check_kept
 from sparklake.stores.postgres.layers import Scope
 from sparklake.stores.postgres.operations import log_operation
 from sparklake.stores.postgres.settings import hold_settings
@@ -39,12 +40,13 @@ class PostgresTags:
             try:
                 made = connection.execute(
                     "INSERT INTO sparklake.tags (repository_uid, name, commit_id)"
-                    " VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                    (self._uid, name, commit_id),
+                    f" SELECT %(uid)s, %(name)s, %(commit)s WHERE {IS_KEPT} ON CONFLICT DO NOTHING",
+                    {"uid": self._uid, "name": name, "commit": commit_id},
                 ).rowcount
             except psycopg.errors.ForeignKeyViolation:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
             if not made:
+                check_kept(connection, self._uid, commit_id)
                 raise AlreadyExistsError(f"there is a tag {name!r} already")
             verb = RefVerb.CREATE_TAG.value
             log_operation(connection, self._uid, who, verb, name, None, commit_id)

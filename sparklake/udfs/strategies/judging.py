@@ -10,10 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparklake.errors import InvalidKeyError, InvalidRecordError, SparklakeError, StrategyError
+from sparklake.errors import (
+    ExpiredError,
+    InvalidKeyError,
+    InvalidRecordError,
+    MissingFileError,
+    SparklakeError,
+    StrategyError,
+)
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.entries import encode_entry, entry_identity
+from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
 from sparklake.udfs.delta.names import log_folder
@@ -94,7 +102,13 @@ class Judge:
         if isinstance(chosen, Strategy):
             side = Take.SOURCE if chosen is Strategy.SOURCE_WINS else Take.DEST
             return [side] * len(conflicts)
-        return _asked(chosen, conflicts, self._objects)
+        expired = self.resolution.expired_base
+        try:
+            return _asked(chosen, conflicts, self._objects)
+        except StrategyError as error:
+            if expired is not None and isinstance(error.__cause__, MissingFileError):
+                raise _base_expired(conflicts[0], expired) from error
+            raise
 
     def _settled(self, conflict: Conflict, decision: Decision) -> bytes | None:
         if decision is Take.BASE and conflict.ancestors_disagree:
@@ -103,6 +117,8 @@ class Judge:
         if decision is Take.SOURCE:
             return conflict.source
         if decision is Take.BASE:
+            if conflict.base is not None and self.resolution.expired_base is not None:
+                raise _base_expired(conflict, self.resolution.expired_base)
             return conflict.base
         if decision is Take.DELETE:
             return None
@@ -126,6 +142,15 @@ class Judge:
     @cached_property
     def _objects(self) -> Objects:
         return Objects(self.storage_namespace, self.only_previews)
+
+
+def _base_expired(conflict: Conflict, commit_id: CommitId) -> ExpiredError:
+    path = find_path(conflict.key) or conflict.key
+    return ExpiredError(
+        f"the merge base {commit_id[:12]} has expired, so that its object at {path!r} cannot be "
+        "taken or read; nothing has changed. Choose source or dest for this path by a rule",
+        commit_id,
+    )
 
 
 def too_many_kept() -> StrategyError:

@@ -11,6 +11,7 @@ from typing import Any
 
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.classification import Strategy
+from sparklake.graveler.ids import CommitId
 from sparklake.udfs.delta.names import LOG_FOLDER, commit_key
 from sparklake.udfs.strategies.decisions import Function
 from sparklake.udfs.strategies.globs import matches
@@ -66,12 +67,14 @@ class Rule:
 class Resolution:
     """Is how conflicts are decided: by the first rule that matches, or else by one strategy.
 
-    With `delta`, the logs of Delta tables are united before anything else is asked.
+    With `delta`, the logs of Delta tables are united before anything else is asked. Of an
+    `expired_base` nothing can be taken or read.
     """
 
     strategy: Chosen = None
     rules: tuple[Rule, ...] = ()
     delta: bool = True
+    expired_base: CommitId | None = None
 
     def chosen(self, key: bytes) -> Chosen:
         """Returns what decides a conflict on a key."""
@@ -94,6 +97,12 @@ class Resolution:
         """Tells whether no conflict can be left, nor a strategy fail."""
         every = (self.strategy, *(rule.strategy for rule in self.rules))
         return all(isinstance(each, Strategy) for each in every)
+
+    @property
+    def asks_functions(self) -> bool:
+        """Tells whether functions decide conflicts, which may take what base has."""
+        every = (self.strategy, *(rule.strategy for rule in self.rules))
+        return any(isinstance(each, Named | Carried) for each in every)
 
     @property
     def label(self) -> str:

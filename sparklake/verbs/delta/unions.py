@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
+from sparklake.errors import MissingFileError
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.classification import Outcome, classify
 from sparklake.graveler.disagreement import is_disagreement
@@ -32,6 +33,7 @@ from sparklake.udfs.strategies.objects import Objects
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.logs import log_sides, read_log
+from sparklake.verbs.resolve import check_kept
 
 if TYPE_CHECKING:
     from sparklake.verbs.three_way import Sides
@@ -123,7 +125,10 @@ def logs_at_edges(plan: Plan) -> set[bytes]:
 def table_unions(
     context: Context, sides: Sides, resolution: Resolution, folders: Iterable[bytes]
 ) -> list[TableUnion]:
-    """Returns what becomes of the tables that both sides have changed, among some."""
+    """Returns what becomes of the tables that both sides have changed, among some.
+
+    Raises ExpiredError where the log of the base is gone with it.
+    """
     logs = sorted(folders)
     if len(logs) > MAX_TABLES:
         raise too_many_tables()
@@ -132,7 +137,11 @@ def table_unions(
         for folder in logs
         if resolution.unites(folder) and sides.choice.parts(prefix_interval(folder))
     )
-    return [each for each in found if each is not None]
+    try:
+        return [each for each in found if each is not None]
+    except MissingFileError:
+        check_kept(context, sides.bases)
+        raise
 
 
 def _union(context: Context, sides: Sides, folder: bytes) -> TableUnion | None:

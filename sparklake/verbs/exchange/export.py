@@ -20,7 +20,7 @@ from sparklake.verbs.exchange.export_marks import (
 from sparklake.verbs.exchange.export_work import Exported, ExportTerms, ExportWork
 from sparklake.verbs.namespaces import MARKER_KEY as NAMESPACE_KEY
 from sparklake.verbs.namespaces import check_apart
-from sparklake.verbs.resolve import get_commit
+from sparklake.verbs.resolve import get_commit, kept_commit
 
 
 def export(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
@@ -32,7 +32,7 @@ def export(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
     if terms.manifest_only:
         return _manifest(context, ref, to, terms)
     store = _open(context, to)
-    commit, origins = get_commit(context, ref), _origins(context, store, terms)
+    commit, origins = kept_commit(context, ref), _origins(context, store, terms)
     folder = f"{MANIFEST_FOLDER}{commit.id}/"
     work = ExportWork.of(context, store, commit, terms, folder, origins)
     found = work.run(Step.SURVEY)
@@ -61,7 +61,7 @@ def _manifest(context: Context, ref: str, to: str, terms: ExportTerms) -> Export
     if terms.incremental:
         raise InvalidInputError("a manifest alone goes on from no export: name a ref by `since`")
     store = _open(context, to)
-    commit = get_commit(context, ref)
+    commit = kept_commit(context, ref)
     if not (terms.overwrite or is_empty(store)):
         raise _not_empty(store.uri)
     origin = None if terms.since is None else get_commit(context, terms.since).id

@@ -22,20 +22,22 @@ LOG_SCHEMA = pa.schema(
         pa.field("meta_range_id", pa.string(), nullable=False),
         pa.field("metadata", pa.map_(pa.string(), pa.string()), nullable=False),
         pa.field("generation", pa.int64(), nullable=False),
+        pa.field("expired", pa.bool_(), nullable=False),
     ]
 )
 
 LOG_DDL = (
     "id string, parents array<string>, committer string, message string, "
     "creation_date timestamp, meta_range_id string, metadata map<string, string>, "
-    "generation bigint"
+    "generation bigint, expired boolean"
 )
 
 
-def commit_batches(commits: Iterable[Commit]) -> Iterator[pa.RecordBatch]:
-    """Yields commits as batches of LOG_SCHEMA, as they come."""
+def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.RecordBatch]:
+    """Yields commits, each with whether it has expired, as batches of LOG_SCHEMA, as they come."""
     rest = iter(commits)
-    while some := list(islice(rest, COMMITS_AT_ONCE)):
+    while rows := list(islice(rest, COMMITS_AT_ONCE)):
+        some, expired = zip(*rows, strict=True)
         yield pa.record_batch(
             [
                 [each.id for each in some],
@@ -46,6 +48,7 @@ def commit_batches(commits: Iterable[Commit]) -> Iterator[pa.RecordBatch]:
                 [each.meta_range_id for each in some],
                 pa.array([[*each.metadata.items()] for each in some], LOG_SCHEMA.field(6).type),
                 [each.generation for each in some],
+                expired,
             ],
             schema=LOG_SCHEMA,
         )

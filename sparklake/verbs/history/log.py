@@ -23,7 +23,7 @@ from sparklake.graveler.ranges import record_count
 from sparklake.graveler.touched import Sought
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.history.changes import Changes, sought_in
-from sparklake.verbs.history.commit_rows import LOG_DDL, LOG_SCHEMA, commit_batches
+from sparklake.verbs.history.commit_rows import COMMITS_AT_ONCE, LOG_DDL, LOG_SCHEMA, commit_batches
 from sparklake.verbs.read import diff_of_plan
 from sparklake.verbs.resolve import get_commit
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 Place: TypeAlias = tuple[int, int, CommitId]
 """Is where a commit stands in every log: by descending generation, then date, then by id."""
 
+
+_FIRST_MARKED = 64
 
 CLOCKS_DIFFER = 24 * 60 * 60
 """How many seconds an ancestor may be younger than its descendants for `since` not to lose it."""
@@ -66,12 +68,16 @@ class LogOptions:
 
 @dataclass(frozen=True, slots=True)
 class CommitSummary:
-    """Is a commit, and how many objects it added, removed and changed since its first parent."""
+    """Is a commit, and how many objects it added, removed and changed since its first parent.
+
+    Where it `has_expired`, its objects may be gone.
+    """
 
     commit: Commit
     added: int
     removed: int
     changed: int
+    has_expired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +120,7 @@ class Log:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Streams Arrow batches of LOG_SCHEMA."""
-        return commit_batches(self)
+        return commit_batches(self.marked())
 
     def to_arrow(self) -> pa.Table:
         """Returns all commits as one Arrow table of LOG_SCHEMA, in memory."""
@@ -126,6 +132,14 @@ class Log:
         This process reads them, and holds them compressed: tasks never ask Postgres.
         """
         return shipped(self._context.runners.on_spark(), self.batches(), LOG_DDL)
+
+    def marked(self) -> Iterator[tuple[Commit, bool]]:
+        """Yields the commits, and of each whether it has expired."""
+        rest, size = iter(self), _FIRST_MARKED
+        while some := list(islice(rest, size)):
+            expired = self._context.refs.commits.expired([each.id for each in some])
+            yield from ((each, each.id in expired) for each in some)
+            size = min(2 * size, COMMITS_AT_ONCE)
 
     def _walked(self, earliest: int | None) -> Iterator[Commit]:
         one = self._asked.first_parent
@@ -259,6 +273,7 @@ def show(context: Context, ref: str) -> CommitSummary:
         counts[ChangeType.ADDED.value],
         counts[ChangeType.REMOVED.value],
         counts[ChangeType.CHANGED.value],
+        bool(context.refs.commits.expired([commit.id])),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from sparklake.engine.execution import finish, run_plan
 from sparklake.errors import RefNotFoundError
@@ -32,6 +33,13 @@ def common_ancestors(context: Context, left: Commit, right: Commit) -> list[Comm
     return [walk.commit(each) for each in bases]
 
 
+class BaseTree(NamedTuple):
+    """Is the base tree of a merge, and the commits that it is of."""
+
+    id: MetaRangeId
+    commits: tuple[CommitId, ...]
+
+
 @dataclass(slots=True)
 class BaseTrees:
     """Finds the base trees of a verb's merges, and makes those of a criss-cross once."""
@@ -39,18 +47,18 @@ class BaseTrees:
     context: Context
     _made: dict[tuple[CommitId, ...], MetaRangeId] = field(default_factory=dict)
 
-    def get(self, source: Commit, dest: Commit) -> MetaRangeId:
+    def get(self, source: Commit, dest: Commit) -> BaseTree:
         """Returns the base tree of a merge; raises RefNotFoundError for no common ancestor.
 
         That of several best common ancestors is written, and no ref ever leads to it.
         """
         bases = _some_ancestors(self.context, source, dest)
-        if len(bases) == 1:
-            return bases[0].meta_range_id
         ids = tuple(each.id for each in bases)
+        if len(bases) == 1:
+            return BaseTree(bases[0].meta_range_id, ids)
         if ids not in self._made:
             self._made[ids] = _virtual_tree(self.context, ids)
-        return self._made[ids]
+        return BaseTree(self._made[ids], ids)
 
 
 def _some_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:

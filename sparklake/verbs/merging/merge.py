@@ -21,7 +21,7 @@ from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.merging.bases import BaseTrees
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
-from sparklake.verbs.resolve import check_clean, get_branch, get_commit, open_branch
+from sparklake.verbs.resolve import check_clean, get_branch, kept_commit, open_branch
 from sparklake.verbs.signing import Signature, sign
 from sparklake.verbs.three_way import Sides, merged_tree, plan_sides
 
@@ -126,19 +126,19 @@ def merge_sides(context: Context, source: str, dest: str, terms: MergeTerms) -> 
 def _source(context: Context, source: str, dest: str) -> Commit:
     if source == dest:
         raise NoChangesError(f"{source!r} cannot be merged into itself: name two different refs")
-    return get_commit(context, source)
+    return kept_commit(context, source)
 
 
 def _sides(bases: BaseTrees, source: Commit, state: BranchState, terms: MergeTerms) -> MergeSides:
     """Returns the sides of a merge that there is something to do for."""
     check_clean(state, "merge into it")
     dest = bases.context.graph.commit(state.commit_id)
-    base = bases.get(source, dest)
+    base, ids = bases.get(source, dest)
     if source.meta_range_id == base and not terms.allow_empty:
         raise NoChangesError(
             f"nothing to merge: {state.name!r} has all that commit {source.id[:12]} changed"
         )
-    trees = Sides(base, source.meta_range_id, dest.meta_range_id, terms.choice)
+    trees = Sides(base, source.meta_range_id, dest.meta_range_id, terms.choice, ids)
     return MergeSides(source, dest, trees)
 
 

@@ -32,7 +32,7 @@ from sparklake.verbs.delta.unions import logs_at_edges
 from sparklake.verbs.merging.bases import merge_base
 from sparklake.verbs.merging.kept import kept_sizes
 from sparklake.verbs.merging.merge import MergeTerms, merge_sides
-from sparklake.verbs.three_way import Sides, plan_sides
+from sparklake.verbs.three_way import Sides, plan_sides, without_expired_base
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ def preview_merge(
 ) -> MergePreview:
     """Returns what a merge would do; raises DirtyBranchError and NoChangesError as it would."""
     theirs, ours, trees = merge_sides(context, source, dest, terms)
+    resolution = without_expired_base(context, trees, resolution)
     results = list(
         _results(context, _plan(context, trees), trees, resolution, f"{source} -> {dest}")
     )

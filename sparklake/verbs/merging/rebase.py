@@ -20,7 +20,7 @@ from sparklake.verbs.merging.bases import merge_base
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import signed_commit, touched_by, until_it_moves
 from sparklake.verbs.replay import origin_labels, replayed_tree
-from sparklake.verbs.resolve import check_clean, get_branch, get_commit, open_branch
+from sparklake.verbs.resolve import check_clean, check_kept, get_branch, get_commit, open_branch
 from sparklake.verbs.signing import Signature
 from sparklake.verbs.three_way import Sides
 
@@ -38,7 +38,7 @@ class _Replays:
         """Returns a commit over a head, not yet published; None where it has become empty."""
         before = self.context.tree_before(origin)
         attempts = self._attempts.setdefault(origin.id, Attempts(self.context, self.title))
-        sides = Sides(before, origin.meta_range_id, head.meta_range_id)
+        sides = Sides(before, origin.meta_range_id, head.meta_range_id, bases=origin.parents[:1])
         tree_id, tables = replayed_tree(
             attempts, sides, self.resolution, f"rebase {origin.id[:12]}"
         )
@@ -66,7 +66,9 @@ def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> 
         state = open_branch(context, branch, *actions_of("rebase"))
         check_clean(state, "rebase it")
         head, commits = target, []
-        for origin in _own(context, state, target):
+        own = _own(context, state, target)
+        check_kept(context, [target.id, *(each.id for each in own)])
+        for origin in own:
             if origin.parents[:1] == (head.id,):
                 head = origin
                 continue

@@ -24,7 +24,7 @@ from sparklake.verbs.bodies import ObjectContent, ReadAhead
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.resolve import open_branch
-from sparklake.verbs.snapshot import stat_object
+from sparklake.verbs.snapshot import kept_object, stat_object
 from sparklake.verbs.stage import new_object, put_copy
 
 _BUFFERED_BYTES = 64 << 10
@@ -59,10 +59,13 @@ class TextOptions:
 
 
 def open_to_read(context: Context, ref: str, path: str, mode: Mode, text: TextOptions) -> IO[Any]:
-    """Opens an object of a ref as it is now; only the parts that are asked for are read."""
+    """Opens an object of a ref as it is now; only the parts that are asked for are read.
+
+    Raises ExpiredError.
+    """
     if mode.kind != "r":
         raise InvalidInputError(f"{ref!r} is opened to be read: to write, open a file of a branch")
-    content = ObjectContent(stat_object(context, ref, path), ref)
+    content = ObjectContent(kept_object(context, ref, path), ref)
     file = io.BufferedReader(ContentReader(ReadAhead(content), path), _BUFFERED_BYTES)
     return (
         io.TextIOWrapper(file, text.encoding, text.errors, text.newline) if mode.is_text else file

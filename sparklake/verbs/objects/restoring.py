@@ -24,7 +24,7 @@ from sparklake.verbs.leftovers import cut_out
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
 from sparklake.verbs.read import diff_of_plan
-from sparklake.verbs.resolve import get_commit, open_branch
+from sparklake.verbs.resolve import kept_commit, open_branch
 from sparklake.verbs.staged import Staged
 
 
@@ -47,7 +47,7 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
     """
     choice = chosen_keys(paths)
     fence = open_branch(context, branch, Action.STAGE).fence
-    commit = get_commit(context, ref)
+    commit = kept_commit(context, ref)
     check_namespace(context.store)
 
     def attempt() -> Restored:

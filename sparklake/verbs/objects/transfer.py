@@ -131,7 +131,7 @@ def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequ
         # What is written holds for what was seen: neither a change at an old path nor an object at
         # a new one may come between.
         state = context.refs.staging.seal(branch, Action.STAGE)
-        here = Resolved(context.graph.commit(state.commit_id), state)
+        here = Resolved(context.graph.commit(state.commit_id), state, is_name=True)
         work = [_Work.of(context, here, terms, each) for each in ways]
         runner = context.runner(sum(each.listed.records for each in work), verb, branch)
         shares = _shares(work, runner, removing=verb == "mv")
@@ -164,6 +164,7 @@ class _Work:
     @staticmethod
     def of(context: Context, here: Resolved, terms: Terms, route: Route) -> _Work:
         def listed(found: Resolved) -> Plan:
+            found.check_kept(context)
             return _listing(context, found, route.start, route.source)
 
         source = listed(here) if terms.ref is None else steadily(context, terms.ref, listed)

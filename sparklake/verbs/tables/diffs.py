@@ -15,7 +15,7 @@ from sparklake.graveler.range_lists import MetaRange
 from sparklake.session import described
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.sides import delta_sides
-from sparklake.verbs.resolve import get_commit
+from sparklake.verbs.resolve import kept_commit
 from sparklake.verbs.tables.paths import table_folder
 from sparklake.verbs.tables.sides import TableSide, folder_sides
 
@@ -104,7 +104,7 @@ def diff_table(
     that is not there.
     """
     folder, chosen_format = table_folder(path), _format(table_format)
-    commits = [get_commit(context, ref) for ref in refs]
+    commits = [kept_commit(context, ref) for ref in refs]
     trees = context.tree(commits[0]), context.tree(commits[1])
     left, right = _sides(context, chosen_format, folder, refs, trees, options)
     if not (left.is_there or right.is_there):

@@ -33,10 +33,14 @@ class TableVersion:
 
 
 def open_table(context: Context, ref: str, path: str) -> TableVersion:
-    """Returns the table under a path as it is at a ref now; a branch's staged changes count."""
+    """Returns the table under a path as it is at a ref now, to read its files.
+
+    A branch's staged changes count. Raises ExpiredError.
+    """
     start = key_prefix(table_folder(path))
 
     def read(found: Resolved) -> TableVersion:
+        found.check_kept(context)
         sides, tree = Staged(context, start).sides(found.layers), found.tree(context)
         plan = plan_listing(tree.ranges, sides, prefix_interval(start))
         snapshot = snapshot_over(context, ref, tree, sides)

@@ -1,0 +1,141 @@
+"""For how long commits are kept, and which of a history have expired.
+
+From each branch and tag, first parents are kept up to and with the first commit that is older than
+its retention: what the branch held when that time began. What no branch and no tag leads to by
+first parents is kept for the default retention. Whatever names an expired commit is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sparklake.errors import ExpiredError, InvalidInputError
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.patterns import check_pattern, fits
+
+if TYPE_CHECKING:
+    from sparklake.graveler.commits import Commit
+    from sparklake.graveler.ports import RefsSnapshot
+
+MAX_DAYS = 36_500
+_DAY = 24 * 60 * 60
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRetention:
+    """Is for how many days the commits of branches are kept whose names fit a pattern."""
+
+    pattern: str
+    days: int
+
+    def __post_init__(self) -> None:
+        check_pattern(self.pattern)
+        _check_days(self.days)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Is for how many days commits are kept: of a branch, by the first rule that fits its name."""
+
+    default_days: int
+    branches: tuple[BranchRetention, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_days(self.default_days)
+        patterns = [each.pattern for each in self.branches]
+        if len(set(patterns)) < len(patterns):
+            raise InvalidInputError("a pattern has two rules of retention: give it one")
+
+    def days(self, branch: str) -> int:
+        """Returns for how many days the commits of a branch are kept."""
+        fitting = (each.days for each in self.branches if fits(each.pattern, branch))
+        return next(fitting, self.default_days)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Is the first parents from a commit on; those made after `since`, in unix seconds, are kept.
+
+    So is the first one that is older.
+    """
+
+    head: CommitId
+    since: int
+
+
+def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -> set[CommitId]:
+    """Returns the commits that are not kept at a moment, in unix seconds."""
+    if retention is None:
+        return set()
+
+    def line(head: CommitId, days: int) -> Line:
+        return Line(head, now - days * _DAY)
+
+    default = retention.default_days
+    lines = [line(each.commit_id, retention.days(each.name)) for each in refs.branches]
+    lines += [line(each.commit_id, default) for each in refs.tags]
+    first = {each.id: each.parents[0] for each in refs.commits if each.parents}
+    kept = kept_commits(lines, now - default * _DAY, dates(refs.commits), first.get)
+    return {each.id for each in refs.commits} - kept
+
+
+def dates(commits: Iterable[Commit]) -> dict[CommitId, int]:
+    """Returns when commits were made, parents first: none of them before its ancestors.
+
+    A clock that was slow once would else let all that lies behind its commit expire.
+    """
+    found: dict[CommitId, int] = {}
+    for each in commits:
+        above = (found[parent] for parent in each.parents)
+        found[each.id] = max([each.creation_date, *above])
+    return found
+
+
+def kept_commits(
+    lines: Sequence[Line],
+    since: int,
+    dates: Mapping[CommitId, int],
+    first_parent: Callable[[CommitId], CommitId | None],
+) -> set[CommitId]:
+    """Returns what lines keep, and what was made after `since` and lies on no line.
+
+    No commit may have an earlier date than its first parent. Each commit is visited about once.
+    """
+    kept: set[CommitId] = set()
+    # The longest first: where another line meets one, that has kept all that the other would.
+    for line in sorted(lines, key=lambda each: each.since):
+        for each in _behind(line.head, kept, first_parent):
+            kept.add(each)
+            if dates[each] <= line.since:
+                break
+    led: set[CommitId] = set()
+    for line in lines:
+        led.update(_behind(line.head, led, first_parent))
+    return kept | {each for each, date in dates.items() if date > since and each not in led}
+
+
+def _behind(
+    head: CommitId, known: set[CommitId], first_parent: Callable[[CommitId], CommitId | None]
+) -> Iterable[CommitId]:
+    """Yields a commit and its first parents, up to one that is known."""
+    commit: CommitId | None = head
+    while commit is not None and commit not in known:
+        yield commit
+        commit = first_parent(commit)
+
+
+def expired_error(commit_id: CommitId) -> ExpiredError:
+    """Returns the error of all that would read or name the objects of an expired commit."""
+    return ExpiredError(
+        f"commit {commit_id[:12]} has expired by the retention rules of the repository: a garbage "
+        "collection may have taken its objects, and nothing may be made of it; `sparklake log` "
+        "tells which commits are kept, and `sparklake gc rules show` for how long",
+        commit_id,
+    )
+
+
+def _check_days(days: int) -> None:
+    if not 0 <= days <= MAX_DAYS:
+        raise InvalidInputError(f"a retention of {days} days: give 0 to {MAX_DAYS:,} days")

@@ -1,0 +1,30 @@
+"""Let garbage collections keep all commits."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from sparklake.jobs.job import job_parser, run
+from sparklake.lake import Lake
+from sparklake.report import Document, retention_document
+from sparklake.uri import repository_uri
+
+
+def clear_retention(lake: Lake, arguments: Namespace) -> Document:
+    """Removes all rules."""
+    repository = lake.repository(repository_uri(arguments.repository))
+    repository.settings.clear_retention()
+    return retention_document(None)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the job; returns its exit code."""
+    parser = job_parser(__doc__)
+    parser.add_argument("repository", metavar="lakefs://REPO")
+    return run(parser, clear_retention, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""What every ref store does of retention: rules, commits that expire, and who is refused then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from threading import Event
+
+import pytest
+
+from sparklake.errors import AlreadyExistsError, CollectionBegunError, ExpiredError, RaceLostError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import RepositorySettings
+from sparklake.graveler.ports import BranchMove, RefStore, RepositoryRefs
+from sparklake.graveler.retention import BranchRetention, Retention
+from tests.stores.refs.histories import FIRST, a_commit, a_repository, grow
+
+RULES = Retention(30, (BranchRetention("z*", 7), BranchRetention("a*", 90)))
+HEADS_ALONE = Retention(0)
+
+
+@pytest.fixture
+def uid(store: RefStore) -> str:
+    info = a_repository("lake")
+    store.create_repository(info, FIRST, "ann")
+    return info.uid
+
+
+@pytest.fixture
+def refs(store: RefStore, uid: str) -> RepositoryRefs:
+    return store.refs(uid)
+
+
+def keep(refs: RepositoryRefs, retention: Retention | None) -> None:
+    refs.settings.change(lambda now: replace(now, retention=retention))
+
+
+def begin(refs: RepositoryRefs) -> set[str]:
+    """Returns what expires as a collection begins."""
+    with refs.collections.begin() as moment:
+        return {each.message for each in moment.refs.commits if each.id in moment.expiring}
+
+
+def fence(refs: RepositoryRefs) -> int:
+    (state, *_) = refs.branches.list()
+    return state.fence
+
+
+def a_line(refs: RepositoryRefs) -> dict[str, Commit]:
+    """Makes the branch `line` of three commits, all of them old."""
+    made = grow(refs, {"one": [], "two": ["one"], "three": ["two"]})
+    for name in made:
+        refs.branches.delete(name, "ann")
+    refs.branches.create("line", made["three"].id, "ann")
+    return made
+
+
+def test_rules_are_kept_in_their_order(store: RefStore, refs: RepositoryRefs) -> None:
+    assert refs.settings.get().retention is None
+    keep(refs, RULES)
+    assert refs.settings.get().retention == RULES
+    (info,) = store.list_repositories()
+    assert info.settings.retention == RULES
+    refs.settings.change(lambda now: replace(now, metadata={"a": "b"}))
+    assert refs.settings.get() == RepositorySettings(metadata={"a": "b"}, retention=RULES)
+    keep(refs, None)
+    assert refs.settings.get().retention is None
+
+
+def test_a_repository_may_begin_with_rules(store: RefStore) -> None:
+    info = replace(a_repository("other"), settings=RepositorySettings(retention=RULES))
+    store.create_repository(info, FIRST, "ann")
+    assert store.refs(info.uid).settings.get().retention == RULES
+
+
+def test_what_is_not_kept_expires_for_good(store: RefStore, refs: RepositoryRefs) -> None:
+    made = a_line(refs)
+    ids = [each.id for each in made.values()]
+    assert begin(refs) == set()
+    keep(refs, HEADS_ALONE)
+    with refs.collections.look() as moment:
+        assert moment.expiring == moment.unkept == {made["one"].id, made["two"].id}
+    assert refs.commits.expired(ids) == set()
+    assert begin(refs) == {"one", "two"}
+    assert refs.commits.expired(ids) == {made["one"].id, made["two"].id}
+    assert refs.commits.expired(ids[1:]) == {made["two"].id}
+    assert refs.commits.expired([]) == set()
+    keep(refs, None)
+    with refs.collections.begin() as moment:
+        assert (moment.expired, moment.expiring) == ({made["one"].id, made["two"].id}, set())
+    assert [refs.commits.find(each) for each in ids] == list(made.values())
+    other = a_repository("other")
+    store.create_repository(other, FIRST, "ann")
+    assert store.refs(other.uid).commits.expired(ids) == set()
+
+
+def test_marks_go_with_the_repository(store: RefStore, refs: RepositoryRefs, uid: str) -> None:
+    made = a_line(refs)
+    keep(refs, HEADS_ALONE)
+    begin(refs)
+    store.delete_repository("lake")
+    assert store.refs(uid).commits.expired([made["one"].id]) == set()
+
+
+def move_to(refs: RepositoryRefs, commit: Commit, *commits: Commit) -> None:
+    head = refs.branches.find("line")
+    assert head is not None
+    move = BranchMove(
+        "line", head.commit_id, commit.id, "hard-reset", "ann", commits, fence=head.fence
+    )
+    refs.branches.move(move)
+
+
+NAMES: dict[str, Callable[[RepositoryRefs, Commit], object]] = {
+    "branch": lambda refs, commit: refs.branches.create("new", commit.id, "ann"),
+    "tag": lambda refs, commit: refs.tags.create("new", commit.id, "ann"),
+    "move": move_to,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_ref_stands_at_what_has_expired(refs: RepositoryRefs, name: str) -> None:
+    made = a_line(refs)
+    keep(refs, HEADS_ALONE)
+    begin(refs)
+    before = refs.snapshot(), refs.operations.list(1000)
+    with pytest.raises(ExpiredError, match="has expired") as raised:
+        NAMES[name](refs, made["two"])
+    assert raised.value.commit_id == made["two"].id
+    assert (refs.snapshot(), refs.operations.list(1000)) == before
+    NAMES[name](refs, made["three"])
+
+
+def test_a_name_that_is_taken_is_said_to_be(refs: RepositoryRefs) -> None:
+    made = a_line(refs)
+    refs.tags.create("new", made["three"].id, "ann")
+    keep(refs, HEADS_ALONE)
+    begin(refs)
+    with pytest.raises(AlreadyExistsError):
+        refs.branches.create("line", made["three"].id, "ann")
+    with pytest.raises(AlreadyExistsError):
+        refs.tags.create("new", made["three"].id, "ann")
+
+
+def test_a_branch_that_has_moved_has_lost_a_race(refs: RepositoryRefs) -> None:
+    made = a_line(refs)
+    keep(refs, HEADS_ALONE)
+    begin(refs)
+    move = BranchMove(
+        "line", made["two"].id, made["one"].id, "hard-reset", "ann", fence=fence(refs)
+    )
+    with pytest.raises(RaceLostError):
+        refs.branches.move(move)
+    with pytest.raises(CollectionBegunError):
+        refs.branches.move(replace(move, expected=made["three"].id, fence=0))
+
+
+def test_what_is_made_once_more_is_as_new(refs: RepositoryRefs) -> None:
+    made = a_line(refs)
+    move_to(refs, made["one"])
+    keep(refs, HEADS_ALONE)
+    assert begin(refs) == {"two", "three"}
+    with pytest.raises(ExpiredError):
+        move_to(refs, made["two"])
+    move_to(refs, made["three"], made["two"], made["three"])
+    assert refs.commits.expired([each.id for each in made.values()]) == set()
+    assert begin(refs) == {"one", "two"}
+
+
+def test_a_move_that_fails_renews_nothing(refs: RepositoryRefs) -> None:
+    made = a_line(refs)
+    move_to(refs, made["one"])
+    keep(refs, HEADS_ALONE)
+    begin(refs)
+    move = BranchMove(
+        "line", FIRST.id, made["two"].id, "commit", "ann", (made["two"],), fence=fence(refs)
+    )
+    with pytest.raises(RaceLostError):
+        refs.branches.move(move)
+    assert refs.commits.expired([made["two"].id]) == {made["two"].id}
+
+
+def test_no_ref_is_ever_left_at_what_has_expired(refs: RepositoryRefs) -> None:
+    """Collections that keep heads alone, beside those who name old commits."""
+    made = a_line(refs)
+    keep(refs, HEADS_ALONE)
+    done = Event()
+
+    def name(number: int) -> int:
+        refused = 0
+        for turn in range(25):
+            commit = a_commit(made["three"], message=f"{number}-{turn}")
+            with suppress(RaceLostError):
+                move_to(refs, commit, commit)
+            try:
+                refs.branches.create(f"b{number}-{turn}", commit.id, "ann")
+                refs.tags.create(f"t{number}-{turn}", commit.id, "ann")
+                refs.branches.delete(f"b{number}-{turn}", "ann")
+            except ExpiredError:
+                refused += 1
+            except Exception as error:
+                if "there is no commit" not in str(error):
+                    raise
+        return refused
+
+    def collect() -> None:
+        while not done.is_set():
+            begin(refs)
+            found = refs.snapshot()
+            # A ref may have gone since, and none can have come.
+            assert not refs.commits.expired([each.commit_id for each in found.tags])
+
+    with ThreadPoolExecutor(4) as pool:
+        collecting = pool.submit(collect)
+        list(pool.map(name, range(3)))
+        done.set()
+        collecting.result()
+    at = [each.commit_id for each in refs.snapshot().named]
+    assert refs.commits.expired(at) == set()
