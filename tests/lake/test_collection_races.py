@@ -29,6 +29,7 @@ SHARES = 8
 PATHS = ["a", "b", "d/c", "d/d"]
 BODIES = [b"0", b"1"]
 NO_GRACE = timedelta()
+TAKES_BASE = "tests.support.interplay:takes_base"
 
 
 @pytest.fixture
@@ -61,6 +62,7 @@ class Writer:
                     *(self.put, self.put_and_commit, self.put_and_commit, self.commit),
                     *(self.write, self.merge, self.revert, self.fork, self.cp, self.restore),
                     *(self.reset, self.hard_reset, self.stage, self.rm, self.drop),
+                    *(self.cherry_pick, self.rebase, self.undo, self.tag, self.copy_many),
                 ]
             )
             # What is refused has promised nothing.
@@ -102,18 +104,38 @@ class Writer:
         )
 
     def merge(self) -> list[str]:
-        source, dest = self.branch(), self.branch()
-        return [self.repo.merge(source, dest, strategy="source-wins").id]
+        source, dest = self.chance.choice([self.branch(), self.a_commit()]), self.branch()
+        strategy = self.chance.choice(["source-wins", TAKES_BASE])
+        return [self.repo.merge(source, dest, strategy=strategy).id]
 
     def revert(self) -> list[str]:
         branch = self.repo.branch(self.branch())
         return [each.id for each in branch.revert(self.a_commit(), strategy="source-wins")]
 
+    def cherry_pick(self) -> list[str]:
+        branch = self.repo.branch(self.branch())
+        return [each.id for each in branch.cherry_pick(self.a_commit(), strategy="source-wins")]
+
+    def rebase(self) -> list[str]:
+        branch = self.repo.branch(self.branch())
+        return [each.id for each in branch.rebase(self.a_commit(), strategy=TAKES_BASE)]
+
+    def undo(self) -> None:
+        self.repo.branch(self.branch()).undo()
+
+    def tag(self) -> None:
+        self.repo.create_tag(f"{self.name}-tag-{next(self.made)}", self.a_commit())
+
+    def copy_many(self) -> None:
+        pairs = [(self.chance.choice(PATHS), self.chance.choice(PATHS))]
+        self.repo.branch(self.branch()).copy_many(pairs, self.a_commit())
+
     def fork(self) -> None:
         self.repo.create_branch(f"{self.name}-{next(self.made)}", self.a_commit())
 
     def cp(self) -> None:
-        source, path = self.branch(), self.chance.choice(PATHS)
+        source = self.chance.choice([self.branch(), self.a_commit()])
+        path = self.chance.choice(PATHS)
         self.repo.branch(self.branch()).copy(
             *(path, self.chance.choice(PATHS)), ref=source, force=True
         )
@@ -147,9 +169,11 @@ def md5(body: bytes) -> str:
 
 
 def named(repo: Repository) -> Iterator[ObjectInfo]:
-    """Yields every object of every commit, and of what is staged."""
-    for commit in repo._context.refs.commits.find_by_prefix("", 1000):
-        yield from repo.objects(commit.id)
+    """Yields every object of every commit that has not expired, and of what is staged."""
+    commits = repo._context.refs.commits
+    ids = [each.id for each in commits.find_by_prefix("", 1000)]
+    for each in sorted(set(ids) - commits.expired(ids)):
+        yield from repo.objects(each)
     for state in repo.branch_states(hidden=True):
         if state.layers:
             yield from repo.objects(state.name)
@@ -158,6 +182,8 @@ def named(repo: Repository) -> Iterator[ObjectInfo]:
 
 def check(repo: Repository) -> set[str]:
     """Reads all that is named; returns the addresses in the namespace."""
+    refs = repo._context.refs
+    assert not refs.commits.expired([each.commit_id for each in refs.snapshot().named])
     root, addresses = repo.info.storage_namespace, set()
     for each in {found.address: found for found in named(repo)}.values():
         store, key = open_object(each.address)
@@ -166,8 +192,27 @@ def check(repo: Repository) -> set[str]:
     return addresses
 
 
+def let_expire(repo: Repository) -> None:
+    """Makes two branches of commits that name what no head does, and keeps heads alone."""
+    main, dev = repo.branch("main"), repo.branch("dev")
+    dev.commit("dev")
+    for body in (b"2", b"3", b"4"):
+        for path in PATHS:
+            main.put(path, body)
+            dev.put(path, body + b"d")
+        main.commit("more")
+        dev.commit("more")
+    for path in PATHS:
+        main.put(path, b"0")
+    main.commit("most")
+    repo.settings.set_retention(0)
+
+
 def run_schedule(seed: int, folder: Path) -> bool:
-    """Runs one schedule; tells whether its collection came to its end."""
+    """Runs one schedule; tells whether its collection came to its end.
+
+    In every second one commits expire that are no heads, in half of these before others come.
+    """
     chance = Random(seed)
     lake = memory_lake()
     repo = lake.create_repository("repo", str(folder / str(seed)), range_records=2)
@@ -179,6 +224,10 @@ def run_schedule(seed: int, folder: Path) -> bool:
     main.reset()
     repo.create_branch("dev", "main").put("b", b"1")
 
+    if seed % 2:
+        let_expire(repo)
+    if seed % 4 == 1:
+        repo.collect_garbage(grace=NO_GRACE)
     ended: list[bool] = []
 
     def collect() -> None:

@@ -156,8 +156,12 @@ def test_a_collection_that_dies_is_ended_by_the_next_one(
     mortals: Mortals, survivor: Lake, repository: Repository
 ) -> None:
     main = survivor.repository(repository.name).branch("main")
+    # Commits that are no heads expire, and objects that only these named go.
+    repository.settings.set_retention(0)
 
     def run(last: int) -> bool:
+        commit_all(main, {"base/0": b"once"}, "once")
+        commit_all(main, {"base/0": BASE["base/0"]}, "as before")
         main.put("staged", b"1")
         main.put("staged", b"%d" % last)
         kept, before = {**BASE, "staged": b"%d" % last}, objects_of(repository)

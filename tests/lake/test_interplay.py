@@ -49,6 +49,8 @@ def test_verbs_leave_each_other_what_is_right(
     for name in BRANCHES[1:]:
         repo.create_branch(name, "main")
     steps = Steps(repo, chance, Known(repo), a_source(folder / "source"))
+    if seed % 2:
+        steps.more = ("collect", "collect")
     steps.check_commits()
     for _ in range(STEPS):
         steps.take()

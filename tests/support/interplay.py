@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from sparklake.errors import NoChangesError, SparklakeError
 from sparklake.graveler.entries import Entry, entry_identity
 from sparklake.graveler.ports import BranchMove
 from sparklake.graveler.touched import Sought, decode_touched, name_hash
+from sparklake.stores.objects import open_object
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies import Decision, Objects
 from tests.support.hook_functions import CALLS
@@ -86,10 +88,12 @@ class Steps:
     source: Path
     done: Counter[str] = field(default_factory=Counter)
     races: int = 0
+    more: tuple[str, ...] = ()
+    """Is verbs that are taken, too."""
     numbers: Iterator[int] = field(default_factory=count)
 
     def take(self) -> None:
-        name = self.chance.choice(VERBS)
+        name = self.chance.choice([*VERBS, *self.more])
         branch = self.repo.branch(self.chance.choice(BRANCHES))
         CALLS.clear()
         before = {each.name: each.commit_id for each in self.repo.branch_states(hidden=True)}
@@ -259,6 +263,21 @@ class Steps:
     def hard_reset(self, branch: Branch) -> None:
         branch.hard_reset(self.chance.choice(list(self.known.commits)))
 
+    def collect(self, branch: Branch) -> None:
+        """Lets all but heads expire, or nothing, and takes garbage: nothing that is live goes."""
+        before = self.readable()
+        self.repo.settings.set_retention(self.chance.choice([0, 1]))
+        self.repo.collect_garbage(grace=timedelta())
+        assert self.readable() == before
+        heads = [each.commit_id for each in self.repo.branch_states(hidden=True)]
+        assert not self.repo._context.refs.commits.expired(heads)
+
+    def readable(self) -> set[str]:
+        """Returns the addresses of what branches show that is there."""
+        shown = {each.address for name in BRANCHES for each in self.repo.objects(name)}
+        places = ((address, *open_object(address)) for address in shown)
+        return {address for address, store, key in places if store.find(key) is not None}
+
     # --- rivals ---------------------------------------------------------------------------------
 
     races_now: bool = False
@@ -294,12 +313,12 @@ class Steps:
 
     def move_away(self, name: str, real: Callable[..., None]) -> None:
         self.is_quiet = True
-        head = self.repo.resolve(name)
+        state = self.repo.branch(name).state
         side = self.repo.create_branch(f"side-{next(self.numbers)}", name, hidden=True)
         put_all(side, {self.chance.choice([*PATHS, "rival"]): b"rival"})
         with suppress(SparklakeError):
             made = side.commit("rival")
-            move = BranchMove(name, head.id, made.id, "test", TESTER, fence=0)
+            move = BranchMove(name, state.commit_id, made.id, "test", TESTER, fence=state.fence)
             real(self.repo._context.refs.branches, move)
         self.is_quiet = False
 
