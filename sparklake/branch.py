@@ -17,7 +17,7 @@ from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import commit as commits
-from sparklake.verbs import moves, read, replay, stage
+from sparklake.verbs import moves, read, stage
 from sparklake.verbs import reset as resets
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta import writes as delta_writes
@@ -27,9 +27,10 @@ from sparklake.verbs.exchange.import_sources import source_name
 from sparklake.verbs.exchange.imports import ImportReport
 from sparklake.verbs.expiry import set_expiry
 from sparklake.verbs.merging import rebase as rebases
+from sparklake.verbs.merging import replay
+from sparklake.verbs.merging.replay import Terms
 from sparklake.verbs.objects import files, removal, restoring, transfer, uploads
 from sparklake.verbs.objects.restoring import Restored
-from sparklake.verbs.replay import Terms
 from sparklake.verbs.resolve import get_branch
 from sparklake.verbs.signing import sign
 from sparklake.verbs.tables import writes

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.objects import ObjectInfo
     from sparklake.udfs.reading import DiffRow
     from sparklake.udfs.rollup import FolderDiff
-    from sparklake.verbs.collect import Collection
+    from sparklake.verbs.collecting.collect import Collection
     from sparklake.verbs.differences import DiffTree
     from sparklake.verbs.dump import RefsDump
     from sparklake.verbs.exchange.export_work import Exported

@@ -22,7 +22,7 @@ from sparklake.graveler.range_lists import MetaRange
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import read, refs
-from sparklake.verbs.collect import GRACE, Collection, collect_garbage, garbage_rows
+from sparklake.verbs.collecting.collect import GRACE, Collection, collect_garbage, garbage_rows
 from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
 from sparklake.verbs.dump import RefsDump, dump_refs
@@ -43,7 +43,7 @@ from sparklake.verbs.merging.merge import MergeTerms
 from sparklake.verbs.merging.preview import MergePreview
 from sparklake.verbs.objects import files, folders
 from sparklake.verbs.objects.folders import Folder
-from sparklake.verbs.purge import PurgeTerms, get_purge, purge, receipt_of, resume_purge
+from sparklake.verbs.purging.purge import PurgeTerms, get_purge, purge, receipt_of, resume_purge
 from sparklake.verbs.resolve import get_branch, get_commit
 from sparklake.verbs.settings import LiveSettings
 from sparklake.verbs.signing import sign

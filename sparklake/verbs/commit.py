@@ -16,10 +16,10 @@ from sparklake.graveler.planning import Plan
 from sparklake.graveler.ports import BranchMove, BranchState, Layer
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.udfs.writing import apply_body
-from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.leftovers import cut_out
+from sparklake.verbs.merging.attempts import Attempts
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import Resolved, get_branch, steadily

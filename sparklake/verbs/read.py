@@ -33,7 +33,7 @@ from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences
 from sparklake.verbs.merging.bases import BaseTrees, merge_base
-from sparklake.verbs.purged import purged_error
+from sparklake.verbs.purging.purged import purged_error
 from sparklake.verbs.resolve import Resolved, get_branch, get_commit, steadily
 from sparklake.verbs.snapshot import kept_object
 from sparklake.verbs.staged import Staged

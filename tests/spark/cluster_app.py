@@ -35,8 +35,9 @@ from sparklake.udfs.imports.writing import ranges_body
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import Workspace
 from sparklake.udfs.writing import apply_body, merge_body
-from sparklake.verbs import commit, three_way
+from sparklake.verbs import commit
 from sparklake.verbs.exchange import imports
+from sparklake.verbs.merging import three_way
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

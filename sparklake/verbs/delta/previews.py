@@ -13,7 +13,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.unions import Stored, TableUnion, table_unions
 from sparklake.verbs.merging.kept import MergedView
-from sparklake.verbs.three_way import Sides, refused_rows
+from sparklake.verbs.merging.three_way import Sides, refused_rows
 
 
 @dataclass(frozen=True, slots=True)

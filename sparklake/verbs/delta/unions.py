@@ -36,7 +36,7 @@ from sparklake.verbs.delta.logs import log_sides, read_log
 from sparklake.verbs.resolve import check_kept
 
 if TYPE_CHECKING:
-    from sparklake.verbs.three_way import Sides
+    from sparklake.verbs.merging.three_way import Sides
 
 UNITED_METADATA_KEY = "sparklake.merge.delta"
 _MAX_LABEL_CHARACTERS = 4_000

@@ -32,10 +32,10 @@ from sparklake.udfs.imports.terms import ImportTerms
 from sparklake.udfs.imports.writing import ranges_body
 from sparklake.udfs.results import ErrorsResult, PieceResult, decode_results
 from sparklake.udfs.writing import apply_body
-from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.exchange.import_sources import Opened, open_source
 from sparklake.verbs.fencing import begun_anew
+from sparklake.verbs.merging.attempts import Attempts
 from sparklake.verbs.namespaces import check_apart, check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, open_branch

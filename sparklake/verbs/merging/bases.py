@@ -14,8 +14,8 @@ from sparklake.graveler.merge_base import merge_bases
 from sparklake.graveler.virtual_base import VirtualBases
 from sparklake.udfs.writing import virtual_merge_body
 from sparklake.verbs.context import Context, Walk
+from sparklake.verbs.merging.three_way import Sides, plan_sides
 from sparklake.verbs.namespaces import check_namespace
-from sparklake.verbs.three_way import Sides, plan_sides
 
 
 def merge_base(context: Context, left: Commit, right: Commit) -> Commit:

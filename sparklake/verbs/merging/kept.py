@@ -16,7 +16,7 @@ from sparklake.udfs.strategies.judging import MAX_KEPT, Judge, too_many_kept
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
 from sparklake.verbs.merging.keeping import places
-from sparklake.verbs.three_way import Sides
+from sparklake.verbs.merging.three_way import Sides
 
 
 def kept_sizes(

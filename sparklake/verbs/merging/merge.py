@@ -14,16 +14,16 @@ from sparklake.graveler.chosen import Choice, chosen_keys, named
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.unions import union_labels
 from sparklake.verbs.fencing import begun_anew
+from sparklake.verbs.merging.attempts import Attempts
 from sparklake.verbs.merging.bases import BaseTrees
+from sparklake.verbs.merging.three_way import Sides, merged_tree, plan_sides
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, kept_commit, open_branch
 from sparklake.verbs.signing import Signature, sign
-from sparklake.verbs.three_way import Sides, merged_tree, plan_sides
 
 ORIGIN_METADATA_KEY = "merge-origin"
 PATHS_METADATA_KEY = "merge-paths"

@@ -32,7 +32,7 @@ from sparklake.verbs.delta.unions import logs_at_edges
 from sparklake.verbs.merging.bases import merge_base
 from sparklake.verbs.merging.kept import kept_sizes
 from sparklake.verbs.merging.merge import MergeTerms, merge_sides
-from sparklake.verbs.three_way import Sides, plan_sides, without_expired_base
+from sparklake.verbs.merging.three_way import Sides, plan_sides, without_expired_base
 
 
 @dataclass(frozen=True, slots=True)

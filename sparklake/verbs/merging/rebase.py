@@ -11,18 +11,18 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.own_commits import own_commits
 from sparklake.graveler.ports import BranchMove, BranchState
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.delta.unions import union_labels
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.hooks import guarded_move
+from sparklake.verbs.merging.attempts import Attempts
 from sparklake.verbs.merging.bases import merge_base
+from sparklake.verbs.merging.replay import origin_labels, replayed_tree
+from sparklake.verbs.merging.three_way import Sides
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import signed_commit, touched_by, until_it_moves
-from sparklake.verbs.replay import origin_labels, replayed_tree
 from sparklake.verbs.resolve import check_clean, check_kept, get_branch, get_commit, open_branch
 from sparklake.verbs.signing import Signature
-from sparklake.verbs.three_way import Sides
 
 
 @dataclass(slots=True)

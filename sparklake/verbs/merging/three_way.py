@@ -18,9 +18,9 @@ from sparklake.udfs.reading import DiffRow, diff_row
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import merge_body
-from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.unions import TableUnion, logs_at_edges, table_unions, union_records
+from sparklake.verbs.merging.attempts import Attempts
 from sparklake.verbs.merging.keeping import with_kept, with_records
 
 

@@ -15,15 +15,15 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import actions_of
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.verbs.attempts import Attempts
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta import union_labels
+from sparklake.verbs.delta.unions import union_labels
 from sparklake.verbs.fencing import begun_anew
+from sparklake.verbs.merging.attempts import Attempts
+from sparklake.verbs.merging.three_way import MergedTree, Sides, merged_tree
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish_all, signed_commit, until_it_moves
 from sparklake.verbs.resolve import check_clean, check_kept, get_branch, get_commit, open_branch
 from sparklake.verbs.signing import Signature, sign
-from sparklake.verbs.three_way import MergedTree, Sides, merged_tree
 
 # lakeFS's names.
 ORIGIN_METADATA_KEY = "cherry-pick-origin"

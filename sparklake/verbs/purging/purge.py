@@ -30,8 +30,8 @@ from sparklake.udfs.purging import (
 from sparklake.udfs.strategies.globs import glob_pattern
 from sparklake.verbs.context import Context, now
 from sparklake.verbs.namespaces import check_namespace
-from sparklake.verbs.purge_commits import commit_removals
-from sparklake.verbs.purge_scans import scans
+from sparklake.verbs.purging.commits import commit_removals
+from sparklake.verbs.purging.scans import scans
 from sparklake.verbs.signing import check_texts
 
 _NAMED = 5

@@ -46,7 +46,7 @@ from sparklake.udfs.objects import ObjectInfo, record_batch
 from sparklake.udfs.reading import list_body
 from sparklake.udfs.strategies.objects import DATA_FOLDER
 from sparklake.udfs.tasks import Workspace, encode_tasks
-from sparklake.verbs.collection_runs import CollectionRun, RunFolder, find_open, set_open
+from sparklake.verbs.collecting.runs import CollectionRun, RunFolder, find_open, set_open
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace, check_owner
 from sparklake.verbs.read import OBJECTS

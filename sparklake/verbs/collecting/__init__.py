@@ -1,0 +1,1 @@
+"""Garbage collections: what nothing names is found, and deleted."""

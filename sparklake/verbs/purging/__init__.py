@@ -1,0 +1,1 @@
+"""Purges: bytes of chosen paths are deleted from all history."""
