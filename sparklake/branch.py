@@ -13,6 +13,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.graveler.chosen import chosen_keys
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
+from sparklake.graveler.keys import listed
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
@@ -159,7 +160,7 @@ class Branch:
 
     def remove_many(self, paths: Sequence[str]) -> int:
         """Stages the removal of the objects that are at some paths, at once; returns how many."""
-        return removal.remove_objects(self._context, self.name, paths)
+        return removal.remove_objects(self._context, self.name, listed(paths))
 
     def copy_many(self, paths: Iterable[tuple[str, str]], ref: str | None = None) -> int:
         """Stages objects under other paths, pairs of source and dest, at once; returns how many.

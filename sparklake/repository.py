@@ -10,6 +10,7 @@ from sparklake.engine.explanation import Explanation
 from sparklake.engine.rows import Rows
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.hook_runs import HookRun
+from sparklake.graveler.keys import listed
 from sparklake.graveler.ports import (
     BranchState,
     Operation,
@@ -444,7 +445,8 @@ class Repository:
         unless `also_external`. docs/purge.md has the rest.
         """
         switches = (commit, even_shared, also_external, dry_run)
-        return purge(self._context, PurgeTerms(tuple(paths), message, *switches))
+        chosen = listed(paths, "the paths of a purge")
+        return purge(self._context, PurgeTerms(chosen, message, *switches))
 
     def resume_purge(self, purge_id: str) -> Purge:
         """Carries on a purge that was not finished; raises NotFoundError."""

@@ -11,6 +11,7 @@ from sparklake.graveler.keys import (
     EVERYTHING,
     Interval,
     common,
+    listed,
     object_key,
     prefix_interval,
     successor,
@@ -86,9 +87,7 @@ def chosen_keys(paths: Sequence[str] | None) -> Choice:
     """
     if paths is None:
         return ALL
-    if isinstance(paths, str):
-        raise InvalidInputError(f"the paths to choose are a list, such as [{paths!r}]")
-    keys = [object_key(path) for path in paths]
+    keys = [object_key(path) for path in listed(paths, "the paths to choose")]
     if not keys:
         raise InvalidInputError("no path is chosen: name an object, or a prefix that ends with '/'")
     return Choice(tuple(_disjoint(map(_interval, sorted(keys)))))

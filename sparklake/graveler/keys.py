@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sparklake.errors import InvalidKeyError
+from sparklake.errors import InvalidInputError, InvalidKeyError
 from sparklake.graveler.records import MAX_KEY_BYTES
 
 
@@ -25,6 +26,16 @@ def object_key(path: str) -> bytes:
             f"the key {path!r} would leave the store's root: no leading '/', no '..', no NUL"
         )
     return key
+
+
+def listed(paths: Iterable[str], such: str = "paths") -> tuple[str, ...]:
+    """Returns paths that come as a list; raises InvalidInputError for a text.
+
+    A text is a list of its letters, and `*` among them would mean all that there is.
+    """
+    if isinstance(paths, str):
+        raise InvalidInputError(f"{such} are a list, such as [{paths!r}]")
+    return tuple(paths)
 
 
 def key_prefix(prefix: str) -> bytes:

@@ -81,6 +81,12 @@ DATA: list[Case] = [
         lambda lab: lab.repo.at_time("main", LONG_AGO.replace(tzinfo=None)),
     ),
     ("no path", InvalidInputError, "path", lambda lab: lab.repo.purge([])),
+    (
+        "a glob that is no list",
+        InvalidInputError,
+        r"are a list, such as \['d/\*\*'\]",
+        lambda lab: lab.repo.purge("d/**", commit=True),
+    ),
     ("on a branch", PurgeBlockedError, "branch", lambda lab: lab.repo.purge(["d/1"])),
     ("nothing", NoChangesError, "names such a path", lambda lab: lab.repo.purge(["nope"])),
 ]

@@ -15,6 +15,12 @@ from tests.lake.lab import LONG, SURROGATE, Case
 _KEYS = ((LONG, "at most 1024"), ("../x", "leave the store's root"), (SURROGATE, "not UTF-8"))
 
 FILES: list[Case] = [
+    (
+        "removal of a text",
+        InvalidInputError,
+        r"are a list, such as \['d/1'\]",
+        lambda lab: lab.main.remove_many("d/1"),
+    ),
     *(
         (f"{path[:9]!r} {number}", InvalidKeyError, words, verb)
         for path, words in _KEYS
