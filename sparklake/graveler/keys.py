@@ -11,6 +11,7 @@ from sparklake.graveler.records import MAX_KEY_BYTES
 
 def object_key(path: str) -> bytes:
     """Returns the key of a path; raises InvalidKeyError for one that cannot be an object's."""
+    _check_text(path)
     try:
         key = path.encode()
     except UnicodeEncodeError as error:
@@ -40,10 +41,16 @@ def listed(paths: Iterable[str], such: str = "paths") -> tuple[str, ...]:
 
 def key_prefix(prefix: str) -> bytes:
     """Returns what the keys of all paths with a prefix begin with; raises InvalidKeyError."""
+    _check_text(prefix)
     try:
         return prefix.encode()
     except UnicodeEncodeError as error:
         raise InvalidKeyError(f"the prefix {prefix!r} is not UTF-8, so no key has it") from error
+
+
+def _check_text(path: object) -> None:
+    if not isinstance(path, str):
+        raise InvalidKeyError(f"the path of an object is a text, not {path!r}")
 
 
 def key_path(key: bytes) -> str:

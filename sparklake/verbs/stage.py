@@ -53,6 +53,10 @@ def put_bytes(
     content_type: str,
 ) -> ObjectInfo:
     """Writes an object to a fresh place and stages it."""
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise InvalidInputError(
+            f"the body of {path!r} is {type(body)}: give bytes, or a file to `put_file`"
+        )
     fence = open_branch(context, branch, Action.STAGE).fence
     check_namespace(context.store)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()

@@ -80,6 +80,12 @@ DATA: list[Case] = [
         "time zone",
         lambda lab: lab.repo.at_time("main", LONG_AGO.replace(tzinfo=None)),
     ),
+    (
+        "no datetime",
+        InvalidInputError,
+        "not '2024-05-31'",
+        lambda lab: lab.repo.at_time("main", "2024-05-31"),  # type: ignore[arg-type]
+    ),
     ("no path", InvalidInputError, "path", lambda lab: lab.repo.purge([])),
     (
         "a glob that is no list",

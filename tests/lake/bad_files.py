@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sparklake.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -15,6 +17,24 @@ from tests.lake.lab import LONG, SURROGATE, Case
 _KEYS = ((LONG, "at most 1024"), ("../x", "leave the store's root"), (SURROGATE, "not UTF-8"))
 
 FILES: list[Case] = [
+    *(
+        (f"no text {number}", InvalidKeyError, "is a text, not", verb)
+        for number, verb in enumerate(
+            (
+                lambda lab: lab.main.put(Path("k"), b""),
+                lambda lab: lab.main.put_many({b"k": b""}),
+                lambda lab: lab.main.delete(None),
+                lambda lab: lab.main.delete_prefix(None),
+                lambda lab: lab.repo.stat("main", Path("d/1")),
+            )
+        )
+    ),
+    (
+        "a body of text",
+        InvalidInputError,
+        "'k' is <class 'str'>: give bytes",
+        lambda lab: lab.main.put("k", "text"),
+    ),
     (
         "removal of a text",
         InvalidInputError,

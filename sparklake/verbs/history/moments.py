@@ -24,6 +24,8 @@ def head_at(context: Context, branch: str, moment: datetime) -> Commit:
     repository that was restored, it is the latest commit up to then in the history of first
     parents. Raises RefNotFoundError for a moment before the branch began.
     """
+    if not isinstance(moment, datetime):
+        raise InvalidInputError(f"a moment is a datetime with a time zone, not {moment!r}")
     if moment.utcoffset() is None:
         raise InvalidInputError(f"{moment} has no time zone: give it one, such as UTC")
     state, latest = get_branch(context, branch), floor(moment.timestamp())
