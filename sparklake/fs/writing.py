@@ -175,6 +175,8 @@ class WritingFileSystem(ReadingFileSystem):
     ) -> None:
         """Gives objects other paths, and then removes them from the old ones."""
         pairs = self._pairs(path1, path2, recursive, maxdepth)
+        if not pairs:
+            raise IsADirectoryError(f"{path1!r} is a directory: move it recursively")
         if all(source == dest for source, dest in pairs):
             return
         if {source for source, _ in pairs} & {dest for _, dest in pairs}:

@@ -385,6 +385,8 @@ def test_moves(fs: SparklakeFileSystem, repo: Repository, tree: Branch) -> None:
         "e/e": b"22",
         "e/f/g": b"333",
     }
+    with pytest.raises(IsADirectoryError, match="move it recursively"):
+        fs.mv("repo/main/e", "repo/main/g")
     with pytest.raises(InvalidInputError, match="overlap"):
         fs.mv("repo/main/e", "repo/main/e/e", recursive=True)
     fs.mv("repo/main/e", "repo/main/e/f", recursive=True)
