@@ -81,16 +81,31 @@ def _version(options: Mapping[str, Any], log: _Log, table: TableVersion) -> int:
     return int(text)
 
 
+def check_no_log(table: TableVersion) -> None:
+    """Raises InvalidInputError for a Delta table, which is not all of the files in its folder."""
+    if any(log_listing([each]).versions for each in _log_files(table)):
+        raise InvalidInputError(
+            f"{table.path!r} is a Delta table at {table.ref!r}, whose log says which of its files "
+            "count: give the format 'delta'"
+        )
+
+
 def _listed(table: TableVersion) -> _Log:
     """Lists a log; raises ObjectNotFoundError where there is none."""
-    folder = f"{table.folder}{LOG_FOLDER}"
-    files = table.objects.within(prefix_interval(key_prefix(folder)))
-    log = log_listing(((each.path.removeprefix(folder), each) for each in files), classic=True)
+    log = log_listing(_log_files(table), classic=True)
     if not log.versions:
         raise ObjectNotFoundError(
-            f"{table.ref!r} has no Delta table under {table.path!r}: there is no log in {folder!r}"
+            f"{table.ref!r} has no Delta table under {table.path!r}: there is no log in "
+            f"{table.folder + LOG_FOLDER!r}"
         )
     return log
+
+
+def _log_files(table: TableVersion) -> Iterator[tuple[str, ObjectInfo]]:
+    """Yields what lies in the folder of a log, with its names there."""
+    folder = f"{table.folder}{LOG_FOLDER}"
+    for each in table.objects.within(prefix_interval(key_prefix(folder))):
+        yield each.path.removeprefix(folder), each
 
 
 def _commits(

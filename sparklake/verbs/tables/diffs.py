@@ -15,9 +15,11 @@ from sparklake.graveler.range_lists import MetaRange
 from sparklake.session import described
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.sides import delta_sides
+from sparklake.verbs.delta.views import check_no_log
 from sparklake.verbs.resolve import kept_commit
 from sparklake.verbs.tables.paths import table_folder
 from sparklake.verbs.tables.sides import TableSide, folder_sides
+from sparklake.verbs.tables.versions import tree_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,6 +153,8 @@ def _sides(
     options: Mapping[str, Any],
 ) -> tuple[TableSide, TableSide]:
     if table_format is not ComparedFormat.DELTA:
+        for ref, tree in zip(refs, trees, strict=True):
+            check_no_log(tree_table(context, tree, ref, folder))
         return folder_sides(context, folder, refs, trees)
     if options:
         raise InvalidInputError(f"of Delta tables no options are taken, but {sorted(options)} came")

@@ -11,7 +11,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.udfs.partitions import PartitionColumns
 from sparklake.udfs.table_files import FILE_SCHEMA, data_files
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta.views import DELTA, VERSION_AS_OF, find_delta_view
+from sparklake.verbs.delta.views import DELTA, VERSION_AS_OF, check_no_log, find_delta_view
 from sparklake.verbs.tables.parquet_views import PARQUET, find_parquet_view, no_data_file
 from sparklake.verbs.tables.versions import TableVersion
 from sparklake.verbs.tables.views import View
@@ -73,6 +73,7 @@ def _view(
 ) -> View | None:
     if table_format == DELTA:
         return find_delta_view(context, table, options)
+    check_no_log(table)
     return find_parquet_view(context, table, options)
 
 
@@ -81,6 +82,7 @@ def _read_files(
 ) -> DataFrame:
     from sparklake.frames.tables import infers_types, read_files
 
+    check_no_log(table)
     columns, found = PartitionColumns(), []
     for batch in data_files(table.objects.batches(), table.folder):
         columns.add(batch.column("relative"))

@@ -225,6 +225,28 @@ def test_renamed_columns_and_a_checkpoint_in_parts(
         assert found.where("p = '1 %é'").count() == 6
 
 
+def test_a_delta_table_is_read_as_nothing_else(
+    repo: Repository, main: Branch, spark: SparkSession
+) -> None:
+    rows = spark.range(4)
+    main.write(rows, TABLE, format="delta")
+    with main.edit_delta(TABLE) as location:
+        spark.sql(f"DELETE FROM delta.`{location}` WHERE id < 2")
+    main.commit("without two rows, whose files are still there")
+    for reading in (
+        lambda: repo.read("main", TABLE),
+        lambda: repo.read("main", TABLE, pathGlobFilter="*"),
+        lambda: repo.read("main", TABLE, format="orc"),
+        lambda: repo.view("main", TABLE),
+        lambda: repo.diff_table("main~1", "main", TABLE, ["id"]),
+    ):
+        with pytest.raises(InvalidInputError, match=r"is a Delta table at .* the format 'delta'"):
+            reading()
+    assert rows_of(repo.read("main", TABLE, format="delta")) == [(2,), (3,)]
+    main.write(rows, TABLE, mode="overwrite")
+    assert repo.read("main", TABLE).count() == 4
+
+
 def test_what_is_no_whole_delta_table_is_refused(repo: Repository, main: Branch) -> None:
     with pytest.raises(ObjectNotFoundError, match="no Delta table"):
         repo.read("main", TABLE, format="delta")
