@@ -131,7 +131,7 @@ def _stage(copy: _Copy) -> TableWrite:
     if not entries:
         return TableWrite(request.path, 0, 0)
     rows = [_put_entry(copy, at, each) for at, each in enumerate(entries)]
-    names = _added(entries)
+    names = _added(entries, copy.base)
     with written_files(context, request.branch, write.place, names) as files:
         if files.num_rows != len(names):
             raise MissingFileError(
@@ -145,10 +145,14 @@ def _stage(copy: _Copy) -> TableWrite:
         return until_it_moves(context, request.branch, land)
 
 
-def _added(entries: Sequence[Sequence[Action]]) -> pa.Array:
-    """Returns the names of the files that Delta has written; nothing else there counts."""
+def _added(entries: Sequence[Sequence[Action]], base: Base) -> pa.Array:
+    """Returns the names of the files that Delta has written; nothing else there counts.
+
+    One that was in the table before, and comes back by a RESTORE, is in the tree.
+    """
     paths = {said["path"] for each in entries for said in said_of(each, "add", "cdc")}
-    return pa.array(sorted(map(name_of, filter(is_relative, paths))), pa.string())
+    new = paths.difference(base.spelled.values())
+    return pa.array(sorted(map(name_of, filter(is_relative, new))), pa.string())
 
 
 def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatch:

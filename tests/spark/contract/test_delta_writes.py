@@ -105,6 +105,8 @@ def test_a_table_is_appended_to_overwritten_and_edited(
     assert found == sorted([*((*each, None) for each in expected), (8, "eight", 0.5)], key=repr)
     main.write(frame((6, "six")), TABLE, "delta", mode="overwrite", overwriteSchema=True)
     assert rows_at(spark, repo, "main", tmp_path / "last") == [(6, "six")]
+    edit(main, lambda location: spark.sql(f"RESTORE delta.`{location}` TO VERSION AS OF 0"))
+    assert rows_at(spark, repo, "main", tmp_path / "restored") == [(1, "one"), (2, ODD)]
     assert {each.state for each in repo.writes()} == {WriteState.ABANDONED}, "the empty edit"
 
 
