@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -44,6 +45,9 @@ _SECOND = 1_000_000
 # Texts that every check of a row lets pass; what they do not match is checked by itself.
 _PLAIN_TEXT_BYTES = 8 * 1024
 _PLAIN_URI = r"^(s3a?://[A-Za-z0-9._-]{3,255}/|file:///)[^./\x00]"
+
+_SCHEME = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:/")
+"""Begins a URI, also one of Hadoop's with a single slash, which no key of a namespace is."""
 
 
 def stage_body(
@@ -104,7 +108,10 @@ def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
                 # Inside of the namespace, an address is kept relative.
                 pc.invert(pc.starts_with(address, storage_namespace)),
             ),
-            _is_plain_key(address),
+            pc.and_(
+                _is_plain_key(address),
+                pc.invert(pc.match_substring_regex(address, _SCHEME.pattern)),
+            ),
         ),
     ]
     conditions += [
@@ -209,6 +216,11 @@ def staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> 
             raise InvalidRecordError(f"the row of {path!r} has no {name}; give every row one")
     if "://" in row["address"]:
         check_object_uri(row["address"])
+    elif _SCHEME.match(row["address"]):
+        raise InvalidRecordError(
+            f"the address of {path!r} is {row['address']!r}: write file:///path or "
+            "s3://bucket/key, or a key in the storage namespace"
+        )
     else:
         check_key(row["address"])
     mtime = row.get("mtime")

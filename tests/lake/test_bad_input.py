@@ -449,6 +449,8 @@ TABLES: list[Case] = [
             ("data/../../outside", InvalidKeyError, r"'\.\.'"),
             ("/absolute", InvalidKeyError, "'/'"),
             ("gs://bucket/x", InvalidUriError, "gs://.*use"),
+            ("file:/x", InvalidRecordError, "'file:/x': write file:///path"),
+            ("dbfs:/a/../x", InvalidRecordError, "'dbfs:/a/../x': write"),
             ("file://host/x", InvalidUriError, "names the host"),
         )
     ),
