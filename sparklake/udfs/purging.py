@@ -17,16 +17,17 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
-from sparklake.errors import InvalidKeyError
+from sparklake.errors import InvalidKeyError, InvalidUriError
 from sparklake.graveler.blocks import Block, Blocks, block_of_records
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.purges import PurgeCounts
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
 from sparklake.graveler.tables import read_ranges
-from sparklake.stores.objects import open_object
+from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.stores.objects.keys import check_key
 from sparklake.udfs.objects import object_batch
 from sparklake.udfs.strategies.globs import glob_pattern
@@ -38,6 +39,9 @@ PART_ROWS = 20_000
 """How many rows a part of a receipt has, about; a task deletes a part."""
 
 DELETE_THREADS = 16
+# Addresses that are spelled in the one way that there is.
+_PLAIN_ADDRESS = r"^(s3://|file://(/[^./][^/]*)+$)"
+
 MOST_NAMED = 10
 """How many paths that stand in the way a task names."""
 
@@ -156,8 +160,24 @@ def _named(workspace: Workspace, patterns: Patterns, scan: Scan, block: Block) -
         _encode(Naming(path, *origin, checksum, size)) if path in patterns else b""
         for path, checksum, size in rows
     ]
-    keys = objects.column("address").cast(pa.binary())
+    keys = one_spelling(objects.column("address")).cast(pa.binary())
     return pa.record_batch([keys, pa.array(stored, pa.binary())], schema=RECORD_SCHEMA)
+
+
+def one_spelling(addresses: pa.Array) -> pa.Array:
+    """Returns addresses of which those of one object are equal: an object may be staged by any."""
+    odd = pc.invert(pc.match_substring_regex(addresses, _PLAIN_ADDRESS))
+    if not pc.any(odd).as_py():
+        return addresses
+    pairs = zip(addresses.to_pylist(), odd.to_pylist(), strict=True)
+    return pa.array([_normal(each) if is_odd else each for each, is_odd in pairs], pa.string())
+
+
+def _normal(address: str) -> str:
+    try:
+        return normalise_object_uri(address)
+    except InvalidUriError:
+        return address
 
 
 def found_body(

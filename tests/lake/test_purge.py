@@ -141,6 +141,22 @@ def test_both_paths_of_shared_bytes_may_go(repo: Repository) -> None:
     assert (made.counts.paths, made.counts.addresses, made.counts.shared) == (2, 1, 0)
 
 
+@pytest.mark.parametrize("spelling", ["file:///{}", "file://localhost{}", "file:///.{}"])
+def test_bytes_are_the_same_however_they_are_spelled(repo: Repository, spelling: str) -> None:
+    main = repo.branch("main")
+    place = Path(repo.stat("main", "users/2").address.removeprefix("file://"))
+    row = {"path": "copy", "size": 1, "checksum": "c", "address": spelling.format(place)}
+    main.stage(stage_table([row]))
+    main.commit("a copy by another spelling")
+    with pytest.raises(PurgeBlockedError, match="other paths name the same bytes as 'users/2'"):
+        repo.purge(["users/2"], commit=True)
+    assert place.is_file()
+    made = repo.purge(["users/2", "copy"], commit=True)
+    assert (made.counts.addresses, made.counts.external, place.exists()) == (1, 0, False)
+    with pytest.raises(PurgedError):
+        repo.read_bytes("main~1", "copy")
+
+
 def test_commits_that_no_ref_has_count(repo: Repository) -> None:
     dev = repo.create_branch("dev", "main")
     lost = commit_all(dev, {"users/7": b"seven"}, "on a branch that goes")

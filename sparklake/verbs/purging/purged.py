@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
@@ -11,15 +12,16 @@ from sparklake.errors import MissingFileError, PurgedError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.purges import Purge
 from sparklake.udfs.objects import ObjectInfo
-from sparklake.udfs.purging import Patterns, purge_folder
+from sparklake.udfs.purging import Patterns, one_spelling, purge_folder
 from sparklake.verbs.context import Context
 
 
 def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -> MissingFileError:
     """Returns the error for an object that is gone: by a purge, where one took it."""
+    (address,) = one_spelling(pa.array([found.address])).to_pylist()
     for each in context.refs.purges.list():
         if found.path in Patterns(each.patterns) or (
-            each.even_shared and _is_listed(context.store, each, found.address)
+            each.even_shared and _is_listed(context.store, each, address)
         ):
             why = f": {each.message}" if each.message else ""
             return PurgedError(
