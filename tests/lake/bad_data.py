@@ -80,6 +80,15 @@ DATA: list[Case] = [
         "time zone",
         lambda lab: lab.repo.at_time("main", LONG_AGO.replace(tzinfo=None)),
     ),
+    *(
+        (f"columns that are no list {number}", InvalidInputError, "are lists of names", verb)
+        for number, verb in enumerate(
+            (
+                lambda lab: lab.repo.diff_table("main", "dev", "d", "id"),
+                lambda lab: lab.repo.diff_table("main", "dev", "d", ["id"], columns="id"),
+            )
+        )
+    ),
     (
         "no datetime",
         InvalidInputError,

@@ -105,6 +105,8 @@ def diff_table(
     Raises ObjectNotFoundError where neither has the table, InvalidInputError for a key or a column
     that is not there.
     """
+    if isinstance(key, str) or isinstance(columns, str):
+        raise InvalidInputError("the columns of the key, and those to compare, are lists of names")
     folder, chosen_format = table_folder(path), _format(table_format)
     commits = [kept_commit(context, ref) for ref in refs]
     trees = context.tree(commits[0]), context.tree(commits[1])

@@ -74,6 +74,9 @@ def write_request(
     options: Mapping[str, Any],
 ) -> WriteRequest:
     """Returns a request that can be carried out; raises InvalidInputError, InvalidKeyError."""
+    if not hasattr(rows, "sparkSession"):
+        raise InvalidInputError(f"a DataFrame of Spark is written, not {type(rows)}")
+    _check_options(options)
     if isinstance(partition_by, str):
         partition_by = (partition_by,)
     chosen, name = _mode(mode), table_format.lower()
@@ -87,9 +90,17 @@ def write_request(
     return WriteRequest(branch, path, table_folder(path), name, chosen, tuple(partition_by), rest)
 
 
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raises InvalidInputError for what Spark's own `save` takes, and its sources pass over."""
+    for name in options:
+        if name.lower() == "partitionby":
+            raise InvalidInputError(f"{name} is no option of a writer: give partition_by")
+
+
 def _mode(mode: str) -> WriteMode:
+    name = mode.lower()
     try:
-        return WriteMode({"error": "errorifexists"}.get(mode, mode))
+        return WriteMode({"error": "errorifexists", "default": "errorifexists"}.get(name, name))
     except ValueError as error:
         known = ", ".join(each.value for each in WriteMode)
         raise InvalidInputError(f"{mode!r} is no write mode: choose one of {known}") from error

@@ -107,7 +107,7 @@ def test_modes(repo: Repository, main: Branch, frame: DataFrame) -> None:
     one = frame.where("id = 1").coalesce(1)
     two = frame.where("id = 2").coalesce(1)
     main.write(one, TABLE)
-    for mode in ("errorifexists", "error"):
+    for mode in ("errorifexists", "error", "ErrorIfExists", "default"):
         with pytest.raises(AlreadyExistsError, match="append or overwrite"):
             main.write(two, TABLE, mode=mode)
     same_rows(repo.read("main", TABLE), one)
@@ -125,6 +125,7 @@ def test_modes(repo: Repository, main: Branch, frame: DataFrame) -> None:
     [
         (TABLE, {"mode": "upsert"}, InvalidInputError),
         (TABLE, {"mode": "overwrite-partitions"}, InvalidInputError),
+        (TABLE, {"partitionBy": "id"}, InvalidInputError),
         ("/", {}, InvalidInputError),
         ("../x", {}, InvalidKeyError),
         ("x" * 1025, {}, InvalidKeyError),
@@ -143,6 +144,11 @@ def test_what_cannot_be_written_is_refused_before_anything_is_written(
         main.write(frame, path, **options)
     assert not (namespace / "data").exists()
     assert not main.is_dirty
+
+
+def test_what_is_no_frame_of_spark_is_refused(main: Branch) -> None:
+    with pytest.raises(InvalidInputError, match="a DataFrame of Spark is written, not"):
+        main.write(pa.table({"id": [1]}), TABLE)  # type: ignore[arg-type]
 
 
 def test_a_branch_that_is_not_there_is_not_written_to(
