@@ -230,8 +230,8 @@ class LocalStore:
             except ABSENT as error:
                 self._check_root()
                 raise MissingFileError(
-                    f"There is no object {path}: restore it from a backup, or run fsck to see "
-                    "what else is missing."
+                    f"There is no object {path}: it was moved or deleted outside of the lake; "
+                    "restore it from a backup."
                 ) from error
 
 

@@ -157,8 +157,8 @@ def s3_errors(address: str) -> Iterator[None]:
 def no_object(address: str) -> MissingFileError:
     """Returns the error for an address that holds no object."""
     return MissingFileError(
-        f"There is no object {address}: restore it from a backup or an older version, or run "
-        "fsck to see what else is missing."
+        f"There is no object {address}: it was moved or deleted outside of the lake; restore it "
+        "from a backup or an older version."
     )
 
 
