@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from typing import Any
 
@@ -86,7 +87,25 @@ def test_inventories_that_cannot_be_used(main: Branch, client: Any, bucket: str)
     client.put_object(Bucket=bucket, Key="inventory/data/0.csv.gz", Body=b"overwritten")
     with pytest.raises(CorruptFileError, match="does not have the MD5"):
         main.import_objects(S3Inventory(uri))
+    for body in (b"a,b\n", b"\xff\xfe no parquet"):
+        files = [put_file(client, bucket, body), put_file(client, bucket, b"")]
+        uri = put_inventory(client, bucket, "CSV", files=files)
+        with pytest.raises(CorruptFileError, match="is not what its manifest says"):
+            main.import_objects(S3Inventory(uri))
     assert main.state == before
+
+
+def test_a_file_of_an_inventory_may_be_empty(main: Branch, client: Any, bucket: str) -> None:
+    uri = put_inventory(client, bucket, "CSV", files=[put_file(client, bucket, b"")])
+    with pytest.raises(InvalidInputError, match="holds no object"):
+        main.import_objects(S3Inventory(uri))
+
+
+def put_file(client: Any, bucket: str, body: bytes) -> dict[str, str]:
+    """Puts a file of an inventory; returns what a manifest says of it."""
+    key = f"inventory/own/{len(body)}.csv.gz"
+    client.put_object(Bucket=bucket, Key=key, Body=gzip.compress(body))
+    return {"key": key}
 
 
 def test_an_inventory_of_the_own_namespace(

@@ -135,15 +135,23 @@ def read_inventory(
 ) -> Iterator[pa.RecordBatch]:
     """Yields rows of IMPORT_SCHEMA for the files of an inventory, given as TASK_SCHEMA.
 
-    Raises CorruptFileError for a file that does not have the checksum of the manifest.
+    Raises CorruptFileError for a file that does not have the checksum, or the form, that the
+    manifest says.
     """
     decode = msgspec.msgpack.Decoder(InventoryFile).decode
     for batch in batches:
         for encoded in batch.column("task"):
             file = decode(encoded.as_py())
             with scratch_folder(disk_root()) as scratch:
-                for rows in _READERS[terms.file_format](_fetched(terms, file, scratch), terms):
-                    yield _objects(rows, terms)
+                path = _fetched(terms, file, scratch)
+                try:
+                    for rows in _READERS[terms.file_format](path, terms):
+                        yield _objects(rows, terms)
+                except pa.ArrowException as error:
+                    raise CorruptFileError(
+                        f"s3://{terms.place}/{file.key} of the inventory is not what its manifest "
+                        f"says ({error}): use another inventory"
+                    ) from error
 
 
 def _fetched(terms: InventoryTerms, file: InventoryFile, scratch: Path) -> Path:
@@ -176,6 +184,9 @@ def _orc(path: Path, terms: InventoryTerms) -> Iterator[pa.RecordBatch]:
 
 
 def _csv(path: Path, terms: InventoryTerms) -> Iterator[pa.RecordBatch]:
+    with pa.input_stream(path) as file:
+        if not file.read(1):
+            return
     wanted = [each for each in terms.columns if each in _NAMES]
     kinds = {**dict.fromkeys(wanted, pa.string()), "size": pa.int64()}
     with csv.open_csv(
