@@ -99,8 +99,12 @@ class _Copy:
 
 @contextmanager
 def _copied(context: Context, request: WriteRequest) -> Iterator[_Copy]:
+    # Not at the top: writing and the CLI must not pay for importing Spark.
+    from sparklake.frames.sources import check_delta
+
     open_branch(context, request.branch, Guarded.STAGE)
     check_namespace(context.store)
+    check_delta(context.runners.session())
     check_native(context)
     with begun(context, request.branch) as write:
         # What is appended names no older file.

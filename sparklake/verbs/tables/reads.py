@@ -13,7 +13,7 @@ from sparklake.udfs.table_files import FILE_SCHEMA, data_files
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.views import DELTA, VERSION_AS_OF, check_no_log, find_delta_view
 from sparklake.verbs.tables.parquet_views import PARQUET, find_parquet_view, no_data_file
-from sparklake.verbs.tables.versions import TableVersion
+from sparklake.verbs.tables.versions import TableVersion, open_table
 from sparklake.verbs.tables.views import View
 
 if TYPE_CHECKING:
@@ -73,8 +73,25 @@ def _view(
 ) -> View | None:
     if table_format == DELTA:
         return find_delta_view(context, table, options)
-    check_no_log(table)
+    _check_plain(context, table)
     return find_parquet_view(context, table, options)
+
+
+def _check_plain(context: Context, table: TableVersion) -> None:
+    """Raises InvalidInputError for a Delta table, and for a partition of one."""
+    check_no_log(table)
+    whole = _whole_table(table.path)
+    if whole is not None:
+        check_no_log(open_table(context, table.ref, whole))
+
+
+def _whole_table(path: str) -> str | None:
+    """Returns the path of the table of which a path may be a partition, None if it cannot be."""
+    parts = path.strip("/").split("/")
+    above = list(parts)
+    while above and "=" in above[-1]:
+        above.pop()
+    return "/".join(above) if above and len(above) < len(parts) else None
 
 
 def _read_files(
@@ -82,7 +99,7 @@ def _read_files(
 ) -> DataFrame:
     from sparklake.frames.tables import infers_types, read_files
 
-    check_no_log(table)
+    _check_plain(context, table)
     columns, found = PartitionColumns(), []
     for batch in data_files(table.objects.batches(), table.folder):
         columns.add(batch.column("relative"))

@@ -13,6 +13,7 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import Write
 from sparklake.udfs.delta.names import LOG_FOLDER
 from sparklake.udfs.staging import STAGE_SCHEMA
+from sparklake.udfs.table_files import data_files, partition_of
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
@@ -37,7 +38,7 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
     open_branch(context, request.branch, Action.STAGE)
     if not may_write(context, request):
         return TableWrite(request.path, 0, 0)
-    _check_format(context, request)
+    _check_fits(context, request)
     check_namespace(context.store)
     with begun(context, request.branch) as write:
         check = save_rows(context, rows, request, write.place)
@@ -60,14 +61,31 @@ def may_write(context: Context, request: WriteRequest) -> bool:
     )
 
 
-def _check_format(context: Context, request: WriteRequest) -> None:
-    """Raises InvalidInputError for files that would be in the folder of a Delta table unseen."""
-    adds = request.mode in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS)
-    if adds and is_there(context, request.branch, f"{request.folder}{LOG_FOLDER}"):
+def _check_fits(context: Context, request: WriteRequest) -> None:
+    """Raises InvalidInputError for files that could not be read with those that are there."""
+    if request.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS):
+        return
+    if is_there(context, request.branch, f"{request.folder}{LOG_FOLDER}"):
         raise InvalidInputError(
             f"{request.folder!r} is a Delta table on {request.branch!r}: write to it with format "
             "'delta', or overwrite all of it"
         )
+    columns = _partition_columns(context, request)
+    if columns is not None and columns != list(request.partition_by):
+        said = f"by {', '.join(columns)}" if columns else "by no column"
+        raise InvalidInputError(
+            f"{request.folder!r} is partitioned {said} on {request.branch!r}: write to it with "
+            "the same partition_by, or overwrite all of it"
+        )
+
+
+def _partition_columns(context: Context, request: WriteRequest) -> list[str] | None:
+    """Returns the columns in the folders of a table's first file, None where there is none."""
+    listed = list_objects(context, request.branch, request.folder).batches()
+    for batch in data_files(listed, request.folder):
+        for relative in batch.column("relative")[:1].to_pylist():
+            return [name for name, _ in partition_of(relative)]
+    return None
 
 
 def is_there(context: Context, branch: str, prefix: str) -> bool:

@@ -11,7 +11,13 @@ import pytest
 from deltalake import DeltaTable as RustTable
 
 from sparklake import Branch, Repository
-from sparklake.errors import AlreadyExistsError, InvalidInputError, TableMovedError
+from sparklake.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    MissingDependencyError,
+    TableMovedError,
+)
+from sparklake.frames import sources
 from sparklake.graveler.ports import WriteState
 from sparklake.verbs.delta import writes as delta_writes
 from tests.support.lakes import contents
@@ -204,3 +210,14 @@ def test_what_cannot_be_done_is_said_and_stages_nothing(
     assert not main.is_dirty
     main.write(frame((3, "three")), "tables/files", "delta", mode="overwrite")
     assert not any(each.path.endswith("_SUCCESS") for each in repo.objects("main", "tables/files"))
+
+
+def test_a_session_without_delta_is_told(
+    repo: Repository, main: Branch, frame: Callable[..., DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "has_delta", lambda _: False)
+    with pytest.raises(MissingDependencyError, match="sparklake\\[delta"):
+        main.write(frame((1, "one")), TABLE, "delta")
+    with pytest.raises(MissingDependencyError, match="sparklake\\[delta"):
+        edit(main, pytest.fail)
+    assert repo.writes() == []

@@ -245,6 +245,12 @@ def test_a_delta_table_is_read_as_nothing_else(
     assert rows_of(repo.read("main", TABLE, format="delta")) == [(2,), (3,)]
     main.write(rows, TABLE, mode="overwrite")
     assert repo.read("main", TABLE).count() == 4
+    # Nor is a partition of one a table of files.
+    main.write(rows.withColumn("p", rows.id % 2), TABLE, "delta", "overwrite", ["p"])
+    with pytest.raises(InvalidInputError, match="'tables/x' is a Delta table"):
+        repo.read("main", f"{TABLE}/p=1")
+    main.write(rows.withColumn("p", rows.id % 2), "tables/y", partition_by=["p"])
+    assert rows_of(repo.read("main", "tables/y/p=1").select("id")) == [(1,), (3,)]
 
 
 def test_what_is_no_whole_delta_table_is_refused(repo: Repository, main: Branch) -> None:

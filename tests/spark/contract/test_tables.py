@@ -146,6 +146,21 @@ def test_what_cannot_be_written_is_refused_before_anything_is_written(
     assert not main.is_dirty
 
 
+def test_what_could_not_be_read_with_the_rest_is_refused(
+    repo: Repository, main: Branch, frame: DataFrame
+) -> None:
+    main.write(frame, TABLE, partition_by=["name"])
+    for columns in ((), ("id",), ("Name",), ("name", "id")):
+        with pytest.raises(InvalidInputError, match="is partitioned by name on 'main'"):
+            main.write(frame, TABLE, mode="append", partition_by=columns)
+    main.write(frame, "tables/y")
+    with pytest.raises(InvalidInputError, match="is partitioned by no column"):
+        main.write(frame, "tables/y", mode="append", partition_by=["name"])
+    main.write(frame, "tables/y", mode="overwrite", partition_by=["name"])
+    main.write(frame, "tables/y", mode="append", partition_by=["name"])
+    assert repo.read("main", "tables/y").count() == 6
+
+
 def test_what_is_no_frame_of_spark_is_refused(main: Branch) -> None:
     with pytest.raises(InvalidInputError, match="a DataFrame of Spark is written, not"):
         main.write(pa.table({"id": [1]}), TABLE)  # type: ignore[arg-type]
