@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from importlib.metadata import version
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -41,21 +40,6 @@ LONGEST = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda each: not each.nodeid.startswith(LONGEST))
-
-
-# What Spark 3.5 is warned of: it asks for versions by distutils, asks pandas for types as pandas
-# would not be asked any more, and leaves the sockets open by which it fetches results from the JVM.
-OF_SPARK_3 = (
-    "ignore:distutils Version classes are deprecated:DeprecationWarning",
-    "ignore:is_(datetime64tz|categorical)_dtype is deprecated:DeprecationWarning",
-    r"ignore:unclosed <socket\.socket .*raddr=\('127\.0\.0\.1':ResourceWarning",
-)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    if version("pyspark").startswith("3."):
-        for each in OF_SPARK_3:
-            config.addinivalue_line("filterwarnings", each)
 
 
 @pytest.fixture(autouse=True)

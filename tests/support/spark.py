@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +27,23 @@ REMOTE = "SPARKLAKE_TEST_REMOTE"
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Is for a JVM whose few jobs do not repay a second compiler and parallel collection."""
+
+
+IS_3 = version("pyspark").startswith("3.")
+"""Tells whether this is the oldest Spark that is supported, 3.5."""
+
+# What Spark 3.5 is warned of: it asks for versions by distutils, asks pandas for types as pandas
+# would not be asked any more, and leaves the sockets open by which it fetches results from the JVM.
+_WARNED_OF_3 = (
+    "ignore:distutils Version classes are deprecated:DeprecationWarning",
+    "ignore:is_(datetime64tz|categorical)_dtype is deprecated:DeprecationWarning",
+    r"ignore:unclosed <socket\.socket .*raddr=\('127\.0\.0\.1':ResourceWarning",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for each in _WARNED_OF_3 if IS_3 else ():
+        config.addinivalue_line("filterwarnings", each)
 
 
 @pytest.fixture(scope="session")

@@ -12,16 +12,19 @@ from psycopg.conninfo import make_conninfo
 
 import sparklake
 from sparklake import Lake, Repository
-from sparklake.errors import InvalidInputError
+from sparklake.errors import InvalidInputError, MissingDependencyError
 from sparklake.udfs.objects import OBJECT_DDL
 from sparklake.udfs.reading import DIFF_DDL
 from sparklake.verbs.history.commit_rows import LOG_DDL
 from tests.support.lakes import commit_all, memory_lake, put_sizes
+from tests.support.spark import IS_3
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
 
 pytestmark = pytest.mark.spark
+
+sources_in_python = pytest.mark.skipif(IS_3, reason="Spark 3.5 has no sources in Python: see below")
 
 PATHS = [f"k/{number:03}" for number in range(150)]
 SECRET = "pa55w0rd-that-nobody-sees"
@@ -80,6 +83,7 @@ def registered(spark: SparkSession, settings_home: Path) -> Iterator[Lake]:
         yield lake
 
 
+@sources_in_python
 @pytest.mark.usefixtures("small_tasks")
 def test_formats_of_spark_have_the_rows_of_the_functions(
     registered: Lake, grown: Repository, spark: SparkSession, capsys: pytest.CaptureFixture[str]
@@ -113,10 +117,12 @@ def test_formats_of_spark_have_the_rows_of_the_functions(
     assert total["n"] == len(PATHS) - 1
 
 
+@sources_in_python
 def test_a_task_of_the_plan_is_a_partition(
     grown: Repository, registered: Lake, spark: SparkSession
 ) -> None:
-    sources = pytest.importorskip("sparklake.frames.datasources")
+    from sparklake.frames import datasources as sources
+
     objects = next(each for each in sources.SOURCES if each.name() == "sparklake.objects")
 
     class SmallTasks(objects):  # type: ignore[misc,valid-type]
@@ -137,8 +143,10 @@ def test_a_task_of_the_plan_is_a_partition(
     assert len({each["task"] for each in placed}) == grown.objects("main").shared(20)[1].num_rows
 
 
+@sources_in_python
 def test_executors_are_sent_no_work_of_others(grown: Repository) -> None:
-    sources = pytest.importorskip("sparklake.frames.datasources")
+    from sparklake.frames import datasources as sources
+
     body, work = grown.objects("main").shared(20)
     reader = sources.TaskReader(body, work.column("task").to_pylist())
     partitions = reader.partitions()
@@ -148,6 +156,7 @@ def test_executors_are_sent_no_work_of_others(grown: Repository) -> None:
     assert reader.__getstate__()["_tasks"] == []
 
 
+@sources_in_python
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -162,6 +171,19 @@ def test_what_cannot_be_read_is_said(
     reader = spark.read.format("sparklake.objects").options(repository=grown.name, **options)
     with pytest.raises(Exception, match=said):
         reader.load().collect()
+
+
+@pytest.mark.skipif(not IS_3, reason="Spark 4 has sources in Python: see above")
+def test_spark_3_is_told_what_has_the_same_rows(
+    grown: Repository, settings_home: Path, spark: SparkSession
+) -> None:
+    with sparklake.connect(home=settings_home, spark=spark) as lake:
+        said = r"need Spark 4: before that, repo\.objects\(ref\)\.to_df\(\)"
+        with pytest.raises(MissingDependencyError, match=said):
+            lake.register()
+    assert [row.path for row in grown.objects("main").to_df().collect()] == [
+        each.path for each in grown.objects("main")
+    ]
 
 
 def test_refs_in_memory_are_registered_nowhere(spark: SparkSession) -> None:
