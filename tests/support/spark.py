@@ -66,6 +66,8 @@ def start_session(warehouse: Path) -> SparkSession:
     with warnings.catch_warnings():
         # Connect starts its server with all settings, then fails to set the fixed ones again.
         warnings.filterwarnings("ignore", r"Failed to set spark\.", UserWarning)
+        # 3.5 looks for it where Spark is built, and then where all jars are.
+        warnings.filterwarnings("ignore", ".* find the Spark Connect jars", UserWarning)
         return builder.getOrCreate()
 
 
