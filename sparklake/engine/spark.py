@@ -41,7 +41,7 @@ _INTERRUPT_SECONDS = 0.5
 _PACKED = "batch binary"
 _RECORDS = "key binary, stored binary"
 _TASKS = "position bigint, task binary"
-_RAISED = re.compile(r"sparklake\.errors\.(\w+Error): (.*)")
+_RAISED = re.compile(r'sparklake\.errors\.(\w+Error): (".*)')
 
 
 class SparkRunner:
@@ -193,7 +193,13 @@ def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
     except errors.SparklakeError as error:
         message = json.dumps(str(error))
         raised = type(error)(message).with_traceback(error.__traceback__)
+        # At the head of the report too: Connect of Spark 3.5 cuts it off after 2,048 characters.
+        _first_cause(error).__cause__ = type(error)(message)
         raise raised from error.__cause__
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    return error if error.__cause__ is None else _first_cause(error.__cause__)
 
 
 @contextmanager
@@ -209,8 +215,8 @@ def _errors_of_tasks() -> Iterator[None]:
 
 
 def _find_raised(report: str) -> errors.SparklakeError | None:
-    """Returns the last error of ours in a report: those before it are its causes."""
-    for name, message in reversed(_RAISED.findall(report)):
+    """Returns the first error in a report whose message is one line; others are its causes."""
+    for name, message in _RAISED.findall(report):
         kind = getattr(errors, name, None)
         if kind is not None:
             with suppress(json.JSONDecodeError):
