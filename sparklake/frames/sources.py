@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-# What Spark says of a plan, less the state of SQL and a server's stack; of a task; of one in 3.5.
+# What Spark says of a plan, less the state of SQL and a server's stack; of a task; of one in 3.5,
+# on disk and in a bucket.
 _GONE = re.compile(
     r"^\s*\[PATH_NOT_FOUND\] (?P<path>[^\n]*?)\.?(?: SQLSTATE|\n|$)"
     r"|\[FAILED_READ_FILE\.FILE_NOT_EXIST\] [^\n]*? reading file (?P<read>[^\n]*?)\. File does not"
-    r"|File (?P<opened>[^\n]*?) does not exist\s+It is possible the underlying files"
+    r"|(?:File (?P<opened>[^\n]*?) does not exist|No such file or directory: (?P<listed>[^\n]*?))"
+    r"\s+It is possible the underlying files"
 )
 _GLOB = re.compile(r"([{}\[\]*?\\])")
 _NO_SOURCE = re.compile("DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source")

@@ -57,7 +57,8 @@ def test_nothing_needs_more_than_the_data_frame_api() -> None:
         for word in words_of(module)
         if CLASSIC_ONLY.fullmatch(word.string)
     ]
-    assert found == []
+    # Of which only classic Spark 3.5 comes to use any.
+    assert [each.partition(":")[0] for each in found] == ["engine/cancelling.py"] * 2
 
 
 def test_only_the_session_module_builds_sessions_and_changes_settings() -> None:

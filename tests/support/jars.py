@@ -1,5 +1,6 @@
-"""Fetches the jars that Spark's tests need beside Spark: Delta, Avro and Hadoop's S3 client.
+"""Fetches the jars that Spark's tests need beside Spark.
 
+They are Delta, Avro, Hadoop's S3 client, and for Spark 3.5 the server of Spark Connect.
 `python -m tests.support.jars` puts those of tests/jars/spark-N.xml into the environment that runs
 it, by the resolver that comes with Spark.
 """

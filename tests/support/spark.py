@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,23 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Is for a JVM whose few jobs do not repay a second compiler and parallel collection."""
 
 
+IS_3 = version("pyspark").startswith("3.")
+"""Tells whether this is the oldest Spark that is supported, 3.5."""
+
+# What Spark 3.5 is warned of: it asks for versions by distutils, asks pandas for types as pandas
+# would not be asked any more, and leaves the sockets open by which it fetches results from the JVM.
+_WARNED_OF_3 = (
+    "ignore:distutils Version classes are deprecated:DeprecationWarning",
+    "ignore:is_(datetime64tz|categorical)_dtype is deprecated:DeprecationWarning",
+    r"ignore:unclosed <socket\.socket .*raddr=\('127\.0\.0\.1':ResourceWarning",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for each in _WARNED_OF_3 if IS_3 else ():
+        config.addinivalue_line("filterwarnings", each)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     started = start_session(tmp_path_factory.mktemp("warehouse"))
@@ -45,9 +63,12 @@ def start_session(warehouse: Path) -> SparkSession:
     builder = builder.remote(remote) if remote else builder.master("local[2]")
     for name, value in _settings(warehouse).items():
         builder = builder.config(name, value)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         # Connect starts its server with all settings, then fails to set the fixed ones again.
         warnings.filterwarnings("ignore", r"Failed to set spark\.", UserWarning)
+        if IS_3:
+            # It would look for the jar of Connect by what tests it, which numpy 2 breaks.
+            patch.setitem(sys.modules, "pyspark.testing", None)
         return builder.getOrCreate()
 
 

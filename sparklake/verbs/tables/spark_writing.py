@@ -150,17 +150,19 @@ def _observed(rows: DataFrame, request: WriteRequest) -> tuple[DataFrame, Check]
     if request.format not in _NUMBERED:
         return rows, _unchecked
     from pyspark.sql import Observation
-    from pyspark.sql.functions import collect_set, spark_partition_id
+    from pyspark.sql.functions import col, collect_set, concat_ws, spark_partition_id
 
     seen = Observation()
     # As a column: an observation takes no expression that is not deterministic.
     numbered = rows.withColumn(_NUMBER, spark_partition_id())
-    observed = numbered.observe(seen, collect_set(_NUMBER).alias(_NUMBER)).drop(_NUMBER)
+    # As one text: Spark 3.5 hands over no array.
+    numbers_seen = concat_ws(",", collect_set(col(_NUMBER).cast("string"))).alias(_NUMBER)
+    observed = numbered.observe(seen, numbers_seen).drop(_NUMBER)
 
     def check(names: pa.ChunkedArray) -> None:
         numbers = pc.struct_field(pc.extract_regex(names, _PART.pattern), "number")
         found = set(pc.unique(pc.cast(numbers, pa.int64())).to_pylist())
-        missing = set(seen.get[_NUMBER]) - found
+        missing = {int(each) for each in seen.get[_NUMBER].split(",") if each} - found
         if missing:
             raise not_shared(f"the files of {len(missing)} partitions are not there")
 

@@ -5,7 +5,15 @@ from collections.abc import Iterator
 import pytest
 from pyspark import cloudpickle
 
+from sparklake import Repository
 from tests.support import runner_contract
+from tests.support.lakes import commit_all, put_sizes
+from tests.support.spark import IS_3
+
+# What Spark 4 has sources in Python for, and what Spark 3.5 is told in their place.
+collect_ignore = ["test_formats.py" if IS_3 else "test_formats_before_4.py"]
+
+PATHS = [f"k/{number:03}" for number in range(150)]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -16,3 +24,12 @@ def _bodies_of_tests_are_shipped(request: pytest.FixtureRequest) -> Iterator[Non
     yield
     for module in (request.module, runner_contract):
         cloudpickle.unregister_pickle_by_value(module)
+
+
+@pytest.fixture
+def grown(repo: Repository) -> Repository:
+    main = repo.branch("main")
+    put_sizes(main, dict.fromkeys(PATHS, 1))
+    main.commit("all", committer="joe", metadata={"ticket": "1234"})
+    commit_all(main, {"k/007": b"seven", "other": b"o", "k/001": None}, "some, ünd more")
+    return repo

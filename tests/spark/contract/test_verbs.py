@@ -28,10 +28,11 @@ from sparklake.verbs import commit as commits
 from sparklake.verbs import staged
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
+STAGE_DDL = f"{OBJECT_DDL}, deleted boolean"
 TWO_O_CLOCK = datetime(2024, 7, 1, 2, 0, 0, 123456, tzinfo=timezone.utc)
 
 Contents = dict[str, str]
@@ -58,6 +59,12 @@ def to_stage(changes: dict[str, str | None]) -> pa.Table:
         for path, text in changes.items()
     ]
     return pa.Table.from_pylist(rows, schema=STAGE_SCHEMA)
+
+
+def frame_of(spark: SparkSession, table: pa.Table, ddl: str) -> DataFrame:
+    """Returns the rows of an Arrow table, of which Spark 3.5 makes no DataFrame itself."""
+    rows = table.to_pylist(maps_as_pydicts="strict")
+    return spark.createDataFrame([tuple(each.values()) for each in rows], ddl)
 
 
 def tree_of(prefix: str, files: int) -> Contents:
@@ -255,7 +262,7 @@ def test_a_data_frame_is_staged_as_an_arrow_table_is(
     on_spark, here = make_twins
     table = to_stage({**tree_of("bulk", 100), "gone": None})
     here.branch("main").stage(table)
-    frame = spark.createDataFrame(table.drop_columns(["content_type"]))
+    frame = frame_of(spark, table, STAGE_DDL).drop("content_type")
     on_spark.branch("main").stage(frame.repartition(3))
     commits = [each.branch("main").commit("bulk") for each in make_twins]
     assert commits[0].meta_range_id == commits[1].meta_range_id
@@ -336,7 +343,7 @@ def test_rows_are_the_same_in_a_data_frame(
 
     objects = repo.objects(second.id)
     assert_df_equality(
-        objects.to_df(), spark.createDataFrame(objects.to_arrow()), ignore_nullable=True
+        objects.to_df(), frame_of(spark, objects.to_arrow(), OBJECT_DDL), ignore_nullable=True
     )
     collected = [row.path for row in objects.to_df().select("path").collect()]
     assert collected == sorted(collected), "partitions are in the order of keys"
@@ -375,7 +382,7 @@ def test_times_are_right_in_every_time_zone(
     try:
         main = repo.branch("main")
         table = to_stage({"x": "1"})
-        main.stage(spark.createDataFrame(table) if zone != "UTC" else table)
+        main.stage(frame_of(spark, table, STAGE_DDL) if zone != "UTC" else table)
         (row,) = repo.objects("main").to_df().select(unix_micros("mtime").alias("micros")).collect()
         assert row.micros == int(TWO_O_CLOCK.timestamp()) * 1_000_000 + 123_456
         (again,) = repo.objects("main")

@@ -1,0 +1,134 @@
+"""Versions as formats of Spark's own reader, which Spark 4 has sources in Python for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from chispa import assert_df_equality
+from psycopg.conninfo import make_conninfo
+
+import sparklake
+from sparklake import Lake, Repository
+from sparklake.errors import InvalidInputError
+from sparklake.udfs.objects import OBJECT_DDL
+from sparklake.udfs.reading import DIFF_DDL
+from sparklake.verbs.history.commit_rows import LOG_DDL
+from tests.spark.contract.conftest import PATHS
+from tests.support.lakes import memory_lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrameReader, SparkSession
+
+pytestmark = pytest.mark.spark
+
+SECRET = "pa55w0rd-that-nobody-sees"
+
+
+@pytest.fixture
+def settings_home(lake_dsn: str, tmp_path: Path) -> Path:
+    """Is a home whose settings file has the DSN; also on the server of Spark Connect."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "sparklake.toml").write_text(f"dsn = '''{make_conninfo(lake_dsn, password=SECRET)}'''")
+    return home
+
+
+@pytest.fixture
+def registered(spark: SparkSession, settings_home: Path) -> Iterator[Lake]:
+    with sparklake.connect(home=settings_home, spark=spark) as lake:
+        lake.register()
+        yield lake
+
+
+@pytest.mark.usefixtures("small_tasks")
+def test_formats_of_spark_have_the_rows_of_the_functions(
+    registered: Lake, grown: Repository, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def reader(name: str, **options: str) -> DataFrameReader:
+        return spark.read.format(name).options(repository=grown.name, **options)
+
+    cases = [
+        (reader("sparklake.objects", ref="main"), grown.objects("main"), OBJECT_DDL),
+        (reader("sparklake.objects", ref="main", prefix="k/00"), grown.objects("main", "k/00"), ""),
+        (
+            reader("sparklake.diff", left="main~1", right="main"),
+            grown.diff("main~1", "main"),
+            DIFF_DDL,
+        ),
+        (reader("sparklake.log", ref="main", amount="2"), grown.log("main", amount=2), LOG_DDL),
+    ]
+    for read, rows, ddl in cases:
+        frame = read.load()
+        assert_df_equality(frame, rows.to_df(), ignore_nullable=True)
+        if ddl:
+            assert frame.schema == spark.createDataFrame([], ddl).schema
+        frame.explain("extended")
+        assert SECRET not in capsys.readouterr().out
+    objects = reader("sparklake.objects", ref="main").load()
+    assert [row.path for row in objects.where("size = 5").select("path").collect()] == ["k/007"]
+    objects.createOrReplaceTempView("objects_of_main")
+    (total,) = spark.sql(
+        "SELECT count(*) AS n FROM objects_of_main WHERE path LIKE 'k/%'"
+    ).collect()
+    assert total["n"] == len(PATHS) - 1
+
+
+def test_a_task_of_the_plan_is_a_partition(
+    grown: Repository, registered: Lake, spark: SparkSession
+) -> None:
+    from sparklake.frames import datasources as sources
+
+    objects = next(each for each in sources.SOURCES if each.name() == "sparklake.objects")
+
+    class SmallTasks(objects):  # type: ignore[misc,valid-type]
+        opener = staticmethod(registered.opener_elsewhere())
+        ddl = OBJECT_DDL
+
+        @classmethod
+        def name(cls) -> str:
+            return "objects_by_small_tasks"
+
+        def work(self, repository: Repository, given: Mapping[str, str]) -> Any:
+            return repository.objects(given["ref"]).shared(20)
+
+    spark.dataSource.register(SmallTasks)
+    read = spark.read.format("objects_by_small_tasks").options(repository=grown.name, ref="main")
+    placed = read.load().selectExpr("spark_partition_id() AS task", "path").collect()
+    assert [each["path"] for each in placed] == [each.path for each in grown.objects("main")]
+    assert len({each["task"] for each in placed}) == grown.objects("main").shared(20)[1].num_rows
+
+
+def test_executors_are_sent_no_work_of_others(grown: Repository) -> None:
+    from sparklake.frames import datasources as sources
+
+    body, work = grown.objects("main").shared(20)
+    reader = sources.TaskReader(body, work.column("task").to_pylist())
+    partitions = reader.partitions()
+    assert len(partitions) == work.num_rows > 3
+    rows = [path for each in partitions for batch in reader.read(each) for path in batch["path"]]
+    assert [each.as_py() for each in rows] == [each.path for each in grown.objects("main")]
+    assert reader.__getstate__()["_tasks"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"ref": "nobody"}, "nobody"),
+        ({}, "needs the option 'ref'"),
+        ({"ref": "main", "dsn": "x"}, "takes no option 'dsn'"),
+    ],
+)
+def test_what_cannot_be_read_is_said(
+    registered: Lake, grown: Repository, spark: SparkSession, options: dict[str, str], said: str
+) -> None:
+    reader = spark.read.format("sparklake.objects").options(repository=grown.name, **options)
+    with pytest.raises(Exception, match=said):
+        reader.load().collect()
+
+
+def test_refs_in_memory_are_registered_nowhere(spark: SparkSession) -> None:
+    with memory_lake() as lake, pytest.raises(InvalidInputError, match="in memory"):
+        lake.register(spark)
