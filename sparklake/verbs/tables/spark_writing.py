@@ -152,18 +152,26 @@ def _observed(rows: DataFrame, request: WriteRequest) -> tuple[DataFrame, Check]
     from pyspark.sql import Observation
     from pyspark.sql.functions import col, collect_set, concat_ws, spark_partition_id
 
-    seen = Observation()
+    seen, number = Observation(), _free_name(rows)
     # As a column: an observation takes no expression that is not deterministic.
-    numbered = rows.withColumn(_NUMBER, spark_partition_id())
+    numbered = rows.withColumn(number, spark_partition_id())
     # As one text: Spark 3.5 hands over no array.
-    numbers_seen = concat_ws(",", collect_set(col(_NUMBER).cast("string"))).alias(_NUMBER)
-    observed = numbered.observe(seen, numbers_seen).drop(_NUMBER)
+    numbers_seen = concat_ws(",", collect_set(col(number).cast("string"))).alias(number)
+    observed = numbered.observe(seen, numbers_seen).drop(number)
 
     def check(names: pa.ChunkedArray) -> None:
         numbers = pc.struct_field(pc.extract_regex(names, _PART.pattern), "number")
         found = set(pc.unique(pc.cast(numbers, pa.int64())).to_pylist())
-        missing = {int(each) for each in seen.get[_NUMBER].split(",") if each} - found
+        missing = {int(each) for each in seen.get[number].split(",") if each} - found
         if missing:
             raise not_shared(f"the files of {len(missing)} partitions are not there")
 
     return observed, check
+
+
+def _free_name(rows: DataFrame) -> str:
+    """Returns a name that no column has."""
+    taken, name = {each.lower() for each in rows.columns}, _NUMBER
+    while name in taken:
+        name += "_"
+    return name

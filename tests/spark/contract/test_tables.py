@@ -97,6 +97,12 @@ def test_nested_rows_of_odd_partitions_come_back(
     assert rows_of(back) == rows_of(rows)
 
 
+def test_a_column_may_have_any_name(repo: Repository, main: Branch, spark: SparkSession) -> None:
+    rows = spark.range(3).selectExpr("id", "id as _Sparklake_Partition").coalesce(1)
+    main.write(rows, TABLE)
+    same_rows(repo.read("main", TABLE), rows)
+
+
 def test_lines_of_text_come_back(repo: Repository, main: Branch, spark: SparkSession) -> None:
     lines = spark.createDataFrame([("one",), ("zwei é",), ("",)], "value string")
     main.write(lines, TABLE, "text", compression="gzip")
