@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from sparklake.config import disk_root
 from sparklake.engine.base import Runner, Source
-from sparklake.errors import InvalidInputError, InvalidRecordError
+from sparklake.errors import InvalidInputError, InvalidRecordError, RefStoreUnavailableError
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
-from sparklake.graveler.ports import BranchState
+from sparklake.graveler.ports import BranchState, WriteState
 from sparklake.graveler.records import Record, tombstone
 from sparklake.scratch import scratch_folder
 from sparklake.stores.objects.files import store_errors
@@ -164,8 +164,19 @@ def stage_batches(
     check_namespace(context.store)
     encode = partial(stage_body, context.workspace, time.time_ns(), closed=closed)
     run = write_meta_run(context, runner, encode, batches)
-    if run.ranges:
+    if not run.ranges:
+        return
+    try:
         context.refs.staging.add_run(branch, run.id, seen, write, fence=fence)
+    except RefStoreUnavailableError:
+        # Only the answer may be lost: made again, the write would add its rows twice.
+        if write is None or not _has_landed(context, write):
+            raise
+
+
+def _has_landed(context: Context, write: str) -> bool:
+    found = context.refs.writes.find(write)
+    return found is not None and found.state is WriteState.DONE
 
 
 def deletions(paths: Sequence[str] | pa.Array) -> pa.RecordBatch:

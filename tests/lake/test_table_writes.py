@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklake import Repository
-from sparklake.errors import AlreadyExistsError, NotFoundError, WriteEndedError
+from sparklake.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NotFoundError,
+    RefStoreUnavailableError,
+    WriteEndedError,
+)
 from sparklake.graveler.ports import Write, WriteState
 from sparklake.verbs.tables import writes
 from sparklake.verbs.tables.requests import TableWrite, WriteMode
@@ -154,6 +160,28 @@ def test_what_cannot_be_abandoned(repo: Repository) -> None:
         repo.abandon_write(known[0].id)
 
 
+@pytest.mark.parametrize("lost_before", [True, False])
+def test_a_landing_whose_answer_is_lost_is_no_failure(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch, lost_before: bool
+) -> None:
+    staging = type(repo._context.refs.staging)
+    add_run = staging.add_run
+
+    def lose(*arguments: Any, **options: Any) -> None:
+        if not lost_before:
+            add_run(*arguments, **options)
+        raise RefStoreUnavailableError("the connection is lost")
+
+    monkeypatch.setattr(staging, "add_run", lose)
+    if lost_before:
+        with pytest.raises(RefStoreUnavailableError):
+            write(repo, "one", WriteMode.APPEND)
+        assert (files_of(repo), states(repo)) == ([], [WriteState.ABANDONED])
+    else:
+        assert write(repo, "one", WriteMode.APPEND).files == 1
+        assert (files_of(repo), states(repo)) == (["part-one"], [])
+
+
 # --- a model --------------------------------------------------------------------------------------
 
 VALUES = ["1", "2", "a b", "é%3D", "__HIVE_DEFAULT_PARTITION__"]
@@ -176,6 +204,15 @@ def left(old: set[str], new: set[str], mode: WriteMode, depth: int) -> set[str]:
     }
 
 
+def joins_others(old: set[str], mode: WriteMode, partition_by: tuple[str, ...]) -> bool:
+    """Tells whether new files would join some that are partitioned otherwise."""
+    first = next((each for each in sorted(old) if each != "_SUCCESS"), None)
+    if mode is WriteMode.OVERWRITE or first is None:
+        return False
+    folders = first.split("/")[:-1]
+    return [each.partition("=")[0] for each in folders if "=" in each] != list(partition_by)
+
+
 @settings(max_examples=60)
 @given(
     st.sets(OLD),
@@ -191,6 +228,11 @@ def test_what_is_left_is_what_the_mode_says(
         beside = {f"{TABLE}-beside/p=1/q=1/f1": 1, "tables/y": 1}
         stage_sizes(repo.branch("main"), {**beside, **{FOLDER + each: 1 for each in old}})
         repo.branch("main").commit("old")
+        if joins_others(old, mode, partition_by):
+            with pytest.raises(InvalidInputError, match="with the same partition_by"):
+                write(repo, new | {"_SUCCESS"}, mode, partition_by)
+            assert set(files_of(repo)) == old
+            return
         done = write(repo, new | {"_SUCCESS"}, mode, partition_by)
         assert done.files == len(new) + 1
         expected = left(old, new, mode, len(partition_by)) | new | {"_SUCCESS"}
