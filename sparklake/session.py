@@ -82,6 +82,21 @@ def submitted_session(app_name: str = "sparklake") -> SparkSession | None:
     return spark_session(app_name) if _chooses_its_own_master() else None
 
 
+def is_spark_3() -> bool:
+    """Tells whether this is Spark 3.5, the oldest that is supported."""
+    import pyspark
+
+    version: str = pyspark.__version__
+    return version.startswith("3.")
+
+
+def is_connect_3() -> bool:
+    """Tells whether this process speaks to Spark 3.5 by Spark Connect."""
+    from pyspark.sql.utils import is_remote
+
+    return is_spark_3() and is_remote()
+
+
 @contextmanager
 def described(spark: SparkSession, text: str) -> Iterator[None]:
     """Shows a text as the description of the session's jobs in the Spark UI.
@@ -164,9 +179,7 @@ def find_java_home() -> Path:
 
 def _fitting_java() -> range:
     """Returns the versions of Java that this Spark runs on."""
-    import pyspark
-
-    return range(_OLDEST_JAVA, _NOT_ON_SPARK_3 if pyspark.__version__.startswith("3.") else 1000)
+    return range(_OLDEST_JAVA, _NOT_ON_SPARK_3 if is_spark_3() else 1000)
 
 
 def _java_version(java: str) -> int:

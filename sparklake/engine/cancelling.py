@@ -7,6 +7,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from sparklake.session import is_spark_3
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -15,11 +17,10 @@ T = TypeVar("T")
 
 def inheriting(spark: SparkSession, job: Callable[[], T], tag: str) -> Callable[[], T]:
     """Returns a job for another thread, with what this one has set for its jobs."""
-    import pyspark
     from pyspark.util import inheritable_thread_target
 
     inherit = inheritable_thread_target
-    if pyspark.__version__.startswith("3."):
+    if is_spark_3():
         return inherit(partial(_tagged, spark, job, tag))
     return inherit(spark)(job)  # type: ignore[no-any-return]
 

@@ -76,7 +76,7 @@ class SparkRunner:
         if encoded is None:
             return []
         # Kept, since finding the intervals of keys reads all of it once: `encode` may hash files.
-        with _kept(encoded) as records:
+        with kept_rows(encoded) as records:
             # By all of a row: a task that runs again sees the rows of one key in the same order.
             ordered = records.repartitionByRange("key").sortWithinPartitions("key", "stored")
             return list(self._packed([ordered], body))
@@ -161,7 +161,7 @@ def _shares(work: pa.Table) -> Iterator[pa.Table]:
 
 
 @contextmanager
-def _kept(rows: DataFrame) -> Iterator[DataFrame]:
+def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
     """Keeps rows while they are in use; Spark computes them anew where it cannot (serverless)."""
     from pyspark import StorageLevel
     from pyspark.errors import PySparkException

@@ -75,6 +75,12 @@ def test_what_spark_has_cut_short_is_kept_as_it_is() -> None:
     assert str(found) == '"the disk of'
 
 
+def test_what_is_said_at_the_end_is_said_at_the_head_too() -> None:
+    found = _find_raised(report_of(errors.MissingFileError, MESSAGES["two lines"])[:200])
+    assert type(found) is errors.MissingFileError
+    assert str(found) == MESSAGES["two lines"]
+
+
 @pytest.mark.parametrize(
     "report", ["", "ValueError: x", "sparklake.errors.UnheardOfError: x", "sparklake.errors.Error"]
 )

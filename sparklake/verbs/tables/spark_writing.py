@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.config import S3Writes, disk_root
+from sparklake.engine.spark import kept_rows
 from sparklake.errors import LostResultError, MissingDependencyError, MissingFileError
 from sparklake.scratch import scratch_folder
+from sparklake.session import is_connect_3
 from sparklake.stores.objects import open_store
 from sparklake.udfs.uploading import not_shared, upload_body
 from sparklake.verbs.context import Context
@@ -49,8 +52,8 @@ def save_rows(context: Context, rows: DataFrame, request: WriteRequest, place: s
     """
     namespace = context.info.storage_namespace
     if namespace.startswith("file://"):
-        rows, check = _observed(rows, request)
-        _save(rows, request, f"{namespace}/{place}")
+        with _observed(rows, request) as (observed, check):
+            _save(observed, request, f"{namespace}/{place}")
     elif _speaks_s3(context):
         check = _unchecked
         _save(rows, request, spark_uri(f"{namespace}/{place}"))
@@ -124,9 +127,9 @@ def _speaks_s3(context: Context) -> bool:
 
 def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, place: str) -> None:
     """Lets Spark write to local disk, and tasks upload what it has committed there."""
-    observed, check = _observed(rows, request)
     with scratch_folder(disk_root()) as scratch:
-        _save(observed, request, f"file://{scratch}/table")
+        with _observed(rows, request) as (observed, check):
+            _save(observed, request, f"file://{scratch}/table")
         with kept(listed(open_store(str(scratch)), "table/")) as files:
             check(files["name"])
             size = int(pc.sum(files["size"]).as_py() or 0)
@@ -140,33 +143,43 @@ def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, p
             )
 
 
-def _observed(rows: DataFrame, request: WriteRequest) -> tuple[DataFrame, Check]:
-    """Returns rows to write, and what raises MissingFileError unless all of them were.
+@contextmanager
+def _observed(rows: DataFrame, request: WriteRequest) -> Iterator[tuple[DataFrame, Check]]:
+    """Yields rows to write, and what raises MissingFileError unless all of them were.
 
     Where machines do not share a disk, Spark's committer finds only what was written on the
     driver's, and takes it for all. So the numbers of the partitions that had rows are observed
     while they are written, and must be among those of the files.
     """
     if request.format not in _NUMBERED:
-        return rows, _unchecked
+        yield rows, _unchecked
+        return
     from pyspark.sql import Observation
     from pyspark.sql.functions import col, collect_set, concat_ws, spark_partition_id
 
+    if is_connect_3():
+        # It observes nothing: they are asked for beforehand.
+        with kept_rows(rows):
+            numbers = rows.select(spark_partition_id().alias(_NUMBER)).distinct().collect()
+            yield rows, partial(_check, lambda: {each[_NUMBER] for each in numbers})
+        return
     seen, number = Observation(), _free_name(rows)
     # As a column: an observation takes no expression that is not deterministic.
     numbered = rows.withColumn(number, spark_partition_id())
     # As one text: Spark 3.5 hands over no array.
-    numbers_seen = concat_ws(",", collect_set(col(number).cast("string"))).alias(number)
-    observed = numbered.observe(seen, numbers_seen).drop(number)
+    text = concat_ws(",", collect_set(col(number).cast("string"))).alias(number)
+    observed = numbered.observe(seen, text).drop(number)
+    yield (
+        observed,
+        partial(_check, lambda: set(map(int, filter(None, seen.get[number].split(","))))),
+    )
 
-    def check(names: pa.ChunkedArray) -> None:
-        numbers = pc.struct_field(pc.extract_regex(names, _PART.pattern), "number")
-        found = set(pc.unique(pc.cast(numbers, pa.int64())).to_pylist())
-        missing = {int(each) for each in seen.get[number].split(",") if each} - found
-        if missing:
-            raise not_shared(f"the files of {len(missing)} partitions are not there")
 
-    return observed, check
+def _check(written: Callable[[], set[int]], names: pa.ChunkedArray) -> None:
+    numbers = pc.struct_field(pc.extract_regex(names, _PART.pattern), "number")
+    missing = written() - set(pc.unique(pc.cast(numbers, pa.int64())).to_pylist())
+    if missing:
+        raise not_shared(f"the files of {len(missing)} partitions are not there")
 
 
 def _free_name(rows: DataFrame) -> str:
