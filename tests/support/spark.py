@@ -92,6 +92,9 @@ def _settings(warehouse: Path) -> dict[str, str]:
         "spark.jars": ",".join(map(str, found_jars())),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        # As users have it: under SPARK_TESTING, Delta for Spark 3.5 names files in another way.
+        "spark.databricks.delta.testOnly.dataFileNamePrefix": "",
+        "spark.databricks.delta.testOnly.dvFileNamePrefix": "",
         # Of a small log, fifty tasks would each sort a row or none.
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.driver.extraJavaOptions": f"{session.LOGGING_OPTION} {SHORT_LIVED}",
