@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -46,3 +48,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _fresh_tally() -> None:
     """Lets every test count its own reads: tasks report all that their process has counted."""
     TALLY.begin()
+
+
+@pytest.fixture(autouse=True)
+def _no_stray_jvm(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lets no test start a JVM but those of Spark, which give it the jars that others need."""
+    before = _gateway()
+    yield
+    if request.node.get_closest_marker("spark") is None:
+        assert _gateway() is before, "mark it with `spark`, and let it use the fixture"
+
+
+def _gateway() -> object:
+    context = sys.modules.get("pyspark.core.context") or sys.modules.get("pyspark.context")
+    return context and context.SparkContext._gateway

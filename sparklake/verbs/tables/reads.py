@@ -33,6 +33,8 @@ def read_table(
     # Not at the top: writing and the CLI must not pay for importing Spark.
     from sparklake.frames.sources import check_delta, has_delta, load_delta, missing_client
 
+    if table_format != DELTA:
+        _check_plain(context, table)
     spark, view = context.runners.session(), None
     if table_format == DELTA:
         check_delta(spark)
@@ -58,6 +60,8 @@ def view_table(
     """
     if table_format not in (DELTA, PARQUET):
         raise InvalidInputError(f"a view is made of parquet or delta, not of {table_format}")
+    if table_format == PARQUET:
+        _check_plain(context, table)
     view = _view(context, table, table_format, options)
     if view is None:
         raise InvalidInputError(
@@ -73,12 +77,16 @@ def _view(
 ) -> View | None:
     if table_format == DELTA:
         return find_delta_view(context, table, options)
-    _check_plain(context, table)
     return find_parquet_view(context, table, options)
 
 
 def _check_plain(context: Context, table: TableVersion) -> None:
-    """Raises InvalidInputError for a Delta table, and for a partition of one."""
+    """Raises InvalidInputError for a Delta table or a partition of one, before Spark is started.
+
+    Raises ObjectNotFoundError where there is nothing.
+    """
+    if next(iter(table.objects), None) is None:
+        raise no_data_file(table)
     check_no_log(table)
     whole = _whole_table(table.path)
     if whole is not None:
@@ -99,7 +107,6 @@ def _read_files(
 ) -> DataFrame:
     from sparklake.frames.tables import infers_types, read_files
 
-    _check_plain(context, table)
     columns, found = PartitionColumns(), []
     for batch in data_files(table.objects.batches(), table.folder):
         columns.add(batch.column("relative"))
