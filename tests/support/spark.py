@@ -37,7 +37,7 @@ IS_3 = version("pyspark").startswith("3.")
 _WARNED_OF_3 = (
     "ignore:distutils Version classes are deprecated:DeprecationWarning",
     "ignore:is_(datetime64tz|categorical)_dtype is deprecated:DeprecationWarning",
-    r"ignore:unclosed <socket\.socket .*raddr=\('127\.0\.0\.1':ResourceWarning",
+    r"ignore:unclosed <socket\.socket .*laddr=\('127\.0\.0\.1':ResourceWarning",
 )
 
 
