@@ -263,6 +263,7 @@ def preview_document(said: MergePreview) -> Document:
         "count": said.conflict_count,
         "unresolved": said.unresolved,
         "delta": list(said.united),
+        "taken": dict(said.taken),
         "conflicts": [diff_document(row) for row in said.conflicts],
         "cost": explanation_document(said.cost),
     }

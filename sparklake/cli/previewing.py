@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sparklake.cli.explaining import described_cost
@@ -29,6 +30,11 @@ def print_preview(out: Output, dest: str, said: MergePreview) -> None:
         changes,
         f"{number(said.conflict_count, 'conflict')}, {said.unresolved:,} left to decide",
         *([f"united: Delta tables {', '.join(said.united)}"] if said.united else []),
+        *([f"taken as a whole: Delta tables {_sides(said.taken)}"] if said.taken else []),
         described_cost(out, said.cost),
     ]
     out.one(preview_document(said), "\n".join(lines))
+
+
+def _sides(taken: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({side})" for name, side in taken.items())

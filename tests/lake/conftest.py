@@ -10,6 +10,7 @@ import pytest
 
 from sparklake import Branch, Lake, Repository
 from tests.support.buckets import Bucket
+from tests.support.desks import Desk, desk_on
 from tests.support.folders import memory_folder
 from tests.support.lakes import memory_lake, postgres_lake
 from tests.support.postgres import fresh_database, postgres_server
@@ -80,3 +81,9 @@ def folder(scratch: Path) -> Iterator[Path]:
     """Is a folder where nothing waits for a disk."""
     with memory_folder() as made:
         yield made
+
+
+@pytest.fixture(params=[1, 4096], ids=["small ranges", "large ranges"])
+def desk(request: pytest.FixtureRequest, folder: Path) -> Desk:
+    """Has logs that span many ranges, and one that is in a range with all else."""
+    return desk_on(memory_lake(), folder, request.param)

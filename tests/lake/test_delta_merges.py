@@ -2,82 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from sparklake import Branch, Commit, Lake, Repository
+from sparklake import Lake
 from sparklake.errors import MergeConflictError, NoChangesError
 from sparklake.report import error_document, preview_document
 from sparklake.stores.memory.branches import MemoryBranches
 from tests.support.delta import (
     LOG,
     TABLE,
-    Change,
     append,
-    change_table,
     checkpoint,
     clean_log,
     delete,
-    ids_of,
     log_of,
     optimize,
 )
-from tests.support.lakes import contents, memory_lake, refs_of
+from tests.support.desks import Desk, desk_on, names, refused
+from tests.support.lakes import contents, memory_lake
 from tests.support.meanwhile import just_before
-
-
-@dataclass(frozen=True)
-class Desk:
-    """Is a repository with a table of the ids 1 and 2, each in a file, and a branch beside main."""
-
-    lake: Lake
-    repo: Repository
-    folder: Path
-
-    def change(self, branch: str, *changes: Change) -> Commit:
-        return change_table(self.repo, self.repo.branch(branch), self.folder / "work", *changes)
-
-    def ids(self, ref: str) -> list[int]:
-        return ids_of(self.repo, ref, self.folder / "read")
-
-    @property
-    def main(self) -> Branch:
-        return self.repo.branch("main")
-
-
-def desk_on(lake: Lake, folder: Path, range_records: int, name: str = "lake") -> Desk:
-    namespace = str(folder / "namespace")
-    desk = Desk(lake, lake.create_repository(name, namespace, range_records=range_records), folder)
-    desk.main.put("a-before", b"1")
-    desk.main.put("z-behind", b"1")
-    desk.change("main", append(1), append(2))
-    desk.repo.create_branch("dev", "main")
-    return desk
-
-
-@pytest.fixture(params=[1, 4096], ids=["small ranges", "large ranges"])
-def desk(request: pytest.FixtureRequest, folder: Path) -> Desk:
-    """Has logs that span many ranges, and one that is in a range with all else."""
-    return desk_on(memory_lake(), folder, request.param)
-
-
-@contextmanager
-def refused(desk: Desk, words: str) -> Iterator[pytest.ExceptionInfo[MergeConflictError]]:
-    """Expects a conflict, and that no ref has moved."""
-    before = refs_of(desk.repo)
-    with pytest.raises(MergeConflictError, match=words) as raised:
-        yield raised
-    assert refs_of(desk.repo) == before
-
-
-def names(*versions: int) -> list[str]:
-    return [f"{version:020d}.json" for version in versions]
 
 
 def test_appends_of_both_sides_unite(desk: Desk) -> None:
@@ -146,8 +93,8 @@ def test_the_same_file_is_a_conflict_that_names_it(desk: Desk) -> None:
     desk.change("main", delete("id = 10"))
     desk.change("other", delete("id = 11"))
     said = desk.repo.preview_merge("other", "main")
-    with refused(desk, r"tables/t.*part-.*parquet.*--no-delta") as raised:
-        desk.repo.merge("other", "main", "source-wins")
+    with refused(desk, r"tables/t.*part-.*parquet.*choose a strategy") as raised:
+        desk.repo.merge("other", "main", "newest-wins")
     error: Any = raised.value
     assert [row.path for row in error.conflicts] == [f"{LOG}{names(3)[0]}"]
     assert "part-" in error_document(error)["conflicts"][0]["reason"]

@@ -74,6 +74,13 @@ def optimize(table: str) -> None:
     DeltaTable(table).optimize.compact()
 
 
+def vacuum(table: str) -> None:
+    """Deletes the files that the table's latest version does not have."""
+    from deltalake import DeltaTable
+
+    DeltaTable(table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+
+
 def checkpoint(table: str) -> None:
     from deltalake import DeltaTable
 

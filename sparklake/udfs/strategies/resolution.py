@@ -92,6 +92,11 @@ class Resolution:
         named = (rule.glob for rule in self.rules if LOG_FOLDER.rstrip("/") in rule.glob)
         return self.delta and not any(matches(glob, first) for glob in named)
 
+    def side(self, folder: bytes) -> Strategy | None:
+        """Tells which side wins the table whose log is in a folder, if it is not united."""
+        chosen = self.chosen(commit_key(folder, 0))
+        return chosen if isinstance(chosen, Strategy) else None
+
     @property
     def settles_all(self) -> bool:
         """Tells whether no conflict can be left, nor a strategy fail."""

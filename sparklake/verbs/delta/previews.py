@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sparklake.graveler.classification import Outcome
 from sparklake.graveler.entries import record_entry
+from sparklake.graveler.records import identity_of
 from sparklake.udfs.reading import DiffRow
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta.unions import Stored, TableUnion, table_unions
+from sparklake.verbs.delta.merged_logs import TableUnion
+from sparklake.verbs.delta.unions import table_unions
 from sparklake.verbs.merging.kept import MergedView
 from sparklake.verbs.merging.three_way import Sides, refused_rows
 
@@ -20,7 +22,8 @@ from sparklake.verbs.merging.three_way import Sides, refused_rows
 class PreviewedUnions:
     """Is what the unions of logs add to the counts of a merge by keys, which may be negative."""
 
-    tables: tuple[str, ...]
+    united: tuple[str, ...]
+    taken: Mapping[str, str]
     refused: tuple[DiffRow, ...]
     counts: Counter[str]
 
@@ -41,21 +44,28 @@ def preview_unions(
             _count(each, counts)
     # A key that only source changed is no conflict of the tasks, yet it may stand for its table.
     conflicts = [(each, one.key) for each in refused for one in each.conflicts()]
-    counts["conflicts"] = sum(_is_taken(each.changed[key]) for each, key in conflicts)
-    united = tuple(each.name for each in unions if each.refusal is None)
-    return PreviewedUnions(united, tuple(refused_rows(refused)), counts)
+    counts["conflicts"] = sum(
+        each.log[key].outcome is Outcome.TAKE_SOURCE for each, key in conflicts
+    )
+    done = [each for each in unions if each.refusal is None]
+    united = tuple(each.name for each in done if each.taken is None)
+    taken = {each.name: each.taken.value for each in done if each.taken is not None}
+    return PreviewedUnions(united, taken, tuple(refused_rows(refused)), counts)
 
 
 def _count(union: TableUnion, counts: Counter[str]) -> None:
-    """Counts the new commits, and no more what a merge by keys would have taken from source."""
+    """Counts the new commits, and other changes of the log than a merge by keys would make."""
     counts["added"] += len(union.added)
     counts["added_bytes"] += sum(map(len, union.added.values()))
-    for key, stored in filter(lambda each: _is_taken(each[1]), union.changed.items()):
-        _, source, dest = stored
-        kind = "removed" if source is None else "added" if dest is None else "changed"
-        counts[kind] -= 1
-        counts[f"{kind}_bytes"] -= record_entry((key, source or dest or b"")).size
+    for key, stored in union.log.items():
+        counts.subtract(_change(key, stored.dest, stored.by_keys))
+        counts.update(_change(key, stored.dest, union.becomes(stored)))
 
 
-def _is_taken(stored: Stored) -> bool:
-    return stored.outcome is Outcome.TAKE_SOURCE
+def _change(key: bytes, old: bytes | None, new: bytes | None) -> Counter[str]:
+    """Returns how a change of one key counts."""
+    shown = old if new is None else new
+    if shown is None or identity_of(key, old) == identity_of(key, new):
+        return Counter()
+    kind = "removed" if new is None else "added" if old is None else "changed"
+    return Counter({kind: 1, f"{kind}_bytes": record_entry((key, shown)).size})

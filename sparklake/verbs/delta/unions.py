@@ -1,114 +1,37 @@
 """Delta tables that both sides of a merge have changed: their logs become one, or are refused.
 
 The tasks of a merge say which logs they met. What source changed in such a log is taken back, and
-what it did to the table is committed once more on top of dest's log.
+what it did to the table is committed once more on top of dest's log. Where that cannot be, a side
+that wins by the merge's strategy has its log taken as a whole.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sparklake.errors import MissingFileError
-from sparklake.graveler.algebra import Conflict
-from sparklake.graveler.classification import Outcome, classify
-from sparklake.graveler.disagreement import is_disagreement
-from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.classification import Strategy
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.planning import Plan
-from sparklake.graveler.records import Record, tombstone
-from sparklake.udfs.delta.actions import FileKey, Said, encode_actions
+from sparklake.udfs.delta.actions import encode_actions
 from sparklake.udfs.delta.commits import NotUnitedError
-from sparklake.udfs.delta.names import commit_key, log_folder, table_name
-from sparklake.udfs.delta.paths import file_keys
+from sparklake.udfs.delta.names import log_folder
 from sparklake.udfs.delta.touched import MAX_TABLES, too_many_tables
-from sparklake.udfs.delta.union.liveness import live_adds
-from sparklake.udfs.delta.union.sides import Made
+from sparklake.udfs.delta.union.liveness import Files, live_adds
+from sparklake.udfs.delta.union.sides import LogSide, Made
 from sparklake.udfs.delta.union.united import united
-from sparklake.udfs.strategies.judging import new_record
-from sparklake.udfs.strategies.objects import Objects
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta.logs import log_sides, read_log
+from sparklake.verbs.delta.logs import TreeLog, log_sides, read_log
+from sparklake.verbs.delta.merged_logs import Stored, TableUnion, record_id
 from sparklake.verbs.resolve import check_kept
 
 if TYPE_CHECKING:
     from sparklake.verbs.merging.three_way import Sides
-
-UNITED_METADATA_KEY = "sparklake.merge.delta"
-_MAX_LABEL_CHARACTERS = 4_000
-
-Find = Callable[[bytes], bytes | None]
-"""Returns the stored value that a key has in the merged tree."""
-
-
-class Stored(NamedTuple):
-    """Is what base, source and dest have stored under a key."""
-
-    base: bytes | None
-    source: bytes | None
-    dest: bytes | None
-
-    @property
-    def outcome(self) -> Outcome:
-        """Returns what a merge by keys does."""
-        return classify(*(each and each[-RECORD_ID_BYTES:] for each in self))
-
-
-@dataclass(frozen=True, slots=True)
-class TableUnion:
-    """Is what a merge does to the log of one table, or why it cannot: then `refusal` says it.
-
-    `changed` is the keys of the log that source changed since base, `kept` what is said of files
-    that have come on either side and must be there.
-    """
-
-    folder: bytes
-    changed: Mapping[bytes, Stored]
-    commits: Mapping[int, bytes] = field(default_factory=dict)
-    kept: Sequence[Said] = ()
-    refusal: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Returns what the table is called."""
-        return table_name(self.folder)
-
-    @property
-    def added(self) -> dict[bytes, bytes]:
-        """Returns the bytes of the commits that are added to dest's log, by their keys."""
-        return {commit_key(self.folder, each): body for each, body in self.commits.items()}
-
-    def taken_back(self) -> Iterator[Record]:
-        """Yields what source changed in the log as it is in dest, a tombstone where it is not."""
-        for key, stored in self.changed.items():
-            yield tombstone(key) if stored.dest is None else (key, stored.dest)
-
-    def conflicts(self) -> list[Conflict]:
-        """Returns the keys to name where it is refused: those that both sides changed, or all."""
-        found = self.changed.items()
-        both = [each for each in found if each[1].outcome is Outcome.CONFLICT]
-        return [_conflict(*each) for each in both or found]
-
-    def checked(self, find: Find) -> TableUnion:
-        """Returns it refused if a file that it needs is not in the merged tree."""
-        lost = [
-            FileKey.of(said).path
-            for said in self.kept
-            if any(find(key) is None for key in file_keys(self.folder, said))
-        ]
-        if not lost:
-            return self
-        why = NotUnitedError("files that the table needs are not in what is merged", lost)
-        return TableUnion(self.folder, self.changed, refusal=str(why))
-
-
-def _conflict(key: bytes, stored: Stored) -> Conflict:
-    disputed = stored.base is not None and is_disagreement(stored.base)
-    return Conflict(key, None if disputed else stored.base, stored.source, stored.dest, disputed)
 
 
 def logs_at_edges(plan: Plan) -> set[bytes]:
@@ -133,7 +56,7 @@ def table_unions(
     if len(logs) > MAX_TABLES:
         raise too_many_tables()
     found = (
-        _union(context, sides, folder)
+        _union(context, sides, folder, resolution.side(folder))
         for folder in logs
         if resolution.unites(folder) and sides.choice.parts(prefix_interval(folder))
     )
@@ -144,45 +67,53 @@ def table_unions(
         raise
 
 
-def _union(context: Context, sides: Sides, folder: bytes) -> TableUnion | None:
+def _union(
+    context: Context, sides: Sides, folder: bytes, winner: Strategy | None
+) -> TableUnion | None:
     """Returns what becomes of a table; None where only one side changed its log."""
-    base, source, dest = (
+    base, source, dest = logs = [
         read_log(context, tree, folder) for tree in (sides.base, sides.source, sides.dest)
-    )
+    ]
     if base.ids in (source.ids, dest.ids) or source.ids == dest.ids:
         return None
-    changed = {
-        key: Stored(*(each.records.get(key) for each in (base, source, dest)))
-        for key in sorted({*base.ids, *source.ids})
-        if base.ids.get(key) != source.ids.get(key)
-    }
+    keys = sorted({*base.ids, *source.ids, *dest.ids})
+    stored = {key: Stored(*(each.records.get(key) for each in logs)) for key in keys}
+    changed = {key: each for key, each in stored.items() if len({*map(record_id, each)}) > 1}
+    union = TableUnion(folder, changed)
     try:
         if not sides.choice.holds(prefix_interval(folder)):
             raise NotUnitedError("only a part of its log is among the chosen paths")
-        before, theirs, ours = log_sides((base, source, dest))
-        made = Made(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
+        before, theirs, ours = parted = log_sides(logs)
+    except NotUnitedError as error:
+        return replace(union, refusal=str(error))
+    made = Made(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
+    try:
         commits = united(before, theirs, ours, source.adds, made)
     except NotUnitedError as error:
-        return TableUnion(folder, changed, refusal=str(error))
+        return _taken(replace(union, refusal=str(error)), logs, parted, winner)
     bodies = dict(enumerate(map(encode_actions, commits), dest.latest + 1))
     kept = live_adds([*(each.actions for each in ours.commits), *commits])
-    return TableUnion(folder, changed, bodies, kept)
+    return replace(union, commits=bodies, kept=kept)
 
 
-def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record]:
-    """Writes new commits; returns the records by which merged logs become what they should be."""
-    objects = Objects(context.info.storage_namespace)
-    records = [record for each in unions for record in each.taken_back()]
-    for each in unions:
-        records += [new_record(key, objects.write(body)) for key, body in each.added.items()]
-    return sorted(dict(records).items())
-
-
-def union_labels(tables: Sequence[str]) -> dict[str, str]:
-    """Returns what a commit says of the tables whose logs were united; long lists are cut."""
-    if not tables:
-        return {}
-    said = ", ".join(tables)
-    if len(said) > _MAX_LABEL_CHARACTERS:
-        said = f"{said[:_MAX_LABEL_CHARACTERS]}... ({len(tables):,} tables)"
-    return {UNITED_METADATA_KEY: said}
+def _taken(
+    refused: TableUnion,
+    logs: Sequence[TreeLog],
+    parted: Sequence[LogSide],
+    winner: Strategy | None,
+) -> TableUnion:
+    """Returns what becomes of a table that is not united: one side as a whole, if that may be."""
+    if any(each.metadata is None for each in parted[1:]):
+        # One side dropped the table and its files, and no log says which the other still needs.
+        return refused
+    if winner is None:
+        return replace(refused, may_be_taken=True)
+    place = 1 if winner is Strategy.SOURCE_WINS else 2
+    # What other commits have removed from the table may be gone from the tree, too.
+    removed = Files.of(*(each.commits for each in parted)).before
+    added = {key for commit in parted[place].commits for key in commit.adds}
+    try:
+        kept = logs[place].adds(frozenset(removed | added))
+    except NotUnitedError as error:
+        return replace(refused, refusal=str(error))
+    return replace(refused, kept=tuple(kept.values()), taken=winner, refusal=None)

@@ -15,7 +15,6 @@ from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta.unions import union_labels
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.merging.attempts import Attempts
 from sparklake.verbs.merging.bases import BaseTrees
@@ -160,12 +159,11 @@ def _merge_once(
     terms: MergeTerms,
 ) -> Commit:
     _, dest, trees = _sides(bases, source, state, terms)
-    tree_id, tables = merged_tree(attempts, trees, resolution)
+    tree_id, labels = merged_tree(attempts, trees, resolution)
     if terms.has_one_parent and tree_id == dest.meta_range_id and not terms.allow_empty:
         what = "all" if terms.paths is None else f"of {named(terms.paths)} all"
         raise NoChangesError(
             f"nothing to merge: {state.name!r} has {what} that commit {source.id[:12]} changed"
         )
     parents = [dest] if terms.has_one_parent or source.id == dest.id else [dest, source]
-    labelled = signature.labelled(union_labels(tables))
-    return publish(attempts.context, state, "merge", parents, tree_id, labelled)
+    return publish(attempts.context, state, "merge", parents, tree_id, signature.labelled(labels))

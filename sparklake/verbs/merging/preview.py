@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 from sparklake.engine.execution import cut_for_tasks
@@ -43,7 +43,8 @@ class MergePreview:
     `conflict_count` objects were changed on both sides, `unresolved` of them are left by the
     strategy, and would stop the merge. `conflicts` has the first ones, in key order. Bytes are
     those of the objects that come; of removed ones, of those that go. `cost` is the merge's own.
-    `united` names the Delta tables whose logs become one: that is among the changes, too.
+    `united` names the Delta tables whose logs become one, `taken` those of which a strategy takes
+    one side as a whole, and which: that is among the changes, too.
     """
 
     base: Commit
@@ -60,6 +61,7 @@ class MergePreview:
     conflicts: tuple[DiffRow, ...]
     cost: Explanation
     united: tuple[str, ...] = ()
+    taken: Mapping[str, str] = field(default_factory=dict)
 
 
 def preview_merge(
@@ -96,7 +98,8 @@ def preview_merge(
         unresolved=sum(each.unresolved for each in counts) + len(unions.refused),
         conflicts=tuple(sorted(conflicts.values(), key=_key)[:MAX_CONFLICTS_REPORTED]),
         cost=explained("merge", merging, cut_for_tasks, context.runners, THREE_WAY),
-        united=unions.tables,
+        united=unions.united,
+        taken=unions.taken,
     )
 
 

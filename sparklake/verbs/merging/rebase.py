@@ -12,7 +12,6 @@ from sparklake.graveler.own_commits import own_commits
 from sparklake.graveler.ports import BranchMove, BranchState
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context, Walk
-from sparklake.verbs.delta.unions import union_labels
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.hooks import guarded_move
 from sparklake.verbs.merging.attempts import Attempts
@@ -39,14 +38,13 @@ class _Replays:
         before = self.context.tree_before(origin)
         attempts = self._attempts.setdefault(origin.id, Attempts(self.context, self.title))
         sides = Sides(before, origin.meta_range_id, head.meta_range_id, bases=origin.parents[:1])
-        tree_id, tables = replayed_tree(
-            attempts, sides, self.resolution, f"rebase {origin.id[:12]}"
-        )
+        title = f"rebase {origin.id[:12]}"
+        tree_id, labels = replayed_tree(attempts, sides, self.resolution, title)
         # What was empty from the start is kept: somebody wanted it.
         if tree_id == head.meta_range_id and origin.meta_range_id != before:
             return None
-        labels = {**origin.metadata, **origin_labels(origin), **union_labels(tables)}
-        signature = Signature(origin.message, origin.committer, labels)
+        metadata = {**origin.metadata, **origin_labels(origin), **labels}
+        signature = Signature(origin.message, origin.committer, metadata)
         return signed_commit([head], tree_id, signature)
 
 

@@ -16,7 +16,6 @@ from sparklake.graveler.guards import actions_of
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta.unions import union_labels
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.merging.attempts import Attempts
 from sparklake.verbs.merging.three_way import MergedTree, Sides, merged_tree
@@ -158,10 +157,10 @@ def _replayed(attempts: Attempts, step: _Step, head: Commit, terms: Terms) -> Co
     base, source = map(_tree_of, (step.base, step.source))
     bases = () if step.base is None else (step.base.id,)
     sides = Sides(base, source, head.meta_range_id, bases=bases)
-    tree_id, tables = replayed_tree(attempts, sides, terms.resolution, step.title)
+    tree_id, labels = replayed_tree(attempts, sides, terms.resolution, step.title)
     if tree_id == head.meta_range_id and not terms.allow_empty:
         raise NoChangesError(f"to {step.title} would change nothing")
-    return signed_commit([head], tree_id, step.signature.labelled(union_labels(tables)))
+    return signed_commit([head], tree_id, step.signature.labelled(labels))
 
 
 def _tree_of(commit: Commit | None) -> MetaRangeId:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 from sparklake.engine.execution import Outcome
@@ -19,7 +20,8 @@ from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import merge_body
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta.unions import TableUnion, logs_at_edges, table_unions, union_records
+from sparklake.verbs.delta.merged_logs import TableUnion, union_labels, union_records
+from sparklake.verbs.delta.unions import logs_at_edges, table_unions
 from sparklake.verbs.merging.attempts import Attempts
 from sparklake.verbs.merging.keeping import with_kept, with_records
 
@@ -40,10 +42,10 @@ class Sides:
 
 
 class MergedTree(NamedTuple):
-    """Is the tree of a merge, and the Delta tables whose logs were united in it."""
+    """Is the tree of a merge, and what its commit says of Delta tables."""
 
     id: MetaRangeId
-    united: tuple[str, ...] = ()
+    labels: Mapping[str, str] = MappingProxyType({})
 
 
 def plan_sides(context: Context, sides: Sides) -> Plan:
@@ -94,7 +96,7 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
         tree = context.trees.keep(with_kept(context, attempts.title, tree, outcome.kept))
     if unions:
         tree = context.trees.keep(_with_unions(attempts, tree, unions))
-    return MergedTree(tree.id, tuple(each.name for each in unions))
+    return MergedTree(tree.id, union_labels(unions))
 
 
 def _with_unions(attempts: Attempts, tree: MetaRange, unions: Sequence[TableUnion]) -> MetaRange:
@@ -129,7 +131,7 @@ def _conflict_error(outcome: Outcome, refused: Sequence[TableUnion]) -> MergeCon
     why = "".join(f". {_said_of(each)}" for each in refused[:3])
     hint = (
         "Change one side, or choose a strategy: source-wins or dest-wins, for all or by rules"
-        if outcome.left_count
+        if outcome.left_count or any(each.may_be_taken for each in refused)
         else "Change one side, or merge the files of its log like any others, by --no-delta"
     )
     return MergeConflictError(

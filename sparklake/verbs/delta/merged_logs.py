@@ -1,0 +1,144 @@
+"""What a merge makes of the log of a Delta table, as records and as words of its commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.classification import Outcome, Strategy, classify
+from sparklake.graveler.disagreement import is_disagreement
+from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.records import Record, tombstone
+from sparklake.udfs.delta.actions import FileKey, Said
+from sparklake.udfs.delta.commits import NotUnitedError
+from sparklake.udfs.delta.names import commit_key, table_name
+from sparklake.udfs.delta.paths import file_keys
+from sparklake.udfs.strategies.judging import new_record
+from sparklake.udfs.strategies.objects import Objects
+from sparklake.verbs.context import Context
+
+UNITED_METADATA_KEY = "sparklake.merge.delta"
+TAKEN_METADATA_KEY = "sparklake.merge.delta.taken"
+_MAX_LABEL_CHARACTERS = 4_000
+
+Find = Callable[[bytes], bytes | None]
+"""Returns the stored value that a key has in the merged tree."""
+
+
+class Stored(NamedTuple):
+    """Is what base, source and dest have stored under a key."""
+
+    base: bytes | None
+    source: bytes | None
+    dest: bytes | None
+
+    @property
+    def source_differs(self) -> bool:
+        """Tells whether source has changed the key since base."""
+        return record_id(self.source) != record_id(self.base)
+
+    @property
+    def outcome(self) -> Outcome:
+        """Returns what a merge by keys does."""
+        return classify(*map(record_id, self))
+
+    @property
+    def by_keys(self) -> bytes | None:
+        """Returns what the tasks of a merge make of a key of a log: a conflict stays dest's."""
+        return self.source if self.outcome is Outcome.TAKE_SOURCE else self.dest
+
+
+@dataclass(frozen=True, slots=True)
+class TableUnion:
+    """Is what a merge does to the log of one table, or why it cannot: then `refusal` says it.
+
+    `log` is the keys that a side has changed. They become dest's with `commits` added, or those of
+    the side that is `taken` as a whole. `kept` is what is said of files that the table needs and
+    that a merge by keys may not have. What is refused `may_be_taken` where a strategy could.
+    """
+
+    folder: bytes
+    log: Mapping[bytes, Stored]
+    commits: Mapping[int, bytes] = field(default_factory=dict)
+    kept: Sequence[Said] = ()
+    taken: Strategy | None = None
+    refusal: str | None = None
+    may_be_taken: bool = False
+
+    @property
+    def name(self) -> str:
+        """Returns what the table is called."""
+        return table_name(self.folder)
+
+    @property
+    def added(self) -> dict[bytes, bytes]:
+        """Returns the bytes of the commits that are added to dest's log, by their keys."""
+        return {commit_key(self.folder, each): body for each, body in self.commits.items()}
+
+    def becomes(self, stored: Stored) -> bytes | None:
+        """Returns what a key of the log that is there already ends with."""
+        return stored.source if self.taken is Strategy.SOURCE_WINS else stored.dest
+
+    def corrections(self) -> Iterator[Record]:
+        """Yields what ends in the log as a merge by keys does not leave it."""
+        for key, stored in self.log.items():
+            end = self.becomes(stored)
+            if record_id(end) != record_id(stored.by_keys):
+                yield tombstone(key) if end is None else (key, end)
+
+    def conflicts(self) -> list[Conflict]:
+        """Returns the keys to name where it is refused: changed by both sides, or by source."""
+        found = [each for each in self.log.items() if each[1].source_differs]
+        both = [each for each in found if each[1].outcome is Outcome.CONFLICT]
+        return [_conflict(*each) for each in both or found]
+
+    def checked(self, find: Find) -> TableUnion:
+        """Returns it refused if a file that it needs is not in the merged tree."""
+        lost = [
+            FileKey.of(said).path
+            for said in self.kept
+            if any(find(key) is None for key in file_keys(self.folder, said))
+        ]
+        if not lost:
+            return self
+        why = NotUnitedError("files that the table needs are not in what is merged", lost)
+        return replace(self, refusal=str(why))
+
+
+def record_id(stored: bytes | None) -> bytes | None:
+    """Returns by what a stored value is told from others; None for none."""
+    return stored and stored[-RECORD_ID_BYTES:]
+
+
+def _conflict(key: bytes, stored: Stored) -> Conflict:
+    disputed = stored.base is not None and is_disagreement(stored.base)
+    return Conflict(key, None if disputed else stored.base, stored.source, stored.dest, disputed)
+
+
+def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record]:
+    """Writes new commits; returns the records by which merged logs become what they should be."""
+    objects = Objects(context.info.storage_namespace)
+    records = [record for each in unions for record in each.corrections()]
+    for each in unions:
+        records += [new_record(key, objects.write(body)) for key, body in each.added.items()]
+    return sorted(dict(records).items())
+
+
+def union_labels(unions: Sequence[TableUnion]) -> dict[str, str]:
+    """Returns what a commit says of the tables that both sides have changed; long lists are cut."""
+    names = {
+        UNITED_METADATA_KEY: [each.name for each in unions if each.taken is None],
+        TAKEN_METADATA_KEY: [
+            f"{each.name}={each.taken.value}" for each in unions if each.taken is not None
+        ],
+    }
+    return {key: _cut(tables) for key, tables in names.items() if tables}
+
+
+def _cut(tables: Sequence[str]) -> str:
+    said = ", ".join(tables)
+    if len(said) <= _MAX_LABEL_CHARACTERS:
+        return said
+    return f"{said[:_MAX_LABEL_CHARACTERS]}... ({len(tables):,} tables)"

@@ -1,0 +1,63 @@
+"""Merges of Delta tables as the command tells of them."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.running import Scene, ok, run, said
+
+LOG = "tables/t/_delta_log/"
+
+
+def commit(version: int, *actions: dict[str, object]) -> dict[str, str | None]:
+    return {f"{LOG}{version:020}.json": "\n".join(map(json.dumps, actions))}
+
+
+def add(path: str) -> dict[str, object]:
+    said = {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 0}
+    return {"add": {**said, "dataChange": True}}
+
+
+def remove(path: str) -> dict[str, object]:
+    return {"remove": {"path": path, "deletionTimestamp": 0, "dataChange": True}}
+
+
+SCHEMA = '{"type":"struct","fields":[]}'
+CREATED: tuple[dict[str, object], ...] = (
+    {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+    {
+        "metaData": {
+            "id": "t",
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": SCHEMA,
+            "partitionColumns": [],
+            "configuration": {},
+        }
+    },
+)
+
+
+def test_a_side_is_taken_where_logs_do_not_unite(scene: Scene) -> None:
+    scene.commit("main", {**commit(0, *CREATED, add("a")), "tables/t/a": "a"})
+    dev, main = scene.branch("dev"), scene.uri("main")
+    for branch in ("main", "dev"):
+        log = commit(1, remove("a"), add(branch))
+        scene.commit(branch, {**log, f"tables/t/{branch}": branch})
+    refused = run("merge", dev, main)
+    assert refused.code == 3
+    assert "choose a strategy: source-wins or dest-wins" in refused.err
+    rule = ("--rule", "tables/**=source-wins")
+    shown = ok("merge", dev, main, "--dry-run", *rule).splitlines()
+    assert "taken as a whole: Delta tables tables/t (source-wins)" in shown
+    assert said("merge", dev, main, "--dry-run", *rule)["taken"] == {"tables/t": "source-wins"}
+    made = said("merge", dev, main, *rule)
+    assert made["metadata"]["sparklake.merge.delta.taken"] == "tables/t=source-wins"
+
+
+def test_what_is_united_is_told(scene: Scene) -> None:
+    scene.commit("main", commit(0, *CREATED))
+    dev, main = scene.branch("dev"), scene.uri("main")
+    for branch in ("main", "dev"):
+        scene.commit(branch, {**commit(1, add(branch)), f"tables/t/{branch}": branch})
+    assert "united: Delta tables tables/t" in ok("merge", dev, main, "--dry-run").splitlines()
+    assert said("merge", dev, main, "--dry-run")["taken"] == {}
