@@ -306,6 +306,35 @@ def test_a_base_that_is_kept_is_taken(repo: Repository, apart: Commit) -> None:
     assert contents(repo, "main")["b"] == b"main1"
 
 
+@pytest.mark.parametrize("strategy", [None, "source-wins"])
+def test_a_delta_log_whose_base_has_gone_is_not_united(
+    repo: Repository, strategy: str | None
+) -> None:
+    """Both sides took the base's last commit out of the log, so that nothing else has it."""
+    log = "t/_delta_log/"
+    entry, last = f"{log}{0:020}.json", f"{log}{1:020}.json"
+    action = (
+        b'{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}\n{"metaData": {"id": "t"}}'
+    )
+    main = repo.branch("main")
+    with days_ago(40):
+        base = commit_all(main, {entry: action, last: b'{"commitInfo": {}}'}, "base")
+    dev = repo.create_branch("dev", "main")
+    for branch in (main, dev):
+        for age in (30, 1):
+            name = branch.name.encode()
+            with days_ago(age):
+                commit_all(branch, {last: b'{"commitInfo": {"%s": %d}}' % (name, age)}, "later")
+    repo.settings.set_retention(7)
+    collect(repo)
+    before = refs_of(repo)
+    for verb in (repo.merge, repo.preview_merge):
+        with pytest.raises(ExpiredError, match="expired") as raised:
+            verb("dev", "main", strategy)
+        assert raised.value.commit_id == base.id
+    assert refs_of(repo) == before
+
+
 def test_bases_of_a_criss_cross_may_have_expired(repo: Repository) -> None:
     main = repo.branch("main")
     with days_ago(40):

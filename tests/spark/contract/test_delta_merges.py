@@ -88,6 +88,9 @@ def test_rows_that_are_marked_and_a_wider_schema_unite(
     change(main, writer.sql("DELETE FROM {table} WHERE id = 6"))
     with pytest.raises(MergeConflictError, match=r"cannot be united: .*p=0/part-"):
         repo.merge("dev", "main")
+    made = repo.merge("dev", "main", "source-wins")
+    assert made.metadata["sparklake.merge.delta.taken"] == f"{TABLE}=source-wins"
+    assert ids_of(repo, "main") == ids_of(repo, "dev") == [1, 3, 5, 6, 7, 8, 20]
 
 
 def test_compactions_and_checkpoints_unite(
