@@ -308,7 +308,7 @@ class MergeConflictError(SparklakeError):
     kind = "merge_conflict"
     exit_code = 3
 
-    def __init__(self, message: str, conflicts: Sequence[object], count: int) -> None:
+    def __init__(self, message: str, conflicts: Sequence[object] = (), count: int = 0) -> None:
         super().__init__(message)
         self.conflicts = list(conflicts)
         self.count = count

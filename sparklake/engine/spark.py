@@ -41,7 +41,7 @@ _INTERRUPT_SECONDS = 0.5
 _PACKED = "batch binary"
 _RECORDS = "key binary, stored binary"
 _TASKS = "position bigint, task binary"
-_RAISED = re.compile(r'sparklake\.errors\.(\w+Error): (".*)')
+_RAISED = re.compile(r'sparklake\.errors\.(\w+Error): (\[".*)')
 
 
 class SparkRunner:
@@ -187,15 +187,22 @@ def _pack(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs a body in a task; an error of ours gets a message in one line, for the driver."""
+    """Runs a body in a task; an error of ours is said in one line, for the driver."""
     try:
         yield from body(batches)
     except errors.SparklakeError as error:
-        message = json.dumps(str(error))
-        raised = type(error)(message).with_traceback(error.__traceback__)
+        said = _said(error)
+        raised = type(error)(said).with_traceback(error.__traceback__)
         # At the head of the report too: Connect of Spark 3.5 cuts it off after 2,048 characters.
-        _first_cause(error).__cause__ = type(error)(message)
+        _first_cause(error).__cause__ = type(error)(said)
         raise raised from error.__cause__
+
+
+def _said(error: errors.SparklakeError) -> str:
+    """Returns what makes an error once more, in one line: its message, and what is as short."""
+    more = error.__reduce__()[1][1:]
+    is_short = all(isinstance(each, str | int) for each in more)
+    return json.dumps([str(error), *(more if is_short else ())])
 
 
 def _first_cause(error: BaseException) -> BaseException:
@@ -216,10 +223,11 @@ def _errors_of_tasks() -> Iterator[None]:
 
 def _find_raised(report: str) -> errors.SparklakeError | None:
     """Returns the first error in a report whose message is one line; others are its causes."""
-    for name, message in _RAISED.findall(report):
+    for name, said in _RAISED.findall(report):
         kind = getattr(errors, name, None)
         if kind is not None:
+            arguments = [said]
             with suppress(json.JSONDecodeError):
-                message = json.loads(message)
-            return kind(message)  # type: ignore[no-any-return]
+                arguments = json.loads(said)
+            return kind(*arguments)  # type: ignore[no-any-return]
     return None

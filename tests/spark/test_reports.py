@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -37,19 +37,19 @@ KINDS = sorted(
 
 
 def failing_body(
-    kind: type[SparklakeError], message: str, batches: Iterable[pa.RecordBatch]
+    kind: type[SparklakeError], arguments: Sequence[object], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     yield from batches
     try:
         raise errors.CorruptFileError("this is only the cause")
     except errors.CorruptFileError as error:
-        raise kind(message) from error
+        raise kind(*arguments) from error
 
 
-def report_of(kind: type[SparklakeError], message: str) -> str:
+def report_of(kind: type[SparklakeError], *arguments: object) -> str:
     """Returns what the driver is told of a body that fails."""
     with pytest.raises(SparklakeError) as raised:
-        list(_reported(partial(failing_body, kind, message), ()))
+        list(_reported(partial(failing_body, kind, arguments), ()))
     printed = "".join(traceback.format_exception(raised.value))
     assert "in failing_body" in printed, "it says where it happened"
     return f"Lost task 1.0: Traceback\n{printed} SQLSTATE: 38000\n\tat java.base/Thread.run"
@@ -62,17 +62,40 @@ def test_a_message_is_what_it_was(name: str) -> None:
     assert str(found) == MESSAGES[name]
 
 
-@pytest.mark.parametrize("kind", [each for each in KINDS if each is not errors.MergeConflictError])
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_class_is_found_again(kind: type[SparklakeError]) -> None:
     found = _find_raised(report_of(kind, "why"))
     assert type(found) is kind
     assert str(found) == "why"
 
 
+@pytest.mark.parametrize(
+    ("kind", "details"),
+    [
+        (errors.ExpiredError, ["0f" * 32]),
+        (errors.PurgedError, ["id", "Zoë", 1_700_000_000]),
+        (errors.TransactionError, ["kept"]),
+        (errors.HookFailedError, ["run"]),
+    ],
+)
+def test_what_else_an_error_says_comes_with_it(
+    kind: type[SparklakeError], details: list[object]
+) -> None:
+    found = _find_raised(report_of(kind, "why", *details))
+    assert found is not None
+    assert (type(found), found.__reduce__()[1]) == (kind, ("why", *details))
+
+
+def test_of_what_is_long_or_no_text_the_message_comes() -> None:
+    found = _find_raised(report_of(errors.UnfitError, "why", [("a", "b")], 1))
+    assert type(found) is errors.UnfitError
+    assert (str(found), found.objects) == ("why", [])
+
+
 def test_what_spark_has_cut_short_is_kept_as_it_is() -> None:
-    found = _find_raised('sparklake.errors.StoreError: "the disk of')
+    found = _find_raised('sparklake.errors.StoreError: ["the disk of')
     assert type(found) is errors.StoreError
-    assert str(found) == '"the disk of'
+    assert str(found) == '["the disk of'
 
 
 def test_what_is_said_at_the_end_is_said_at_the_head_too() -> None:
