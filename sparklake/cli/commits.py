@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.cli.output import Output
 from sparklake.cli.text import date, short, shown
+from sparklake.graveler.commits import TAKEN_METADATA_KEY
 from sparklake.report import commit_document
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ def print_commits(out: Output, branch: str, made: Sequence[Commit]) -> None:
 def commit_line(out: Output, branch: str, made: Commit) -> str:
     """Returns a commit that has just become the head of a branch."""
     commit_id = out.coloured(short(made.id), "yellow")
-    return f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
+    line = f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
+    # Commits of the other side were given up: that is said, asked for or not.
+    taken = made.metadata.get(TAKEN_METADATA_KEY)
+    return line if taken is None else f"{line}\n    taken as a whole: {shown(taken)}"
 
 
 def subject(commit: Commit) -> str:

@@ -19,6 +19,8 @@ FIRST_GENERATION = 1
 _INT64 = Struct(">2sq")
 _SHOWN_COLUMNS = ("commit", "date", "committer", "message", "parents", "metadata")
 STRATEGY_METADATA_KEY = ".lakefs.merge.strategy"
+UNITED_METADATA_KEY = "sparklake.merge.delta"
+TAKEN_METADATA_KEY = "sparklake.merge.delta.taken"
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,11 @@ def diff_body(
         yield from map(encode or diff_batch, diff(left, right))
 
 
+def removed_batch(changes: Changes) -> pa.RecordBatch:
+    """Returns the keys, of a two-way diff, that the right side does not have."""
+    return pa.record_batch([changes.where(~changes.right.present).keys()], names=["key"])
+
+
 def staged_diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
 ) -> Iterator[pa.RecordBatch]:

@@ -137,7 +137,7 @@ def test_files_that_the_other_side_has_vacuumed_stop_it(desk: Desk, strategy: st
     loser = next(branch for branch in ("dev", "main") if branch != SIDES[strategy])
     desk.change(loser, delete("id = 2"), vacuum, append(3))
     said = desk.repo.preview_merge("dev", "main", strategy)
-    with refused(desk, "files that the table needs are not in what is merged.*--no-delta"):
+    with refused(desk, "files that the table needs are not in what is merged.*`restore`"):
         desk.repo.merge("dev", "main", strategy)
     assert (said.unresolved, said.taken) == (1, {})
 
@@ -155,7 +155,7 @@ def test_a_table_that_one_side_dropped_is_for_its_users(desk: Desk, strategy: st
 def test_a_log_that_does_not_say_enough_is_refused(desk: Desk, strategy: str) -> None:
     clash(desk)
     desk.change("main", checkpoint, clean_log, append(6))
-    with refused(desk, r"no longer has.*--no-delta"):
+    with refused(desk, r"no longer has.*`restore`"):
         desk.repo.merge("dev", "main", strategy)
 
 

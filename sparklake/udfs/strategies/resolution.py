@@ -12,7 +12,7 @@ from typing import Any
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.ids import CommitId
-from sparklake.udfs.delta.names import LOG_FOLDER, commit_key
+from sparklake.udfs.delta.names import LAST_CHECKPOINT, LOG_FOLDER, commit_key, table_folder
 from sparklake.udfs.strategies.decisions import Function
 from sparklake.udfs.strategies.globs import matches
 
@@ -93,9 +93,13 @@ class Resolution:
         return self.delta and not any(matches(glob, first) for glob in named)
 
     def side(self, folder: bytes) -> Strategy | None:
-        """Tells which side wins the table whose log is in a folder, if it is not united."""
-        chosen = self.chosen(commit_key(folder, 0))
-        return chosen if isinstance(chosen, Strategy) else None
+        """Tells which side wins the table whose log is in a folder: all kinds of its files."""
+        table = table_folder(folder)
+        names = (LAST_CHECKPOINT.encode(), b"part-0.parquet")
+        first, *rest = map(self.chosen, (commit_key(folder, 0), *(table + each for each in names)))
+        if isinstance(first, Strategy) and all(each is first for each in rest):
+            return first
+        return None
 
     @property
     def settles_all(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
@@ -56,10 +56,17 @@ class TreeLog:
         """Returns the keys of the commits by their versions."""
         return self.listing.commits
 
-    @property
+    @cached_property
     def checkpoints(self) -> Mapping[int, Sequence[bytes]]:
-        """Returns the keys of the checkpoints by their versions; some have several parts."""
-        return self.listing.checkpoints
+        """Returns the keys of the checkpoints by their versions; some have several parts.
+
+        One on which common ancestors disagree is none: it may be missing from any log.
+        """
+        return {
+            version: keys
+            for version, keys in self.listing.checkpoints.items()
+            if not any(is_disagreement(self.records[key]) for key in keys)
+        }
 
     @property
     def latest(self) -> int:
@@ -91,35 +98,41 @@ class TreeLog:
             raise NotUnitedError(f"its new commits have more than {MAX_COMMIT_BYTES:,} bytes")
         return tuple(map(self.commit, versions))
 
-    def adds(self, wanted: frozenset[FileKey] | None) -> dict[FileKey, Said]:
-        """Returns what is said of the files that are live at the end: of all, or those wanted."""
+    def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Said]:
+        """Returns what is said of those of some files that are live at the end."""
+        live = self.live({key.path for key in wanted})
+        return {key: said for key, said in live.items() if key in wanted}
+
+    def live(self, paths: Set[str] | None = None) -> dict[FileKey, Said]:
+        """Returns what is said of the files that are live at the end: of all, or at some paths.
+
+        At a path there is only one, whatever deletion vector it has. Raises NotUnitedError.
+        """
         found: dict[FileKey, Said] = {}
-        decided: set[FileKey] = set()
+        decided: set[str] = set()
         for version in range(self.latest, -1, -1):
-            if wanted is not None and wanted <= decided:
+            if paths is not None and paths <= decided:
                 break
             if version in self.checkpoints:
-                saved = self._checkpoint_adds(version, None if wanted is None else wanted - decided)
-                return {key: said for key, said in saved.items() if key not in decided} | found
+                saved = self._checkpoint_adds(version, None if paths is None else paths - decided)
+                return {key: each for key, each in saved.items() if key.path not in decided} | found
             if version not in self.commits:
                 raise NotUnitedError(f"the log no longer has commit {version}")
             commit = self.commit(version)
-            adds = {FileKey.of(said): said for said in commit.said("add")}
-            chosen = adds.keys() - decided if wanted is None else (adds.keys() - decided) & wanted
-            found.update((key, adds[key]) for key in chosen)
-            decided.update(adds, commit.removes)
+            for said in commit.said("add"):
+                key = FileKey.of(said)
+                if key.path not in decided and (paths is None or key.path in paths):
+                    found[key] = said
+            decided.update(key.path for key in (*commit.adds, *commit.removes))
         return found
 
-    def _checkpoint_adds(
-        self, version: int, wanted: frozenset[FileKey] | None
-    ) -> dict[FileKey, Said]:
-        names = None if wanted is None else {key.path for key in wanted}
+    def _checkpoint_adds(self, version: int, paths: Set[str] | None) -> dict[FileKey, Said]:
         found: dict[FileKey, Said] = {}
         for table in self._parts(version):
             if has_any(table, "sidecar"):
                 raise NotUnitedError(f"checkpoint {version} has its files in sidecars")
-            found.update((FileKey.of(said), said) for said in adds_in(table, names))
-        return {key: said for key, said in found.items() if wanted is None or key in wanted}
+            found.update((FileKey.of(said), said) for said in adds_in(table, paths))
+        return found
 
     def checkpoint_state(self, version: int) -> dict[str, Said]:
         """Returns metadata and protocol of a checkpoint; raises NotUnitedError."""
@@ -162,9 +175,10 @@ def log_sides(logs: Sequence[TreeLog]) -> tuple[LogSide, ...]:
 
 
 def _parting(logs: Sequence[TreeLog]) -> int:
-    """Returns the first version on which sides differ.
+    """Returns the first version on which sides differ; raises NotUnitedError.
 
-    Versions before a side's first one were cleaned out there: it says nothing of them.
+    Versions before a side's first one were cleaned out there: it says nothing of them. So all must
+    have the one before they part, or none of them any other: else they may be different tables.
     """
     held = [each for each in logs if each.commits]
     starts = [min(each.commits) for each in held]
@@ -179,7 +193,7 @@ def _parting(logs: Sequence[TreeLog]) -> int:
         if len(said) > 1:
             at = version
             break
-    if any(each.latest < at - 1 for each in held):
+    if at and any(at - 1 not in each.commits for each in held):
         raise NotUnitedError("the log no longer has the commits in which the sides parted")
     return at
 

@@ -8,19 +8,16 @@ from typing import NamedTuple
 
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.classification import Outcome, Strategy, classify
+from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY
 from sparklake.graveler.disagreement import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record, tombstone
-from sparklake.udfs.delta.actions import FileKey, Said
 from sparklake.udfs.delta.commits import NotUnitedError
-from sparklake.udfs.delta.names import commit_key, table_name
-from sparklake.udfs.delta.paths import file_keys
+from sparklake.udfs.delta.names import commit_key, table_folder, table_name
 from sparklake.udfs.strategies.judging import new_record
 from sparklake.udfs.strategies.objects import Objects
 from sparklake.verbs.context import Context
 
-UNITED_METADATA_KEY = "sparklake.merge.delta"
-TAKEN_METADATA_KEY = "sparklake.merge.delta.taken"
 _MAX_LABEL_CHARACTERS = 4_000
 
 Find = Callable[[bytes], bytes | None]
@@ -55,17 +52,19 @@ class TableUnion:
     """Is what a merge does to the log of one table, or why it cannot: then `refusal` says it.
 
     `log` is the keys that a side has changed. They become dest's with `commits` added, or those of
-    the side that is `taken` as a whole. `kept` is what is said of files that the table needs and
-    that a merge by keys may not have. What is refused `may_be_taken` where a strategy could.
+    the side that is `taken` as a whole, or are source's alone. `needed` is the keys of files that
+    the table needs and that a merge by keys may not have, each with the record id that it must
+    have, None for any. What is refused `may_be_taken` where a strategy could.
     """
 
     folder: bytes
     log: Mapping[bytes, Stored]
     commits: Mapping[int, bytes] = field(default_factory=dict)
-    kept: Sequence[Said] = ()
+    needed: Mapping[bytes, bytes | None] = field(default_factory=dict)
     taken: Strategy | None = None
     refusal: str | None = None
     may_be_taken: bool = False
+    is_of_source_alone: bool = False
 
     @property
     def name(self) -> str:
@@ -79,7 +78,8 @@ class TableUnion:
 
     def becomes(self, stored: Stored) -> bytes | None:
         """Returns what a key of the log that is there already ends with."""
-        return stored.source if self.taken is Strategy.SOURCE_WINS else stored.dest
+        is_source = self.is_of_source_alone or self.taken is Strategy.SOURCE_WINS
+        return stored.source if is_source else stored.dest
 
     def corrections(self) -> Iterator[Record]:
         """Yields what ends in the log as a merge by keys does not leave it."""
@@ -89,21 +89,23 @@ class TableUnion:
                 yield tombstone(key) if end is None else (key, end)
 
     def conflicts(self) -> list[Conflict]:
-        """Returns the keys to name where it is refused: changed by both sides, or by source."""
+        """Returns the keys to name where it is refused: of those that source changed, the worst."""
         found = [each for each in self.log.items() if each[1].source_differs]
-        both = [each for each in found if each[1].outcome is Outcome.CONFLICT]
-        return [_conflict(*each) for each in both or found]
+        for outcome in (Outcome.CONFLICT, Outcome.TAKE_SOURCE):
+            worst = [each for each in found if each[1].outcome is outcome]
+            if worst:
+                return [_conflict(*each) for each in worst]
+        return [_conflict(*each) for each in found]
 
     def checked(self, find: Find) -> TableUnion:
-        """Returns it refused if a file that it needs is not in the merged tree."""
-        lost = [
-            FileKey.of(said).path
-            for said in self.kept
-            if any(find(key) is None for key in file_keys(self.folder, said))
-        ]
+        """Returns it refused if a file that it needs is not in the merged tree, or is another."""
+        found = ((key, wanted, record_id(find(key))) for key, wanted in self.needed.items())
+        lost = [key for key, wanted, there in found if there is None or there != (wanted or there)]
         if not lost:
             return self
-        why = NotUnitedError("files that the table needs are not in what is merged", lost)
+        start = len(table_folder(self.folder))
+        names = (key[start:].decode(errors="replace") for key in lost)
+        why = NotUnitedError("files that the table needs are not in what is merged", names)
         return replace(self, refusal=str(why))
 
 
@@ -126,15 +128,23 @@ def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record
     return sorted(dict(records).items())
 
 
+def united_tables(unions: Iterable[TableUnion]) -> tuple[str, ...]:
+    """Returns the names of the tables whose logs became one."""
+    return tuple(
+        each.name for each in unions if not (each.refusal or each.taken or each.is_of_source_alone)
+    )
+
+
+def taken_tables(unions: Iterable[TableUnion]) -> dict[str, str]:
+    """Returns the names of the tables of which one side was taken, each with the strategy."""
+    return {each.name: each.taken.value for each in unions if each.taken and not each.refusal}
+
+
 def union_labels(unions: Sequence[TableUnion]) -> dict[str, str]:
     """Returns what a commit says of the tables that both sides have changed; long lists are cut."""
-    names = {
-        UNITED_METADATA_KEY: [each.name for each in unions if each.taken is None],
-        TAKEN_METADATA_KEY: [
-            f"{each.name}={each.taken.value}" for each in unions if each.taken is not None
-        ],
-    }
-    return {key: _cut(tables) for key, tables in names.items() if tables}
+    taken = [f"{name}={side}" for name, side in taken_tables(unions).items()]
+    said = {UNITED_METADATA_KEY: united_tables(unions), TAKEN_METADATA_KEY: taken}
+    return {key: _cut(tables) for key, tables in said.items() if tables}
 
 
 def _cut(tables: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from sparklake.graveler.records import identity_of
 from sparklake.udfs.reading import DiffRow
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta.merged_logs import TableUnion
+from sparklake.verbs.delta.merged_logs import TableUnion, taken_tables, united_tables
 from sparklake.verbs.delta.unions import table_unions
 from sparklake.verbs.merging.kept import MergedView
 from sparklake.verbs.merging.three_way import Sides, refused_rows
@@ -42,15 +42,13 @@ def preview_unions(
     for each in unions:
         if each.refusal is None:
             _count(each, counts)
-    # A key that only source changed is no conflict of the tasks, yet it may stand for its table.
+    # A key that is no conflict of the tasks may stand for its table.
     conflicts = [(each, one.key) for each in refused for one in each.conflicts()]
     counts["conflicts"] = sum(
-        each.log[key].outcome is Outcome.TAKE_SOURCE for each, key in conflicts
+        each.log[key].outcome is not Outcome.CONFLICT for each, key in conflicts
     )
-    done = [each for each in unions if each.refusal is None]
-    united = tuple(each.name for each in done if each.taken is None)
-    taken = {each.name: each.taken.value for each in done if each.taken is not None}
-    return PreviewedUnions(united, taken, tuple(refused_rows(refused)), counts)
+    rows = tuple(refused_rows(refused))
+    return PreviewedUnions(united_tables(unions), taken_tables(unions), rows, counts)
 
 
 def _count(union: TableUnion, counts: Counter[str]) -> None:

@@ -71,7 +71,9 @@ def delta_sides(
     try:
         sides, wanted = _sides(logs)
         # Delta never writes a name twice, but others may have put another file in its place.
-        left, right = (log.adds(None if changed else wanted) for log in logs)
+        left, right = (
+            log.live() if changed or wanted is None else log.adds(wanted) for log in logs
+        )
     except NotUnitedError as error:
         raise InvalidInputError(
             f"the logs of {folder!r} at {refs[0]!r} and {refs[1]!r} are not compared: {error}. "

@@ -105,8 +105,7 @@ def preview_merge(
 
 def _plan(context: Context, sides: Sides) -> Plan:
     """Returns the plan of what the merge would change: a three-way diff of the chosen keys."""
-    trees = (context.trees.get(each).ranges for each in (sides.base, sides.source, sides.dest))
-    base, source, dest = trees
+    base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
     plan = plan_three_way_diff(base, source, dest, sides.choice.hull)
     return only_chosen(plan, sides.choice)
 

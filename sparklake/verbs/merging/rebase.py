@@ -16,7 +16,7 @@ from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.hooks import guarded_move
 from sparklake.verbs.merging.attempts import Attempts
 from sparklake.verbs.merging.bases import merge_base
-from sparklake.verbs.merging.replay import origin_labels, replayed_tree
+from sparklake.verbs.merging.replay import origin_labels, own_metadata, replayed_tree
 from sparklake.verbs.merging.three_way import Sides
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import signed_commit, touched_by, until_it_moves
@@ -43,7 +43,7 @@ class _Replays:
         # What was empty from the start is kept: somebody wanted it.
         if tree_id == head.meta_range_id and origin.meta_range_id != before:
             return None
-        metadata = {**origin.metadata, **origin_labels(origin), **labels}
+        metadata = {**own_metadata(origin), **origin_labels(origin), **labels}
         signature = Signature(origin.message, origin.committer, metadata)
         return signed_commit([head], tree_id, signature)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sparklake.errors import InvalidInputError, MergeConflictError, NoChangesError
-from sparklake.graveler.commits import Commit
+from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY, Commit
 from sparklake.graveler.guards import actions_of
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.udfs.strategies.resolution import Resolution
@@ -89,9 +89,8 @@ def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms
 
     def step(change: _Change) -> _Step:
         origin = change.commit
-        kept = terms.metadata or origin.metadata
         message = terms.message or origin.message
-        labels = {**kept, **origin_labels(origin)}
+        labels = {**(terms.metadata or own_metadata(origin)), **origin_labels(origin)}
         signature = sign(context, message, terms.committer, labels)
         return _Step(f"cherry-pick {origin.id[:12]}", change.before, origin, signature)
 
@@ -99,6 +98,12 @@ def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms
     changes = [_change(context, ref, terms) for ref in refs]
     check_kept(context, [each.commit.id for each in changes])
     return _replay(context, "cherry-pick", branch, list(map(step, changes)), terms, fence)
+
+
+def own_metadata(origin: Commit) -> dict[str, str]:
+    """Returns the metadata of a commit, but for what its merge made of tables: another may not."""
+    merged = (UNITED_METADATA_KEY, TAKEN_METADATA_KEY)
+    return {key: said for key, said in origin.metadata.items() if key not in merged}
 
 
 def origin_labels(origin: Commit) -> dict[str, str]:

@@ -40,6 +40,11 @@ class Sides:
     choice: Choice = ALL
     bases: tuple[CommitId, ...] = ()
 
+    @property
+    def trees(self) -> tuple[MetaRangeId, MetaRangeId, MetaRangeId]:
+        """Returns the trees of base, source and dest."""
+        return self.base, self.source, self.dest
+
 
 class MergedTree(NamedTuple):
     """Is the tree of a merge, and what its commit says of Delta tables."""
@@ -50,8 +55,7 @@ class MergedTree(NamedTuple):
 
 def plan_sides(context: Context, sides: Sides) -> Plan:
     """Returns the plan of a merge."""
-    trees = (context.trees.get(each) for each in (sides.base, sides.source, sides.dest))
-    base, source, dest = (each.ranges for each in trees)
+    base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
     return plan_chosen_merge(base, source, dest, sides.choice)
 
 
@@ -132,7 +136,7 @@ def _conflict_error(outcome: Outcome, refused: Sequence[TableUnion]) -> MergeCon
     hint = (
         "Change one side, or choose a strategy: source-wins or dest-wins, for all or by rules"
         if outcome.left_count or any(each.may_be_taken for each in refused)
-        else "Change one side, or merge the files of its log like any others, by --no-delta"
+        else "Change one side, as `restore` of the table from the other branch does"
     )
     return MergeConflictError(
         f"{count} changed on both sides: {some}"

@@ -21,6 +21,8 @@ class Files:
     live: dict[str, FileKey] = field(default_factory=dict)
     """What is live of a path, which is only once in a table, whatever deletion vector it has."""
     before: set[FileKey] = field(default_factory=set)
+    origins: set[str] = field(default_factory=set)
+    """Those of all commits of dest."""
     ours: set[FileKey] = field(default_factory=set)
     """Files whose state is that of commits which were repeated."""
 
@@ -35,6 +37,7 @@ class Files:
                 seen.update(commit.removes, commit.adds)
         for commit in sides[-1]:
             files.take(commit)
+            files.origins.add(commit.origin)
         return files
 
     def take(self, commit: DeltaCommit) -> None:
@@ -64,8 +67,11 @@ class Files:
         twice = [each.path for each in others if self.live.get(each.path) not in {None, *removes}]
         if twice:
             raise NotUnitedError("both sides added the same files", twice)
+        # One that dest has made and undone since is to be made again.
         lost = [
-            each.path for each in others if each in self.before and self.state.get(each) is False
+            each.path
+            for each in others
+            if self.state.get(each) is False and commit.origin not in self.origins
         ]
         if lost:
             raise NotUnitedError("dest removed files that source added once more", lost)
@@ -77,9 +83,11 @@ class Files:
         self.ours.update(commit.adds, commit.removes)
 
 
-def live_adds(commits: Iterable[Sequence[Action]]) -> list[Mapping[str, Any]]:
-    """Returns what is said of the files that commits in a row have added in the end."""
-    found: dict[FileKey, Mapping[str, Any]] = {}
+def live_after(
+    commits: Iterable[Sequence[Action]], before: Mapping[FileKey, Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Returns what is said of files that are live after commits in a row, and some before them."""
+    found = dict(before)
     for actions in commits:
         for each in actions:
             if each.get("remove") is not None:

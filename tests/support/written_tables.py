@@ -1,0 +1,136 @@
+"""Delta tables whose logs are written by hand: what they hold is known without a reader."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from sparklake import Repository
+from tests.support.lakes import contents
+
+Action = dict[str, Any]
+
+_TIMES = count()
+_SCHEMA = {"type": "struct", "fields": []}
+_CHECKPOINT = pa.schema(
+    {
+        "protocol": pa.struct({"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}),
+        "metaData": pa.struct({"id": pa.string(), "schemaString": pa.string()}),
+        "add": pa.struct({"path": pa.string(), "size": pa.int64(), "dataChange": pa.bool_()}),
+    }
+)
+
+
+def created(name: str) -> list[Action]:
+    """Returns the actions that create a table."""
+    described = {"id": name, "format": {"provider": "parquet", "options": {}}}
+    rest = {"schemaString": json.dumps(_SCHEMA), "partitionColumns": [], "configuration": {}}
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
+    return [{"protocol": protocol}, {"metaData": {**described, **rest}}]
+
+
+def add(path: str, **more: Any) -> Action:
+    said = {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1}
+    return {"add": {**said, "dataChange": True, **more}}
+
+
+def remove(path: str) -> Action:
+    return {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Is the state of a table by its log: `files` are live, `hole` is a version that is not there.
+
+    `lost` is live files that are not there, or are those of another branch.
+    """
+
+    latest: int
+    hole: int | None
+    created: list[Action]
+    files: frozenset[str]
+    lost: frozenset[str]
+
+
+@dataclass(frozen=True)
+class WrittenTable:
+    """Writes the log of a table on a branch; a data file holds its own name, or what is given."""
+
+    repository: Repository
+    branch: str
+    folder: str = "tables/t/"
+
+    @property
+    def log(self) -> str:
+        return f"{self.folder}_delta_log/"
+
+    def change(self, *actions: Action, body: bytes | None = None) -> None:
+        """Stages one more commit, and the files that it adds."""
+        branch = self.repository.branch(self.branch)
+        info = {"commitInfo": {"timestamp": next(_TIMES), "operation": "WRITE"}}
+        lines = "".join(f"{json.dumps(each)}\n" for each in (info, *actions))
+        branch.put(f"{self.log}{self.state().latest + 1:020}.json", lines.encode())
+        for each in actions:
+            if "add" in each:
+                name = each["add"]["path"]
+                branch.put(f"{self.folder}{name}", body or name.encode())
+
+    def vacuum(self, *, logged: bool = True) -> None:
+        """Deletes the files that are not live."""
+        files = self.state().files
+        for each in self.repository.objects(self.branch, self.folder):
+            name = each.path.removeprefix(self.folder)
+            if "/" not in name and name not in files:
+                self.repository.branch(self.branch).delete(each.path)
+        if logged:
+            self.change()
+
+    def checkpoint(self, *, clean: bool = False) -> None:
+        """Writes a checkpoint of the latest version, and deletes the commits before it."""
+        branch, state = self.repository.branch(self.branch), self.state()
+        rows = [*state.created, *(add(each) for each in sorted(state.files))]
+        body = io.BytesIO()
+        parquet.write_table(pa.Table.from_pylist(rows, _CHECKPOINT), body)
+        branch.put(f"{self.log}{state.latest:020}.checkpoint.parquet", body.getvalue())
+        for each in self.repository.objects(self.branch, self.log) if clean else ():
+            if each.path < f"{self.log}{state.latest:020}":
+                branch.delete(each.path)
+
+    def commit(self) -> str:
+        """Commits what is staged; returns the commit's id."""
+        return self.repository.branch(self.branch).commit("changed the table").id
+
+    def state(self, ref: str | None = None) -> Table:
+        """Returns what the log says, at a ref or with what is staged on the branch."""
+        there = contents(self.repository, ref or self.branch)
+        found = sorted(name for name in there if name.startswith(self.log))
+        checkpoints = [name for name in found if name.endswith(".checkpoint.parquet")]
+        versions = [int(name[-25:-5]) for name in found if name.endswith(".json")]
+        actions: list[Action] = []
+        start = 0
+        if checkpoints:
+            start = int(checkpoints[-1].removeprefix(self.log)[:20])
+            rows = parquet.read_table(io.BytesIO(there[checkpoints[-1]])).to_pylist()
+            actions += [{kind: said for kind, said in row.items() if said} for row in rows]
+            start += 1
+        latest = max(versions, default=-1)
+        hole = next((each for each in range(start, latest + 1) if each not in versions), None)
+        for version in range(start, latest + 1):
+            body = there.get(f"{self.log}{version:020}.json", b"")
+            said = [json.loads(line) for line in body.splitlines()]
+            actions += sorted(said, key=lambda each: "add" in each)
+        files: dict[str, None] = {}
+        for each in actions:
+            if "add" in each:
+                files[each["add"]["path"]] = None
+            elif "remove" in each:
+                files.pop(each["remove"]["path"], None)
+        lost = {each for each in files if there.get(f"{self.folder}{each}") != each.encode()}
+        table = [each for each in actions if each.keys() & {"protocol", "metaData"}]
+        return Table(latest, hole, table, frozenset(files), frozenset(lost))
