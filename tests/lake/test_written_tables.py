@@ -238,6 +238,18 @@ def test_a_log_does_not_come_without_its_files_or_in_part(pair: Pair) -> None:
     assert pair.main.state() == pair.dev.state()
 
 
+def test_the_log_of_a_new_table_does_not_come_without_its_files(pair: Pair) -> None:
+    for version in range(2):
+        new = WrittenTable(pair.repo, "dev", "new/")
+        new.change(*([] if version else created("new")), add(f"n{version}"))
+    new.commit()
+    pair.repo.branch("main").put("zz", b"2")
+    pair.main.commit()
+    pair.refused("not in what is merged: n0, n1", paths=[new.log])
+    pair.repo.merge("dev", "main", paths=["new/"])
+    assert new.state("main") == new.state()
+
+
 def test_of_a_table_that_dest_has_not_touched_no_file_is_looked_up(pair: Pair) -> None:
     pair.dev.change(add("d1"))
     pair.dev.commit()

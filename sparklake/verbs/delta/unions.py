@@ -167,7 +167,9 @@ def _needed(
     """
     removed = (key.path for side in parted for commit in side.commits for key in commit.removes)
     # With a file, the vector may be gone that says which of its rows are deleted.
-    live = logs[place].live({*gone, *removed}) if gone else {}
+    is_new = not any(each.commits for each in logs if each is not logs[place])
+    # Where no other side has a log, there is none that it could have parted from.
+    live = logs[place].live(None if is_new else {*gone, *removed}) if gone or is_new else {}
     commits = [*(each.actions for each in parted[place].commits), *more]
     kept = live_after(commits, live)
     return [key for said in kept for key in file_keys(logs[place].folder, said)]
