@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sparklake.graveler.classification import Outcome, classify
 from sparklake.graveler.ids import RangeId
@@ -39,14 +39,10 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """Is a piece of a plan whose result is known by ids. New ranges are those of a staged layer.
-
-    `over` is the ranges that give way to it, where a merge takes a side.
-    """
+    """Is a piece of a plan whose result is known by ids. New ranges are those of a staged layer."""
 
     ranges: Ranges
     is_new: bool = False
-    over: Ranges = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +172,7 @@ def merge_piece(segment: Segment) -> Piece:
     outcome = settle(segment)
     if outcome is Outcome.CONFLICT:
         return _opened(segment)
-    return Copied(source, over=dest) if outcome is Outcome.TAKE_SOURCE else Copied(dest)
+    return Copied(source if outcome is Outcome.TAKE_SOURCE else dest)
 
 
 def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:

@@ -12,6 +12,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from sparklake.graveler.algebra import Changes, Conflict, Rows, three_way_diff
+from sparklake.graveler.algebra.notes import overlook
 from sparklake.graveler.chosen import Choice
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.entry_columns import decode_entries
@@ -47,8 +48,9 @@ def preview_body(
     store = workspace.open_store()
     for task in decode_tasks(batches):
         tally = _Tally(Judge(resolution, workspace.storage_namespace, only_previews=True))
-        sides = (records_of(each, choice) for each in open_sides(store, task.pieces))
-        for changes in three_way_diff(*sides):
+        base, source, dest = (records_of(each, choice) for each in open_sides(store, task.pieces))
+        see = tally.judge.logs.see if resolution.delta else overlook
+        for changes in three_way_diff(base, source, dest, see):
             tally.add(changes)
         conflicts, kept = map(ConflictResult, tally.reported), map(KeptResult, tally.judge.kept)
         yield encode_results([tally.result(), *conflicts, *kept])
@@ -64,8 +66,6 @@ class _Tally:
 
     def add(self, changes: Changes) -> None:
         clear = changes.where(~changes.conflicts)
-        if self.judge.resolution.delta:
-            self.judge.logs.add(clear.keys())
         was, comes = clear.left.present, clear.right.present
         old, new = _sizes(clear.left), _sizes(clear.right)
         self._count("added", new[comes & ~was])

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRecordError
 from sparklake.graveler.algebra import ChangeCounts, Conflict, apply, merge
-from sparklake.graveler.algebra.notes import both
+from sparklake.graveler.algebra.notes import overlook
 from sparklake.graveler.blocks import Block, Blocks, block_of
 from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.disagreement import disagreement
@@ -70,8 +70,9 @@ def merge_body(
         changed, sink = ChangedKeys(), open_sink(workspace, withheld=not resolution.settles_all)
         base, source, dest = open_sides(sink.store, task.pieces)
         before, after = records_of(base, choice), records_of(source, choice)
-        note = both(changed.note, judge.logs.note) if resolution.delta else changed.note
-        results = written_pieces(sink, task, merge(before, after, dest, judge.decide, note))
+        see = judge.logs.see if resolution.delta else overlook
+        merged = merge(before, after, dest, judge.decide, changed.note, see)
+        results = written_pieces(sink, task, merged)
         if not judge.left:
             sink.put()
         logs = tuple(sorted(judge.logs.folders))

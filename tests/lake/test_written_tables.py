@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from sparklake import Repository
 from sparklake.errors import MergeConflictError, NoChangesError
+from sparklake.verbs.delta.logs import TreeLog
 from tests.support.desks import names
 from tests.support.folders import memory_folder
 from tests.support.lakes import memory_lake, refs_of
@@ -238,6 +240,17 @@ def test_a_log_does_not_come_without_its_files_or_in_part(pair: Pair) -> None:
     assert pair.main.state() == pair.dev.state()
 
 
+def test_a_part_of_a_table_without_its_log_takes_no_live_file(pair: Pair) -> None:
+    pair.dev.change(remove("f1"), add("f1b"))
+    pair.dev.vacuum()
+    pair.dev.commit()
+    for strategy in (None, "source-wins"):
+        paths = [f"{pair.dev.folder}{name}" for name in ("f1", "f1b")]
+        pair.refused("not in what is merged: f1", strategy, paths=paths)
+    pair.repo.merge("dev", "main", paths=[f"{pair.dev.folder}f1b"])
+    assert not pair.main.state().lost
+
+
 def test_the_log_of_a_new_table_does_not_come_without_its_files(pair: Pair) -> None:
     for version in range(2):
         new = WrittenTable(pair.repo, "dev", "new/")
@@ -250,14 +263,116 @@ def test_the_log_of_a_new_table_does_not_come_without_its_files(pair: Pair) -> N
     assert new.state("main") == new.state()
 
 
-def test_of_a_table_that_dest_has_not_touched_no_file_is_looked_up(pair: Pair) -> None:
+def test_of_a_table_that_dest_has_not_touched_nothing_is_read(folder: Path) -> None:
+    """But for the names in its log: ranges tell that dest has changed nothing of it."""
+    pair = parted(folder, 1)
     pair.dev.change(add("d1"))
     pair.dev.commit()
     pair.repo.branch("main").put("zz", b"2")
-    made = pair.repo.branch("main").commit("something else")
-    assert "sparklake.merge.delta" not in pair.repo.merge("dev", "main").metadata
+    pair.main.commit()
+    with mock.patch.object(TreeLog, "body", side_effect=AssertionError("it was read")):
+        made = pair.repo.merge("dev", "main")
+    assert "sparklake.merge.delta" not in made.metadata
     assert pair.main.state() == pair.dev.state()
-    assert made.generation == 3
+
+
+@pytest.mark.parametrize("range_records", [1, 4, 16, 64])
+@pytest.mark.parametrize("gone", ["f1", "z1"])
+def test_a_table_of_many_ranges_is_found_by_their_edges(
+    folder: Path, range_records: int, gone: str
+) -> None:
+    """No task reads the log's range, nor the one of the file that is gone."""
+    repo = repository(folder, range_records)
+    main = WrittenTable(repo, "main")
+    fillers = [add(f"{place}{number:03}") for place in ("A", "m") for number in range(40)]
+    main.change(*created("t"), add(gone), *fillers)
+    main.commit()
+    main.change(remove(gone), add("b1"))
+    wrong = main.commit()
+    main.vacuum(logged=False)
+    main.commit()
+    before = refs_of(repo)
+    with pytest.raises(MergeConflictError, match=f"not in what is merged: {gone}"):
+        repo.branch("main").revert(wrong)
+    assert refs_of(repo) == before
+
+
+@pytest.mark.parametrize("range_records", [1, 4, 4096])
+def test_a_log_that_dest_alone_changed_keeps_its_files(folder: Path, range_records: int) -> None:
+    pair = parted(folder, range_records)
+    pair.main.change(remove("f1"), add("f1b"))
+    pair.main.commit()
+    pair.repo.create_branch("other", "main")
+    pair.main.change(remove("f1b"), add("f1"))
+    pair.main.commit()
+    other = WrittenTable(pair.repo, "other")
+    other.vacuum(logged=False)
+    other.commit()
+    before = refs_of(pair.repo)
+    with pytest.raises(MergeConflictError, match="not in what is merged: f1"):
+        pair.repo.merge("other", "main")
+    assert refs_of(pair.repo) == before
+
+
+# --- logs that are cleaned ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("range_records", [1, 2, 3, 4096])
+@pytest.mark.parametrize("verb", ["revert", "merge", "drop"])
+def test_what_is_taken_back_of_a_log_that_was_cleaned(
+    folder: Path, range_records: int, verb: str
+) -> None:
+    """Neither side has the commit any more: that it is gone is no change between them."""
+    pair = parted(folder, range_records)
+    pair.main.change(add("a"))
+    wrong = pair.main.commit()
+    pair.repo.branch("dev").hard_reset("main")
+    if verb == "merge":
+        pair.repo.branch("dev").revert(wrong)
+    elif verb == "drop":
+        pair.repo.branch("dev").delete_prefix(pair.dev.folder)
+        pair.dev.commit()
+    for name in ("m1", "m2"):
+        pair.main.change(add(name))
+    pair.main.checkpoint(clean=True)
+    pair.main.commit()
+    if verb != "revert":
+        for strategy in (None, *SIDES):
+            pair.refused("cannot be united", strategy)
+        return
+    before = refs_of(pair.repo)
+    with pytest.raises(MergeConflictError, match="cannot be united"):
+        pair.repo.branch("main").revert(wrong)
+    assert refs_of(pair.repo) == before
+
+
+def test_a_log_that_cannot_be_read_is_not_taken_where_files_are_gone(pair: Pair) -> None:
+    pair.main.change(remove("f1"), add("f1b"))
+    pair.main.checkpoint(clean=True)
+    wrong = pair.main.commit()
+    pair.main.vacuum(logged=False)
+    pair.main.commit()
+    before = refs_of(pair.repo)
+    with pytest.raises(MergeConflictError, match="cannot be united"):
+        pair.repo.branch("main").revert(wrong)
+    assert refs_of(pair.repo) == before
+
+
+def test_files_that_were_long_dead_are_not_looked_for(pair: Pair) -> None:
+    """Their removal is in what both sides share; a log may be very long."""
+    pair.main.change(remove("f1"), add("f3"))
+    pair.main.commit()
+    pair.repo.create_branch("other", "main")
+    other = WrittenTable(pair.repo, "other")
+    other.change(remove("f2"), remove("f3"), add("compact"))
+    other.vacuum()
+    other.commit()
+    pair.main.change(add("m"))
+    pair.main.commit()
+    with mock.patch.object(TreeLog, "live", side_effect=AssertionError("it was walked")):
+        pair.repo.merge("other", "main")
+    assert pair.main.state().files == {"compact", "m"}
+    assert not pair.main.state().lost
 
 
 # --- what commits say -----------------------------------------------------------------------------
@@ -293,6 +408,11 @@ class Histories:
     tables: dict[str, WrittenTable]
     made: list[str] = field(default_factory=list)
     number: int = 0
+    did: set[Callable[..., None]] = field(default_factory=set)
+
+    @property
+    def only_appends(self) -> bool:
+        return self.did <= {Histories.append, Histories.merge}
 
     def fresh(self, rows: str) -> str:
         self.number += 1
@@ -384,12 +504,17 @@ def check_tables(range_records: int, drawn: Sequence[Step]) -> None:
             table = tables[branch]
             if table.state().latest < 0 and step in CHANGES:
                 table.change(*created(histories.fresh("t")))
+            histories.did.add(step)
             try:
                 step(histories, table, which)
                 if step in CHANGES:
                     histories.made.append(table.commit())
-            except (MergeConflictError, NoChangesError):
+            except NoChangesError:
                 pass
+            except MergeConflictError:
+                if histories.only_appends:
+                    # Of what only grows, nothing is in the way.
+                    raise
             state = table.state()
             rows = [each.partition("-")[0] for each in state.files]
             assert (state.hole, state.lost, len(rows)) == (None, frozenset(), len(set(rows)))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sparklake.graveler.algebra.changes import Changes
 from sparklake.graveler.algebra.comparison import compared, three_way, two_way
+from sparklake.graveler.algebra.notes import See, overlook
 from sparklake.graveler.aligning import aligned
 from sparklake.graveler.blocks import Blocks
 from sparklake.graveler.classification import Outcome
@@ -19,10 +20,14 @@ def diff(left: Blocks, right: Blocks) -> Iterator[Changes]:
             yield changes
 
 
-def three_way_diff(base: Blocks, source: Blocks, dest: Blocks) -> Iterator[Changes]:
+def three_way_diff(
+    base: Blocks, source: Blocks, dest: Blocks, see: See = overlook
+) -> Iterator[Changes]:
     """Yields what a merge of source would change in dest, and what it could not decide."""
     for sides in aligned(base, source, dest):
         changes, outcomes = three_way(*sides)
+        if len(changes):
+            see(changes)
         shown = changes.where(~outcomes[Outcome.TAKE_DEST]) if len(changes) else changes
         if len(shown):
             yield shown

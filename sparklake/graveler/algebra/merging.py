@@ -10,7 +10,7 @@ import numpy as np
 
 from sparklake.graveler.algebra.changes import ABSENT, Conflict
 from sparklake.graveler.algebra.comparison import three_way
-from sparklake.graveler.algebra.notes import Note, ignore
+from sparklake.graveler.algebra.notes import Note, See, ignore, overlook
 from sparklake.graveler.aligning import aligned
 from sparklake.graveler.blocks import EMPTY, Block, Blocks, block_of_records
 from sparklake.graveler.classification import Outcome, Strategy
@@ -31,15 +31,20 @@ _MAX_WAITING_BLOCKS = 8
 
 
 def merge(
-    base: Blocks, source: Blocks, dest: Blocks, decide: Decide, note: Note = ignore
+    base: Blocks,
+    source: Blocks,
+    dest: Blocks,
+    decide: Decide,
+    note: Note = ignore,
+    see: See = overlook,
 ) -> Iterator[Block]:
     """Yields the records of a three-way merge; base is looked up only where the others differ.
 
     Conflicts of a few blocks are decided together.
     """
     waiting = _Waiting()
-    for sides in aligned(base, source, dest):
-        waiting.add(_merged(*sides))
+    for before, theirs, ours in aligned(base, source, dest):
+        waiting.add(_merged(before, theirs, ours, see))
         if waiting.is_due:
             yield from waiting.settled(decide, note)
             waiting = _Waiting()
@@ -116,10 +121,11 @@ class _Waiting:
                 yield block
 
 
-def _merged(base: Block, source: Block, dest: Block) -> _Merged:
+def _merged(base: Block, source: Block, dest: Block, see: See) -> _Merged:
     changes, outcomes = three_way(base, source, dest)
     if not len(changes):
         return _Merged(dest, np.zeros(len(dest), bool), EMPTY, changes.left.at, ())
+    see(changes)
     taken = changes.where(outcomes[Outcome.TAKE_SOURCE])
     dropped, added = taken.left.mask(), taken.right.records()
     if not changes.conflicts.any():

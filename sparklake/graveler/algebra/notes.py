@@ -1,9 +1,10 @@
-"""Who wants to know of each edit of a block is told of it."""
+"""Who wants to know of edits of blocks, or of what differs, is told of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from sparklake.graveler.algebra.changes import Changes
 from sparklake.graveler.blocks import Block
 from sparklake.graveler.columns import Mask
 
@@ -15,11 +16,9 @@ def ignore(block: Block, dropped: Mask, added: Block) -> None:
     """Takes no note."""
 
 
-def both(one: Note, other: Note) -> Note:
-    """Returns what tells two of each edit."""
+See = Callable[[Changes], None]
+"""Is told of all that differs between source and dest, whichever of them has changed it."""
 
-    def note(block: Block, dropped: Mask, added: Block) -> None:
-        one(block, dropped, added)
-        other(block, dropped, added)
 
-    return note
+def overlook(changes: Changes) -> None:
+    """Sees nothing."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.blocks import Block
-from sparklake.graveler.columns import Mask
+from sparklake.graveler.algebra import Changes
 from sparklake.udfs.delta.names import LOG_FOLDER, log_folder
 
 MAX_TABLES = 10_000
@@ -19,20 +17,16 @@ MAX_TABLES = 10_000
 
 @dataclass(slots=True)
 class TouchedLogs:
-    """Collects the folders of the logs of which a stream of edits changes something."""
+    """Collects the folders of the logs in which the sides of a merge differ."""
 
     folders: set[bytes] = field(default_factory=set)
 
-    def note(self, block: Block, dropped: Mask, added: Block) -> None:
-        """Takes in that some records of a block give way to others."""
-        gone = np.flatnonzero(dropped)
-        if len(gone):
-            self.add(block.take(gone).key_array())
-        if len(added):
-            self.add(added.key_array())
+    def see(self, changes: Changes) -> None:
+        """Takes in what differs between two sides."""
+        self.add(changes.keys())
 
     def add(self, keys: pa.BinaryArray) -> None:
-        """Takes in keys that are changed; raises InvalidInputError for too many tables."""
+        """Takes in keys that differ; raises InvalidInputError for too many tables."""
         inside = keys.filter(pc.match_substring(keys, LOG_FOLDER))
         for folder in filter(None, map(log_folder, inside.to_pylist())):
             self.take(folder)

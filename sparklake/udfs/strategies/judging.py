@@ -71,14 +71,12 @@ class Judge:
         ]
 
     def _of_no_log(self, conflicts: Sequence[Conflict]) -> list[int]:
-        """Returns the places of conflicts that are in no log to unite; notes the logs of others."""
+        """Returns the places of conflicts that are in no log to unite."""
         rest = []
         for row, each in enumerate(conflicts):
             folder = log_folder(each.key)
             if folder is None or not self.resolution.unites(folder):
                 rest.append(row)
-            else:
-                self.logs.take(folder)
         return rest
 
     def _shared_out(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
@@ -16,6 +16,7 @@ from sparklake.graveler.disagreement import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.range_lists import overlapping
+from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.tables import read_together
 from sparklake.udfs.delta.actions import FileKey, Said
 from sparklake.udfs.delta.checkpoints import adds_in, has_any, said_in
@@ -30,6 +31,9 @@ MAX_COMMIT_BYTES = 256 * 1024 * 1024
 """How much may have been committed to a table since the sides parted: the driver holds it."""
 
 _KINDS = ("metaData", "protocol")
+
+Commits = Sequence[DeltaCommit]
+"""Is commits of one log in their order."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,12 @@ class TreeLog:
 _READ = (*_KINDS, "add", "sidecar")
 
 
+def has_log(context: Context, ranges: Iterable[RangeInfo], folder: bytes) -> bool:
+    """Tells whether some ranges have something of the log in a folder."""
+    opened = (context.open_ranges.get_many([each])[0] for each in ranges)
+    return any(len(restricted(each.block, prefix_interval(folder))) for each in opened)
+
+
 def read_log(context: Context, tree: MetaRangeId, folder: bytes) -> TreeLog:
     """Returns the log that a tree has in a folder."""
     interval = prefix_interval(folder)
@@ -172,6 +182,12 @@ def log_sides(logs: Sequence[TreeLog]) -> tuple[LogSide, ...]:
     at = _parting(logs)
     shared = _Shared(logs, at)
     return tuple(_side(each, at, shared) for each in logs)
+
+
+def commits_apart(logs: Sequence[TreeLog]) -> list[Commits]:
+    """Returns the commits of each side since they parted; raises NotUnitedError."""
+    at = _parting(logs)
+    return [each.since(at) if each.commits else () for each in logs]
 
 
 def _parting(logs: Sequence[TreeLog]) -> int:

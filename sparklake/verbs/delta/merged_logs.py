@@ -52,9 +52,10 @@ class TableUnion:
     """Is what a merge does to the log of one table, or why it cannot: then `refusal` says it.
 
     `log` is the keys that a side has changed. They become dest's with `commits` added, or those of
-    the side that is `taken` as a whole, or are source's alone. `needed` is the keys of files that
-    the table needs and that a merge by keys may not have, each with the record id that it must
-    have, None for any. What is refused `may_be_taken` where a strategy could.
+    the side that is `taken` as a whole; where one side alone changed it, what it made of them.
+    `needed` is the keys of files that the table needs and that a merge by keys may not have, each
+    with the record id that it must have, None for any. What is refused `may_be_taken` where a
+    strategy could.
     """
 
     folder: bytes
@@ -64,7 +65,7 @@ class TableUnion:
     taken: Strategy | None = None
     refusal: str | None = None
     may_be_taken: bool = False
-    is_of_source_alone: bool = False
+    is_of_one_side: bool = False
 
     @property
     def name(self) -> str:
@@ -78,8 +79,9 @@ class TableUnion:
 
     def becomes(self, stored: Stored) -> bytes | None:
         """Returns what a key of the log that is there already ends with."""
-        is_source = self.is_of_source_alone or self.taken is Strategy.SOURCE_WINS
-        return stored.source if is_source else stored.dest
+        if self.is_of_one_side:
+            return stored.by_keys
+        return stored.source if self.taken is Strategy.SOURCE_WINS else stored.dest
 
     def corrections(self) -> Iterator[Record]:
         """Yields what ends in the log as a merge by keys does not leave it."""
@@ -90,7 +92,7 @@ class TableUnion:
 
     def conflicts(self) -> list[Conflict]:
         """Returns the keys to name where it is refused: of those that source changed, the worst."""
-        found = [each for each in self.log.items() if each[1].source_differs]
+        found = [each for each in self.log.items() if each[1].source_differs or self.is_of_one_side]
         for outcome in (Outcome.CONFLICT, Outcome.TAKE_SOURCE):
             worst = [each for each in found if each[1].outcome is outcome]
             if worst:
@@ -131,7 +133,7 @@ def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record
 def united_tables(unions: Iterable[TableUnion]) -> tuple[str, ...]:
     """Returns the names of the tables whose logs became one."""
     return tuple(
-        each.name for each in unions if not (each.refusal or each.taken or each.is_of_source_alone)
+        each.name for each in unions if not (each.refusal or each.taken or each.is_of_one_side)
     )
 
 

@@ -8,7 +8,7 @@ that wins by the merge's strategy has its log taken as a whole.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -17,20 +17,21 @@ from sparklake.errors import MissingFileError
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
-from sparklake.graveler.planning import Plan
-from sparklake.udfs.delta.actions import Action, encode_actions
+from sparklake.graveler.range_lists import overlapping
+from sparklake.udfs.delta.actions import Action, FileKey, encode_actions
 from sparklake.udfs.delta.commits import NotUnitedError
-from sparklake.udfs.delta.names import log_folder, table_folder
+from sparklake.udfs.delta.names import LOG_FOLDER, table_folder
 from sparklake.udfs.delta.paths import file_keys
 from sparklake.udfs.delta.touched import MAX_TABLES, too_many_tables
 from sparklake.udfs.delta.union.liveness import live_after
-from sparklake.udfs.delta.union.sides import LogSide, Made
+from sparklake.udfs.delta.union.sides import Made
 from sparklake.udfs.delta.union.united import united
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.gone import gone_files
-from sparklake.verbs.delta.logs import TreeLog, log_sides, read_log
+from sparklake.verbs.delta.logs import Commits, TreeLog, commits_apart, has_log, log_sides, read_log
 from sparklake.verbs.delta.merged_logs import Stored, TableUnion, record_id
+from sparklake.verbs.delta.moved import Moved, folders_of
 from sparklake.verbs.resolve import check_kept
 
 if TYPE_CHECKING:
@@ -40,35 +41,22 @@ _SOURCE, _DEST = 1, 2
 """Are the places of the sides that a table may be taken of."""
 
 
-def logs_at_edges(plan: Plan) -> set[bytes]:
-    """Returns the folders of logs that lie across the bound of a piece that is copied unread.
-
-    What gives way there tells of logs that source has dropped.
-    """
-    edges = (
-        key
-        for piece in plan.stretches_copied
-        for ranges in (piece.ranges, piece.over)
-        if ranges
-        for key in (ranges[0].min_key, ranges[-1].max_key)
-    )
-    return {folder for folder in map(log_folder, edges) if folder is not None}
-
-
 def table_unions(
-    context: Context, sides: Sides, resolution: Resolution, folders: Iterable[bytes]
+    context: Context, sides: Sides, resolution: Resolution, seen: Iterable[bytes]
 ) -> list[TableUnion]:
-    """Returns what becomes of the tables that both sides have changed, among some.
+    """Returns what becomes of the tables whose logs tasks have seen, and of those between them.
 
     Raises ExpiredError where the log of the base is gone with it.
     """
-    logs = sorted(folders)
+    moved = Moved.of(*(context.trees.get(each).ranges for each in sides.trees))
+    unseen = (log for each, log in moved.places_of_logs() if has_log(context, (each,), log))
+    logs = sorted({*seen, *unseen, *_logs_around(context, sides)})
     if len(logs) > MAX_TABLES:
         raise too_many_tables()
     found = (
-        _union(context, sides, folder, resolution.side(folder))
+        _union(context, sides, folder, resolution.side(folder), moved)
         for folder in logs
-        if resolution.unites(folder) and sides.choice.parts(prefix_interval(folder))
+        if resolution.unites(folder) and sides.choice.parts(prefix_interval(table_folder(folder)))
     )
     try:
         return [each for each in found if each is not None]
@@ -77,23 +65,36 @@ def table_unions(
         raise
 
 
+def _logs_around(context: Context, sides: Sides) -> Iterator[bytes]:
+    """Yields the folders of dest's logs of the tables that chosen paths lie in."""
+    if sides.choice.is_everything:
+        return
+    ranges = context.trees.get(sides.dest).ranges
+    for folder in {each for part in sides.choice.intervals for each in folders_of(part.start)}:
+        log = folder + LOG_FOLDER.encode()
+        if has_log(context, overlapping(ranges, prefix_interval(log)), log):
+            yield log
+
+
 def _union(
-    context: Context, sides: Sides, folder: bytes, winner: Strategy | None
+    context: Context, sides: Sides, folder: bytes, winner: Strategy | None, moved: Moved
 ) -> TableUnion | None:
     """Returns what becomes of a table; None where a merge by keys does right."""
     base, source, dest = logs = [read_log(context, tree, folder) for tree in sides.trees]
-    if source.ids in (base.ids, dest.ids):
+    if source.ids == dest.ids:
         return None
     keys = sorted({*base.ids, *source.ids, *dest.ids})
     stored = {key: Stored(*(each.records.get(key) for each in logs)) for key in keys}
     changed = {key: each for key, each in stored.items() if len({*map(record_id, each)}) > 1}
     union = TableUnion(folder, changed)
+    if source.ids == base.ids or not sides.choice.parts(prefix_interval(folder)):
+        return _of_one_side(context, sides, union, logs, _DEST, moved)
     if not sides.choice.holds(prefix_interval(folder)) and (
         dest.ids != base.ids or any(key not in sides.choice for key in changed)
     ):
         return replace(union, refusal="only a part of its log is among the chosen paths")
     if dest.ids == base.ids:
-        return _of_source_alone(context, sides, union, logs)
+        return _of_one_side(context, sides, union, logs, _SOURCE, moved)
     try:
         before, theirs, ours = parted = log_sides(logs)
     except NotUnitedError as error:
@@ -101,6 +102,7 @@ def _union(
     made = Made(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
     try:
         commits = united(before, theirs, ours, source.adds, made)
+        needed = _needed(logs, [each.commits for each in parted], _DEST, commits)
     except NotUnitedError as error:
         refused = replace(union, refusal=str(error))
         if any(each.metadata is None for each in (theirs, ours)):
@@ -108,13 +110,8 @@ def _union(
             return refused
         if winner is None:
             return replace(refused, may_be_taken=True)
-        return _taken(context, sides, refused, logs, parted, winner)
+        return _taken(context, sides, refused, logs, [each.commits for each in parted], winner)
     bodies = dict(enumerate(map(encode_actions, commits), dest.latest + 1))
-    try:
-        gone = gone_files(context, folder, sides.base, sides.source)
-        needed = _needed(logs, parted, _DEST, gone, commits)
-    except NotUnitedError as error:
-        return replace(union, refusal=str(error))
     return replace(union, commits=bodies, needed=dict.fromkeys(needed))
 
 
@@ -123,55 +120,59 @@ def _taken(
     sides: Sides,
     refused: TableUnion,
     logs: Sequence[TreeLog],
-    parted: Sequence[LogSide],
+    apart: Sequence[Commits],
     winner: Strategy,
 ) -> TableUnion:
     """Returns what becomes of a table of which one side is taken as a whole, if that may be."""
-    place, other = (_SOURCE, _DEST) if winner is Strategy.SOURCE_WINS else (_DEST, _SOURCE)
+    place = _SOURCE if winner is Strategy.SOURCE_WINS else _DEST
     try:
-        gone = gone_files(context, refused.folder, sides.base, sides.trees[other])
-        needed = _needed(logs, parted, place, gone)
+        needed = _needed(logs, apart, place)
     except NotUnitedError as error:
         return replace(refused, refusal=str(error))
     found = _record_ids(context, sides.trees[place], needed)
     return replace(refused, needed=found, taken=winner, refusal=None)
 
 
-def _of_source_alone(
-    context: Context, sides: Sides, union: TableUnion, logs: Sequence[TreeLog]
+def _of_one_side(
+    context: Context,
+    sides: Sides,
+    union: TableUnion,
+    logs: Sequence[TreeLog],
+    place: int,
+    moved: Moved,
 ) -> TableUnion | None:
-    """Returns a table whose log source alone has changed; None where its files are all there."""
-    gone = gone_files(context, union.folder, sides.base, sides.dest)
-    if not gone and sides.choice.holds(prefix_interval(table_folder(union.folder))):
+    """Returns a table whose log one side alone has changed; None where it has all its files."""
+    table = prefix_interval(table_folder(union.folder))
+    if sides.choice.holds(table) and not moved.by_both(table):
         return None
+    alone = replace(union, is_of_one_side=True)
     try:
-        needed = _needed(logs, log_sides(logs), _SOURCE, gone)
-    except NotUnitedError:
-        # What is not understood is taken as source has it.
-        return None
-    found = _record_ids(context, sides.source, needed)
-    return replace(union, needed=found, is_of_source_alone=True)
+        needed = _needed(logs, commits_apart(logs), place)
+    except NotUnitedError as error:
+        other = _DEST if place == _SOURCE else _SOURCE
+        gone = gone_files(context, union.folder, sides.base, sides.trees[other])
+        return replace(alone, refusal=str(error)) if gone else None
+    return replace(alone, needed=_record_ids(context, sides.trees[place], needed))
 
 
 def _needed(
     logs: Sequence[TreeLog],
-    parted: Sequence[LogSide],
+    apart: Sequence[Commits],
     place: int,
-    gone: frozenset[str],
     more: Sequence[Sequence[Action]] = (),
 ) -> list[bytes]:
     """Returns the keys of files of one side's table, with more commits, that may not be merged.
 
-    These are files that it has added, and those that the other side removed from its tree. Raises
-    NotUnitedError where the log does not say.
+    These are files that it has added, and live ones that other commits have removed: a vacuum may
+    have followed. Raises NotUnitedError where the log does not say.
     """
-    removed = (key.path for side in parted for commit in side.commits for key in commit.removes)
-    # With a file, the vector may be gone that says which of its rows are deleted.
+    again = {FileKey.of(each["remove"]).path for said in more for each in said if "remove" in each}
+    removed = (key.path for commits in apart for commit in commits for key in commit.removes)
+    paths = {*removed} - again
     is_new = not any(each.commits for each in logs if each is not logs[place])
     # Where no other side has a log, there is none that it could have parted from.
-    live = logs[place].live(None if is_new else {*gone, *removed}) if gone or is_new else {}
-    commits = [*(each.actions for each in parted[place].commits), *more]
-    kept = live_after(commits, live)
+    live = logs[place].live(None if is_new else paths) if is_new or paths else {}
+    kept = live_after([*(each.actions for each in apart[place]), *more], live)
     return [key for said in kept for key in file_keys(logs[place].folder, said)]
 
 

@@ -28,7 +28,6 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import encode_tasks
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.previews import preview_unions
-from sparklake.verbs.delta.unions import logs_at_edges
 from sparklake.verbs.merging.bases import merge_base
 from sparklake.verbs.merging.kept import kept_sizes
 from sparklake.verbs.merging.merge import MergeTerms, merge_sides
@@ -79,7 +78,6 @@ def preview_merge(
     beside = kept_sizes(context, trees, resolution, kept)
     merging = plan_sides(context, trees)
     logs = {folder for each in counts for folder in each.logs}
-    logs = logs | logs_at_edges(merging) if resolution.delta else set()
     unions = preview_unions(context, trees, resolution, logs)
     conflicts = {row.path: row for row in (*met, *unions.refused)}
     return MergePreview(

@@ -21,7 +21,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import merge_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.merged_logs import TableUnion, union_labels, union_records
-from sparklake.verbs.delta.unions import logs_at_edges, table_unions
+from sparklake.verbs.delta.unions import table_unions
 from sparklake.verbs.merging.attempts import Attempts
 from sparklake.verbs.merging.keeping import with_kept, with_records
 
@@ -88,7 +88,7 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
     outcome = attempts.run(body, plan)
     unions: list[TableUnion] = []
     if resolution.delta:
-        attempts.logs |= outcome.logs | logs_at_edges(plan)
+        attempts.logs |= outcome.logs
         unions = table_unions(context, sides, resolution, attempts.logs)
     refused = [each for each in unions if each.refusal is not None]
     if outcome.left_count or refused:
