@@ -77,7 +77,7 @@ def changed_intervals(left: Ranges, right: Ranges, most: int) -> list[Interval]:
     gaps = np.flatnonzero((np.diff(edges, axis=0) != 1).any(axis=1))
     groups = np.array_split(gaps, most) if len(gaps) > most else gaps.reshape(-1, 1)
     return [
-        _reach(_parts((left, right), edges[group[0]] + 1, edges[group[-1] + 1])) for group in groups
+        reach(_parts((left, right), edges[group[0]] + 1, edges[group[-1] + 1])) for group in groups
     ]
 
 
@@ -90,7 +90,7 @@ def joined_evenly(intervals: Sequence[Interval], most: int) -> list[Interval]:
     ]
 
 
-def _reach(sides: Sequence[Ranges]) -> Interval:
+def reach(sides: Sequence[Ranges]) -> Interval:
     """Returns the least interval that holds all ranges of some sides."""
     held = [side for side in sides if side]
     last = max(side[-1].max_key for side in held)

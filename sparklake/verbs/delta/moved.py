@@ -9,23 +9,24 @@ from dataclasses import dataclass
 from sparklake.graveler.keys import Interval, common, prefix_interval, successor
 from sparklake.graveler.range_lists import Ranges
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.segments import windows
+from sparklake.graveler.segments import clusters, reach, windows
 from sparklake.udfs.delta.names import LOG_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class MovedRanges:
     """Is the ranges that one side has and base has not, or the other way, and their hulls."""
 
     ranges: Sequence[RangeInfo]
     hulls: Sequence[Interval]
 
     @staticmethod
-    def of(base: Ranges, side: Ranges) -> Side:
+    def of(base: Ranges, side: Ranges) -> MovedRanges:
         """Returns what a side has moved."""
-        parts = (each.sides for each in windows(base, side) if not each.alike)
-        ranges = [each for pair in parts for part in pair for each in part]
-        return Side(ranges, _hulls(ranges))
+        apart = (each.sides for each in windows(base, side) if not each.alike)
+        found = [cluster.sides for sides in apart for cluster in clusters(sides)]
+        ranges = [each for sides in found for part in sides for each in part]
+        return MovedRanges(ranges, list(map(reach, found)))
 
     def meets(self, interval: Interval) -> bool:
         """Tells whether it may have changed something in an interval."""
@@ -38,13 +39,13 @@ class Side:
 class Moved:
     """Is what each of two sides has moved; no range is opened to know it."""
 
-    source: Side
-    dest: Side
+    source: MovedRanges
+    dest: MovedRanges
 
     @staticmethod
     def of(base: Ranges, source: Ranges, dest: Ranges) -> Moved:
         """Returns what the sides have moved."""
-        return Moved(Side.of(base, source), Side.of(base, dest))
+        return Moved(MovedRanges.of(base, source), MovedRanges.of(base, dest))
 
     def by_both(self, interval: Interval) -> bool:
         """Tells whether either side may have changed something in an interval."""
@@ -58,7 +59,7 @@ class Moved:
         """
         for side, other in ((self.source, self.dest), (self.dest, self.source)):
             for each in side.ranges:
-                hull = _hull(each)
+                hull = Interval(each.min_key, successor(each.max_key))
                 if not other.meets(hull):
                     folders = {*folders_of(each.min_key), *folders_of(each.max_key)}
                     yield from (
@@ -70,26 +71,6 @@ class Moved:
 
 
 _LOG = LOG_FOLDER.encode()
-
-
-def _hull(each: RangeInfo) -> Interval:
-    return Interval(each.min_key, successor(each.max_key))
-
-
-def _hulls(ranges: Sequence[RangeInfo]) -> list[Interval]:
-    """Returns intervals in key order that hold ranges, those that overlap as one."""
-    found: list[Interval] = []
-    for each in sorted(map(_hull, ranges), key=lambda each: each.start):
-        last = found[-1] if found else None
-        if last is None or each.start >= _stop(last):
-            found.append(each)
-        else:
-            found[-1] = Interval(last.start, max(_stop(last), _stop(each)))
-    return found
-
-
-def _stop(hull: Interval) -> bytes:
-    return hull.stop or b""
 
 
 def folders_of(key: bytes) -> Iterator[bytes]:
