@@ -17,6 +17,7 @@ from sparklake.graveler.chosen import Choice
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.entry_columns import decode_entries
 from sparklake.graveler.records import identity_of
+from sparklake.udfs.delta.touched import TouchedLogs
 from sparklake.udfs.results import (
     ConflictResult,
     KeptResult,
@@ -49,11 +50,12 @@ def preview_body(
     for task in decode_tasks(batches):
         tally = _Tally(Judge(resolution, workspace.storage_namespace, only_previews=True))
         base, source, dest = (records_of(each, choice) for each in open_sides(store, task.pieces))
-        see = tally.judge.logs.see if resolution.delta else overlook
+        touched = TouchedLogs()
+        see = touched.see if resolution.delta else overlook
         for changes in three_way_diff(base, source, dest, see):
             tally.add(changes)
         conflicts, kept = map(ConflictResult, tally.reported), map(KeptResult, tally.judge.kept)
-        yield encode_results([tally.result(), *conflicts, *kept])
+        yield encode_results([tally.result(touched.in_order()), *conflicts, *kept])
 
 
 @dataclass(slots=True)
@@ -74,11 +76,10 @@ class _Tally:
         contested = changes.where(changes.conflicts)
         self._contest([each for each in contested if isinstance(each, Conflict)])
 
-    def result(self) -> PreviewResult:
+    def result(self, logs: tuple[bytes, ...]) -> PreviewResult:
         """Returns the counts, without what conflicts keep under other paths."""
         judge = self.judge
-        said = PreviewResult(conflicts=judge.conflicts, unresolved=judge.left)
-        said = structs.replace(said, logs=tuple(sorted(judge.logs.folders)))
+        said = PreviewResult(conflicts=judge.conflicts, unresolved=judge.left, logs=logs)
         return structs.replace(said, **self.counts)
 
     def _contest(self, conflicts: Sequence[Conflict]) -> None:

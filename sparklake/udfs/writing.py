@@ -16,6 +16,7 @@ from sparklake.graveler.disagreement import disagreement
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.packing import Task
 from sparklake.graveler.touched import ChangedKeys
+from sparklake.udfs.delta.touched import TouchedLogs
 from sparklake.udfs.results import (
     ChangesResult,
     ConflictCountResult,
@@ -70,13 +71,13 @@ def merge_body(
         changed, sink = ChangedKeys(), open_sink(workspace, withheld=not resolution.settles_all)
         base, source, dest = open_sides(sink.store, task.pieces)
         before, after = records_of(base, choice), records_of(source, choice)
-        see = judge.logs.see if resolution.delta else overlook
+        touched = TouchedLogs()
+        see = touched.see if resolution.delta else overlook
         merged = merge(before, after, dest, judge.decide, changed.note, see)
         results = written_pieces(sink, task, merged)
         if not judge.left:
             sink.put()
-        logs = tuple(sorted(judge.logs.folders))
-        counts = ConflictCountResult(judge.conflicts, judge.left, logs)
+        counts = ConflictCountResult(judge.conflicts, judge.left, touched.in_order())
         conflicts, kept = map(ConflictResult, judge.reported), map(KeptResult, judge.kept)
         yield encode_results([*results, *_keys(changed), counts, *conflicts, *kept])
 

@@ -26,8 +26,9 @@ def three_way_diff(
     """Yields what a merge of source would change in dest, and what it could not decide."""
     for sides in aligned(base, source, dest):
         changes, outcomes = three_way(*sides)
-        if len(changes):
-            see(changes)
-        shown = changes.where(~outcomes[Outcome.TAKE_DEST]) if len(changes) else changes
+        if not len(changes):
+            continue
+        see(changes)
+        shown = changes.where(~outcomes[Outcome.TAKE_DEST])
         if len(shown):
             yield shown

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError
@@ -22,20 +21,16 @@ class TouchedLogs:
     folders: set[bytes] = field(default_factory=set)
 
     def see(self, changes: Changes) -> None:
-        """Takes in what differs between two sides."""
-        self.add(changes.keys())
-
-    def add(self, keys: pa.BinaryArray) -> None:
-        """Takes in keys that differ; raises InvalidInputError for too many tables."""
+        """Takes in what differs between two sides; raises InvalidInputError for too many tables."""
+        keys = changes.keys()
         inside = keys.filter(pc.match_substring(keys, LOG_FOLDER))
-        for folder in filter(None, map(log_folder, inside.to_pylist())):
-            self.take(folder)
-
-    def take(self, folder: bytes) -> None:
-        """Takes in a folder; raises InvalidInputError for too many tables."""
-        self.folders.add(folder)
+        self.folders.update(filter(None, map(log_folder, inside.to_pylist())))
         if len(self.folders) > MAX_TABLES:
             raise too_many_tables()
+
+    def in_order(self) -> tuple[bytes, ...]:
+        """Returns the folders in the order of keys."""
+        return tuple(sorted(self.folders))
 
 
 def too_many_tables() -> InvalidInputError:

@@ -25,7 +25,6 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
 from sparklake.udfs.delta.names import log_folder
-from sparklake.udfs.delta.touched import TouchedLogs
 from sparklake.udfs.results import Kept
 from sparklake.udfs.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
 from sparklake.udfs.strategies.objects import NewObject, Objects
@@ -54,7 +53,6 @@ class Judge:
     left: int = 0
     reported: list[Conflict] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
-    logs: TouchedLogs = field(default_factory=TouchedLogs)
 
     def decide(self, conflicts: Sequence[Conflict]) -> list[bytes | None]:
         """Returns the stored values that conflicts end with; raises StrategyError."""
@@ -72,12 +70,9 @@ class Judge:
 
     def _of_no_log(self, conflicts: Sequence[Conflict]) -> list[int]:
         """Returns the places of conflicts that are in no log to unite."""
-        rest = []
-        for row, each in enumerate(conflicts):
-            folder = log_folder(each.key)
-            if folder is None or not self.resolution.unites(folder):
-                rest.append(row)
-        return rest
+        folders = (log_folder(each.key) for each in conflicts)
+        unites = self.resolution.unites
+        return [row for row, each in enumerate(folders) if each is None or not unites(each)]
 
     def _shared_out(
         self, conflicts: Sequence[Conflict], places: Sequence[int]

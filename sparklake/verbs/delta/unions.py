@@ -48,6 +48,8 @@ def table_unions(
 
     Raises ExpiredError where the log of the base is gone with it.
     """
+    if not resolution.delta:
+        return []
     moved = Moved.of(*(context.trees.get(each).ranges for each in sides.trees))
     unseen = (log for each, log in moved.places_of_logs() if has_log(context, (each,), log))
     logs = sorted({*seen, *unseen, *_logs_around(context, sides)})
@@ -99,10 +101,11 @@ def _union(
         before, theirs, ours = parted = log_sides(logs)
     except NotUnitedError as error:
         return replace(union, refusal=str(error))
+    apart = [each.commits for each in parted]
     made = Made(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
     try:
         commits = united(before, theirs, ours, source.adds, made)
-        needed = _needed(logs, [each.commits for each in parted], _DEST, commits)
+        needed = _needed(logs, apart, _DEST, commits)
     except NotUnitedError as error:
         refused = replace(union, refusal=str(error))
         if any(each.metadata is None for each in (theirs, ours)):
@@ -110,7 +113,7 @@ def _union(
             return refused
         if winner is None:
             return replace(refused, may_be_taken=True)
-        return _taken(context, sides, refused, logs, [each.commits for each in parted], winner)
+        return _taken(context, sides, refused, logs, apart, winner)
     bodies = dict(enumerate(map(encode_actions, commits), dest.latest + 1))
     return replace(union, commits=bodies, needed=dict.fromkeys(needed))
 

@@ -86,10 +86,8 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
     resolution = without_expired_base(context, sides, resolution)
     body = partial(merge_body, context.workspace, resolution, choice=sides.choice)
     outcome = attempts.run(body, plan)
-    unions: list[TableUnion] = []
-    if resolution.delta:
-        attempts.logs |= outcome.logs
-        unions = table_unions(context, sides, resolution, attempts.logs)
+    attempts.logs |= outcome.logs
+    unions = table_unions(context, sides, resolution, attempts.logs)
     refused = [each for each in unions if each.refusal is not None]
     if outcome.left_count or refused:
         raise _conflict_error(outcome, refused)
