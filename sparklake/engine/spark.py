@@ -224,10 +224,10 @@ def _errors_of_tasks() -> Iterator[None]:
 def _find_raised(report: str) -> errors.SparklakeError | None:
     """Returns the first error in a report whose message is one line; others are its causes."""
     for name, said in _RAISED.findall(report):
-        kind = getattr(errors, name, None)
+        kind: type[errors.SparklakeError] | None = getattr(errors, name, None)
         if kind is not None:
             arguments = [said]
             with suppress(json.JSONDecodeError):
                 arguments = json.loads(said)
-            return kind(*arguments)  # type: ignore[no-any-return]
+            return kind(*arguments)
     return None

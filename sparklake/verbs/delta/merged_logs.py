@@ -102,7 +102,7 @@ class TableUnion:
     def checked(self, find: Find) -> TableUnion:
         """Returns it refused if a file that it needs is not in the merged tree, or is another."""
         found = ((key, wanted, record_id(find(key))) for key, wanted in self.needed.items())
-        lost = [key for key, wanted, there in found if there is None or there != (wanted or there)]
+        lost = [key for key, wanted, there in found if there is None or wanted not in (None, there)]
         if not lost:
             return self
         start = len(table_folder(self.folder))
