@@ -5,40 +5,17 @@ from __future__ import annotations
 import json
 
 from tests.cli.running import Scene, ok, run, said
+from tests.support.written_tables import Action, add, created, remove
 
 LOG = "tables/t/_delta_log/"
 
 
-def commit(version: int, *actions: dict[str, object]) -> dict[str, str | None]:
+def commit(version: int, *actions: Action) -> dict[str, str | None]:
     return {f"{LOG}{version:020}.json": "\n".join(map(json.dumps, actions))}
 
 
-def add(path: str) -> dict[str, object]:
-    said = {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 0}
-    return {"add": {**said, "dataChange": True}}
-
-
-def remove(path: str) -> dict[str, object]:
-    return {"remove": {"path": path, "deletionTimestamp": 0, "dataChange": True}}
-
-
-SCHEMA = '{"type":"struct","fields":[]}'
-CREATED: tuple[dict[str, object], ...] = (
-    {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
-    {
-        "metaData": {
-            "id": "t",
-            "format": {"provider": "parquet", "options": {}},
-            "schemaString": SCHEMA,
-            "partitionColumns": [],
-            "configuration": {},
-        }
-    },
-)
-
-
 def test_a_side_is_taken_where_logs_do_not_unite(scene: Scene) -> None:
-    scene.commit("main", {**commit(0, *CREATED, add("a")), "tables/t/a": "a"})
+    scene.commit("main", {**commit(0, *created("t"), add("a")), "tables/t/a": "a"})
     dev, main = scene.branch("dev"), scene.uri("main")
     for branch in ("main", "dev"):
         log = commit(1, remove("a"), add(branch))
@@ -55,7 +32,7 @@ def test_a_side_is_taken_where_logs_do_not_unite(scene: Scene) -> None:
 
 
 def test_what_is_united_is_told(scene: Scene) -> None:
-    scene.commit("main", commit(0, *CREATED))
+    scene.commit("main", commit(0, *created("t")))
     dev, main = scene.branch("dev"), scene.uri("main")
     for branch in ("main", "dev"):
         scene.commit(branch, {**commit(1, add(branch)), f"tables/t/{branch}": branch})

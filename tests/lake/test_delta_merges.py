@@ -93,7 +93,7 @@ def test_the_same_file_is_a_conflict_that_names_it(desk: Desk) -> None:
     desk.change("main", delete("id = 10"))
     desk.change("other", delete("id = 11"))
     said = desk.repo.preview_merge("other", "main")
-    with refused(desk, r"tables/t.*part-.*parquet.*choose a strategy") as raised:
+    with refused(desk.repo, r"tables/t.*part-.*parquet.*choose a strategy") as raised:
         desk.repo.merge("other", "main", "newest-wins")
     error: Any = raised.value
     assert [row.path for row in error.conflicts] == [f"{LOG}{names(3)[0]}"]
@@ -107,10 +107,10 @@ def test_turned_off_it_is_a_conflict_of_files(desk: Desk) -> None:
     desk.change("dev", append(3), append(4))
     desk.change("main", append(5))
     rule = {"**/_delta_log/**": "none"}
-    with refused(desk, "1 object was changed") as raised:
+    with refused(desk.repo, "1 object was changed") as raised:
         desk.repo.merge("dev", "main", delta=False)
     assert raised.value.conflicts[0].reason is None  # type: ignore[attr-defined]
-    with refused(desk, "1 object was changed"):
+    with refused(desk.repo, "1 object was changed"):
         desk.repo.merge("dev", "main", "source-wins", rules=rule)
     for said in (
         desk.repo.preview_merge("dev", "main", delta=False),
@@ -125,7 +125,7 @@ def test_other_conflicts_are_told_beside_those_of_logs(desk: Desk) -> None:
     for branch in ("dev", "main"):
         desk.repo.branch(branch).put("z-behind", branch.encode())
         desk.change(branch, delete("id = 1"))
-    with refused(desk, "2 objects were changed.*cannot be united") as raised:
+    with refused(desk.repo, "2 objects were changed.*cannot be united") as raised:
         desk.repo.merge("dev", "main")
     error: Any = raised.value
     rows = [(row.path, row.reason is None) for row in error.conflicts]
@@ -194,7 +194,7 @@ def test_a_log_that_was_cleaned(desk: Desk, where: str) -> None:
         desk.repo.merge("other", "main")
         assert desk.ids("main") == [1, 2, 3, 4, 5]
         return
-    with refused(desk, "no longer has"):
+    with refused(desk.repo, "no longer has"):
         desk.repo.merge("other", "main")
 
 
@@ -226,7 +226,7 @@ def test_a_revert_takes_back_what_was_appended(desk: Desk) -> None:
 def test_a_revert_of_what_was_rewritten_since_is_a_conflict(desk: Desk) -> None:
     wrong = desk.change("main", append(3))
     desk.change("main", optimize)
-    with refused(desk, "removed or rewritten since: part-"):
+    with refused(desk.repo, "removed or rewritten since: part-"):
         desk.main.revert(wrong.id)
 
 
@@ -248,7 +248,7 @@ def test_a_picked_deletion_of_what_is_not_there_is_a_conflict(desk: Desk) -> Non
     desk.change("dev", append(3))
     picked = desk.change("dev", delete("id = 3"))
     desk.change("main", append(4))
-    with refused(desk, "never had: part-"):
+    with refused(desk.repo, "never had: part-"):
         desk.main.cherry_pick(picked.id)
 
 
@@ -281,9 +281,9 @@ def test_a_branch_of_a_head_that_was_reverted_leaves_no_hole(desk: Desk) -> None
 def test_a_table_is_merged_by_its_path(desk: Desk) -> None:
     desk.change("dev", append(3))
     desk.change("main", append(4))
-    with refused(desk, "files that the table needs.*part-"):
+    with refused(desk.repo, "files that the table needs.*part-"):
         desk.repo.merge("dev", "main", paths=[LOG])
-    with refused(desk, "only a part of its log"):
+    with refused(desk.repo, "only a part of its log"):
         desk.repo.merge("dev", "main", paths=[f"{LOG}{names(2)[0]}"])
     said = desk.repo.preview_merge("dev", "main", paths=[LOG])
     assert (said.unresolved, said.united) == (1, ())
@@ -302,7 +302,7 @@ def test_several_bases_that_disagree_are_a_conflict(desk: Desk) -> None:
     desk.repo.merge(main, "dev")
     desk.change("dev", append(5))
     desk.change("main", append(6))
-    with refused(desk, "ancestors disagree on the table"):
+    with refused(desk.repo, "ancestors disagree on the table"):
         desk.repo.merge("dev", "main")
 
 

@@ -24,12 +24,10 @@ from tests.support.delta import (
     optimize,
     vacuum,
 )
-from tests.support.desks import Desk, desk_on, names, refused
+from tests.support.desks import WINNERS, Desk, desk_on, names, refused
 from tests.support.folders import memory_folder
 from tests.support.lakes import contents, memory_lake
 from tests.support.meanwhile import just_before
-
-SIDES = {"source-wins": "dev", "dest-wins": "main"}
 
 
 def clash(desk: Desk) -> None:
@@ -42,13 +40,13 @@ def logs(desk: Desk, ref: str) -> dict[str, bytes]:
     return {path: body for path, body in contents(desk.repo, ref).items() if "_delta_log" in path}
 
 
-@pytest.mark.parametrize("strategy", SIDES)
+@pytest.mark.parametrize("strategy", WINNERS)
 @pytest.mark.parametrize("by_rule", [False, True])
 def test_the_side_that_wins_has_its_table(desk: Desk, strategy: str, by_rule: bool) -> None:
     clash(desk)
     desk.repo.branch("dev").put("a-before", b"2")
     desk.repo.branch("dev").commit("something beside it")
-    taken, before = SIDES[strategy], contents(desk.repo, "main")
+    taken, before = WINNERS[strategy], contents(desk.repo, "main")
     ids, log = desk.ids(taken), logs(desk, taken)
     chosen = None if by_rule else strategy
     rules = {f"{TABLE}/**": strategy} if by_rule else None
@@ -84,7 +82,7 @@ def test_as_well_on_postgres(lake: Lake, folder: Path) -> None:
 @pytest.mark.parametrize("strategy", ["newest-wins", "keep-both", "union-lines"])
 def test_no_other_strategy_takes_a_table(desk: Desk, strategy: str) -> None:
     clash(desk)
-    with refused(desk, "choose a strategy: source-wins or dest-wins"):
+    with refused(desk.repo, "choose a strategy: source-wins or dest-wins"):
         desk.repo.merge("dev", "main", strategy, rules={"other/**": "source-wins"})
 
 
@@ -129,33 +127,33 @@ def test_later_merges_go_on_from_the_side_that_won(desk: Desk) -> None:
     assert desk.ids("dev") == [2, 4, 5, 6]
 
 
-@pytest.mark.parametrize("strategy", SIDES)
+@pytest.mark.parametrize("strategy", WINNERS)
 def test_files_that_the_other_side_has_vacuumed_stop_it(desk: Desk, strategy: str) -> None:
     """The side that wins still has them in its table, and the merge of files takes them away."""
     desk.change("dev", delete("id = 1"))
     desk.change("main", delete("id = 1"))
-    loser = next(branch for branch in ("dev", "main") if branch != SIDES[strategy])
+    loser = next(branch for branch in ("dev", "main") if branch != WINNERS[strategy])
     desk.change(loser, delete("id = 2"), vacuum, append(3))
     said = desk.repo.preview_merge("dev", "main", strategy)
-    with refused(desk, "files that the table needs are not in what is merged.*`restore`"):
+    with refused(desk.repo, "files that the table needs are not in what is merged.*`restore`"):
         desk.repo.merge("dev", "main", strategy)
     assert (said.unresolved, said.taken) == (1, {})
 
 
-@pytest.mark.parametrize("strategy", [None, *SIDES])
+@pytest.mark.parametrize("strategy", [None, *WINNERS])
 def test_a_table_that_one_side_dropped_is_for_its_users(desk: Desk, strategy: str | None) -> None:
     desk.repo.branch("dev").delete_prefix(f"{TABLE}/")
     desk.repo.branch("dev").commit("dropped it")
     desk.change("main", append(4))
-    with refused(desk, "one side deleted the table's log"):
+    with refused(desk.repo, "one side deleted the table's log"):
         desk.repo.merge("dev", "main", strategy)
 
 
-@pytest.mark.parametrize("strategy", SIDES)
+@pytest.mark.parametrize("strategy", WINNERS)
 def test_a_log_that_does_not_say_enough_is_refused(desk: Desk, strategy: str) -> None:
     clash(desk)
     desk.change("main", checkpoint, clean_log, append(6))
-    with refused(desk, r"no longer has.*`restore`"):
+    with refused(desk.repo, r"no longer has.*`restore`"):
         desk.repo.merge("dev", "main", strategy)
 
 
@@ -186,7 +184,7 @@ def test_a_rebase_takes_a_side_commit_by_commit(desk: Desk) -> None:
 
 def test_of_a_table_of_chosen_paths_all_is_taken(desk: Desk) -> None:
     clash(desk)
-    with refused(desk, "files that the table needs"):
+    with refused(desk.repo, "files that the table needs"):
         desk.repo.merge("dev", "main", "source-wins", paths=[f"{TABLE}/_delta_log/"])
     desk.repo.merge("dev", "main", "source-wins", paths=[f"{TABLE}/"])
     assert desk.ids("main") == [2, 3]
@@ -221,7 +219,7 @@ def test_the_end_is_a_union_or_one_side_or_nothing_moves(
         # So that there always is a commit.
         desk.change("dev", append(30), *theirs)
         desk.change("main", append(31), *ours)
-        winner = SIDES[strategy.value]
+        winner = WINNERS[strategy.value]
         ids, log = desk.ids(winner), logs(desk, winner)
         said = desk.repo.preview_merge("dev", "main", strategy)
         before = (desk.main.head, desk.ids("main"))

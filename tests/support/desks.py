@@ -14,6 +14,9 @@ from sparklake.errors import MergeConflictError
 from tests.support.delta import Change, append, change_table, ids_of
 from tests.support.lakes import refs_of
 
+WINNERS = {"source-wins": "dev", "dest-wins": "main"}
+"""Is the branch that each strategy takes where dev is merged into main."""
+
 
 @dataclass(frozen=True)
 class Desk:
@@ -45,12 +48,12 @@ def desk_on(lake: Lake, folder: Path, range_records: int, name: str = "lake") ->
 
 
 @contextmanager
-def refused(desk: Desk, words: str) -> Iterator[pytest.ExceptionInfo[MergeConflictError]]:
+def refused(repo: Repository, words: str) -> Iterator[pytest.ExceptionInfo[MergeConflictError]]:
     """Expects a conflict, and that no ref has moved."""
-    before = refs_of(desk.repo)
+    before = refs_of(repo)
     with pytest.raises(MergeConflictError, match=words) as raised:
         yield raised
-    assert refs_of(desk.repo) == before
+    assert refs_of(repo) == before
 
 
 def names(*versions: int) -> list[str]:
