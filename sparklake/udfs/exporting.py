@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.algebra import Changes, ChangeType, diff
+from sparklake.graveler.sums import bounded, bounded_sum
 from sparklake.stores.exports import Wanted, open_destination
 from sparklake.stores.exports.checking import Destination
 from sparklake.udfs.manifests import MANIFEST_SCHEMA, ManifestFormat, encode_manifest
@@ -53,7 +54,10 @@ class Unfit:
 
 @dataclass(slots=True)
 class ExportReport:
-    """Is what a task did, or would do; `copied_bytes` is of added and changed objects."""
+    """Is what a task did, or would do; `copied_bytes` is of added and changed objects.
+
+    It stops at 2^63 - 1.
+    """
 
     position: int = 0
     added: int = 0
@@ -72,7 +76,7 @@ class ExportReport:
     def plus(self, other: ExportReport) -> None:
         """Adds what another task did."""
         for name in ("added", "changed", "removed", "copied_bytes", "unfit_count"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+            setattr(self, name, bounded(getattr(self, name) + getattr(other, name)))
         self.unfit = (self.unfit + other.unfit)[:MOST_UNFIT]
 
 
@@ -168,7 +172,8 @@ class _Share:
         self.report.added += added
         self.report.changed += len(kinds) - added
         self.report.removed += gone.num_rows
-        self.report.copied_bytes += sum(written.column("size").to_pylist())
+        copied = bounded_sum(written.column("size").to_pylist())
+        self.report.copied_bytes = bounded(self.report.copied_bytes + copied)
 
 
 def _survey(share: _Share, parts: Iterable[Changes]) -> None:

@@ -17,6 +17,7 @@ from sparklake.graveler.chosen import Choice
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.entry_columns import decode_entries
 from sparklake.graveler.records import identity_of
+from sparklake.graveler.sums import bounded, column_sum
 from sparklake.udfs.delta.touched import TouchedLogs
 from sparklake.udfs.results import (
     ConflictResult,
@@ -93,7 +94,8 @@ class _Tally:
 
     def _count(self, kind: str, sizes: Sizes) -> None:
         self.counts[kind] += len(sizes)
-        self.counts[f"{kind}_bytes"] += int(sizes.sum())
+        name = f"{kind}_bytes"
+        self.counts[name] = bounded(self.counts[name] + column_sum(sizes))
 
 
 def _size(key: bytes, stored: bytes) -> Sizes:

@@ -26,6 +26,7 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.purges import PurgeCounts
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
+from sparklake.graveler.sums import bounded
 from sparklake.graveler.tables import read_ranges
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.stores.objects.keys import check_key
@@ -233,7 +234,7 @@ class _Listing:
         self.report.counts = PurgeCounts(
             paths=counts.paths + len(found),
             addresses=counts.addresses + (not external),
-            size=counts.size + (0 if external else found[0].size),
+            size=counts.size if external else bounded(counts.size + found[0].size),
             external=counts.external + external,
             shared=counts.shared + is_shared,
         )

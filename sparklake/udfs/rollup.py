@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from sparklake.graveler.algebra import Changes, Rows
 from sparklake.graveler.columns import Positions
 from sparklake.graveler.entry_columns import decode_entries
+from sparklake.graveler.sums import bounded, run_sums
 from sparklake.udfs.objects import text_of
 
 COUNTS = ("added", "removed", "changed", "conflict", "bytes_added", "bytes_removed")
@@ -29,7 +30,10 @@ FOLDER_DDL = ", ".join(["path string", *(f"{name} bigint" for name in COUNTS)])
 
 @dataclass(frozen=True, slots=True)
 class FolderDiff:
-    """Is what differs in a folder, or of an object that is not so deep; of all where path is ""."""
+    """Is what differs in a folder, or of an object that is not so deep; of all where path is "".
+
+    A number stops at 2^63 - 1.
+    """
 
     path: str
     added: int = 0
@@ -42,7 +46,7 @@ class FolderDiff:
     def plus(self, other: FolderDiff) -> FolderDiff:
         """Returns both together, under the path of this one."""
         return FolderDiff(
-            self.path, *(getattr(self, name) + getattr(other, name) for name in COUNTS)
+            self.path, *(bounded(getattr(self, name) + getattr(other, name)) for name in COUNTS)
         )
 
     def at(self, path: str) -> FolderDiff:
@@ -71,7 +75,7 @@ class FolderBatch:
             after * there,
             before * there,
         ]
-        sums = [np.add.reduceat(column.astype(np.int64), starts) for column in columns]
+        sums = [run_sums(column.astype(np.int64), starts) for column in columns]
         return pa.record_batch([folders.take(pa.array(starts)), *sums], schema=FOLDER_SCHEMA)
 
     def _folders(self, paths: pa.StringArray) -> pa.StringArray:

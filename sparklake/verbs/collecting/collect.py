@@ -30,6 +30,7 @@ from sparklake.graveler.planning import Plan, Side
 from sparklake.graveler.ports import LayerKind, Moment, WriteState
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.sums import bounded_sum
 from sparklake.graveler.tables import NO_TREE
 from sparklake.udfs.collecting import (
     WEIGHT_SCHEMA,
@@ -224,7 +225,8 @@ class _Work:
         runner = self.context.runner(plan.records, "gc", step)
         batches = list(runner.collect(body, _tasks(plan, runner)))
         table = pa.Table.from_batches(batches, WEIGHT_SCHEMA)
-        return sum(table.column("objects").to_pylist()), sum(table.column("bytes").to_pylist())
+        objects, sizes = (table.column(name).to_pylist() for name in ("objects", "bytes"))
+        return sum(objects), bounded_sum(sizes)
 
 
 def _records(context: Context, moment: Moment) -> int:

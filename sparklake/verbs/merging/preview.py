@@ -12,6 +12,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.packing import divided, pack
 from sparklake.graveler.partial import only_chosen
 from sparklake.graveler.planning import Plan, plan_three_way_diff
+from sparklake.graveler.sums import bounded
 from sparklake.stores.cache.counts import TALLY
 from sparklake.udfs.previewing import preview_body
 from sparklake.udfs.reading import DiffRow, diff_row
@@ -41,7 +42,8 @@ class MergePreview:
     `base` is the best common ancestor; of several, the tree that they are merged to was compared.
     `conflict_count` objects were changed on both sides, `unresolved` of them are left by the
     strategy, and would stop the merge. `conflicts` has the first ones, in key order. Bytes are
-    those of the objects that come; of removed ones, of those that go. `cost` is the merge's own.
+    those of the objects that come; of removed ones, of those that go. A sum stops at 2^63 - 1.
+    `cost` is the merge's own.
     `united` names the Delta tables whose logs become one, `taken` those of which a strategy takes
     one side as a whole, and which: that is among the changes, too.
     """
@@ -87,11 +89,15 @@ def preview_merge(
         added=sum(each.added for each in counts) + len(beside) + unions.counts["added"],
         changed=sum(each.changed for each in counts) + unions.counts["changed"],
         removed=sum(each.removed for each in counts) + unions.counts["removed"],
-        added_bytes=sum(each.added_bytes for each in counts)
-        + sum(beside)
-        + unions.counts["added_bytes"],
-        changed_bytes=sum(each.changed_bytes for each in counts) + unions.counts["changed_bytes"],
-        removed_bytes=sum(each.removed_bytes for each in counts) + unions.counts["removed_bytes"],
+        added_bytes=bounded(
+            sum(each.added_bytes for each in counts) + sum(beside) + unions.counts["added_bytes"]
+        ),
+        changed_bytes=bounded(
+            sum(each.changed_bytes for each in counts) + unions.counts["changed_bytes"]
+        ),
+        removed_bytes=bounded(
+            sum(each.removed_bytes for each in counts) + unions.counts["removed_bytes"]
+        ),
         conflict_count=sum(each.conflicts for each in counts) + unions.counts["conflicts"],
         unresolved=sum(each.unresolved for each in counts) + len(unions.refused),
         conflicts=tuple(sorted(conflicts.values(), key=_key)[:MAX_CONFLICTS_REPORTED]),

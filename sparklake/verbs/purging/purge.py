@@ -17,6 +17,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.purges import Purge, PurgeCounts, PurgeState
+from sparklake.graveler.sums import bounded
 from sparklake.udfs.purging import (
     FoundReport,
     Patterns,
@@ -146,7 +147,7 @@ def _add(total: FoundReport, found: FoundReport) -> None:
     total.live += found.live
     total.shared += found.shared
     ours, theirs = asdict(total.counts), asdict(found.counts)
-    total.counts = PurgeCounts(**{name: ours[name] + theirs[name] for name in ours})
+    total.counts = PurgeCounts(**{name: bounded(ours[name] + theirs[name]) for name in ours})
 
 
 def _refuse_live(found: FoundReport) -> None:

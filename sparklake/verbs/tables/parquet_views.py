@@ -8,9 +8,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from sparklake.errors import ObjectNotFoundError, StorePermissionError
+from sparklake.graveler.sums import bounded, column_sum
 from sparklake.udfs.delta.view_logs import TableShape
 from sparklake.udfs.partitions import PartitionColumns
 from sparklake.udfs.table_files import data_files, hashes, repeated
@@ -95,7 +95,7 @@ class _Listing:
         listing, numbers = _Listing(), []
         for batch in data_files(table.objects.batches(), table.folder):
             listing.first = listing.first or next(iter(batch.column("uri").to_pylist()), "")
-            listing.size += int(pc.sum(batch.column("size"), min_count=0).as_py())
+            listing.size = bounded(listing.size + column_sum(batch.column("size").to_numpy()))
             listing.columns.add(batch.column("relative"))
             numbers.append(hashes(batch.column("uri")))
         if not listing.first:
