@@ -20,11 +20,11 @@ from sparklake.graveler.commits import hash_int, hash_map, hash_string
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.messages import EntryMessage
 from sparklake.graveler.records import Record, encode_record, record_data
+from sparklake.graveler.times import OUT_OF_YEARS, SECOND, is_storable
 
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
 MAX_SIZE = (1 << 63) - 1
 
-_SECOND = 1_000_000_000
 _NO_METADATA = hash_map({})
 
 
@@ -94,7 +94,7 @@ def encode_entry(entry: Entry) -> bytes:
     )
     # Set one by one: a nested dict costs five times the rest.
     modified = message.last_modified
-    modified.seconds, modified.nanos = divmod(entry.mtime, _SECOND)
+    modified.seconds, modified.nanos = divmod(entry.mtime, SECOND)
     if entry.metadata:
         message.metadata.update(entry.metadata)
     encoded: bytes = message.SerializeToString(deterministic=True)
@@ -127,7 +127,7 @@ def entry_fields(data: bytes) -> tuple[str, int, str, int, dict[str, str], str, 
         message.address,
         message.size,
         message.e_tag,
-        modified.seconds * _SECOND + modified.nanos,
+        modified.seconds * SECOND + modified.nanos,
         dict(message.metadata),
         message.content_type,
         address_type,
@@ -136,12 +136,22 @@ def entry_fields(data: bytes) -> tuple[str, int, str, int, dict[str, str], str, 
 
 def entry_record(path: str, entry: Entry) -> Record:
     """Returns the record of an object; raises InvalidKeyError or InvalidRecordError."""
-    if not 0 <= entry.size <= MAX_SIZE:
-        raise InvalidRecordError(f"the size of {path!r} is {entry.size}: give bytes, 0 or more")
+    check_entry(path, entry)
     try:
         return encode_record(object_key(path), entry_identity(entry), encode_entry(entry))
     except UnicodeEncodeError as error:
         raise InvalidRecordError(f"the entry of {path!r} is not UTF-8: {error}") from error
+
+
+def check_entry(path: str | bytes, entry: Entry) -> None:
+    """Raise InvalidRecordError for an entry with a size or a time that no record may hold."""
+    if not 0 <= entry.size <= MAX_SIZE:
+        raise InvalidRecordError(f"the size of {path!r} is {entry.size}: give bytes, 0 or more")
+    if not is_storable(entry.mtime):
+        raise InvalidRecordError(
+            f"the mtime of {path!r} is {OUT_OF_YEARS}: {entry.mtime // SECOND} seconds after 1970. "
+            "Give a time within these years"
+        )
 
 
 def record_entry(record: Record) -> Entry:

@@ -27,29 +27,51 @@ from sparklake.graveler.commits import hash_map, hash_string
 from sparklake.graveler.entries import AddressType, Entry, record_entry
 from sparklake.graveler.hashing import hashed
 from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.times import (
+    FIRST_MICROSECOND,
+    FIRST_SECOND,
+    LAST_MICROSECOND,
+    LAST_SECOND,
+    MICROSECOND,
+    SECOND,
+    SECOND_MICROS,
+)
 
-_SECOND = 1_000_000_000
 _ADDRESS, _MTIME, _SIZE, _CHECKSUM = 0x0A, 0x12, 0x18, 0x22
 _ADDRESS_TYPE, _CONTENT_TYPE = 0x30, 0x3A
 _SECONDS, _NANOS = 0x08, 0x10
 _INT_MARK, _STRING_MARK = b"\x02\x08", b"\x01"
 _NO_METADATA = hash_map({})
+_INT64 = np.iinfo(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryColumns:
-    """Is the entries of some records. `size` in bytes, `mtime` in unix nanoseconds.
+    """Is the entries of some records. `size` in bytes.
 
-    `metadata` is None where no entry has any.
+    The time of modification is in unix `seconds`, and `nanos` after them, as a record holds it:
+    64 bits of nanoseconds would end in 2262. `metadata` is None where no entry has any.
     """
 
     address: pa.StringArray
     size: Positions
     checksum: pa.StringArray
-    mtime: Positions
+    seconds: Positions
+    nanos: Positions
     content_type: pa.StringArray
     relative: Mask
     metadata: pa.MapArray | None = None
+
+    def shown_mtimes(self) -> Positions:
+        """Return the times in unix microseconds, within the years 1 to 9999."""
+        seconds = np.clip(self.seconds, FIRST_SECOND - _SLACK, LAST_SECOND + _SLACK)
+        micros = seconds * SECOND_MICROS + self.nanos // MICROSECOND
+        shown: Positions = np.clip(micros, FIRST_MICROSECOND, LAST_MICROSECOND, out=micros)
+        return shown
+
+
+_SLACK = 10
+"""Seconds. More than 32 bits of nanoseconds are, which may be negative in damaged records."""
 
 
 # --- decoding -------------------------------------------------------------------------------------
@@ -69,7 +91,7 @@ def decode_entries(block: Block) -> EntryColumns:
 def _decoded(block: Block) -> EntryColumns:
     reader = _Reader(block)
     address, address_sizes = reader.text(_ADDRESS)
-    mtime = reader.timestamp()
+    seconds, nanos = reader.timestamp()
     size = reader.number(_SIZE)
     checksum, checksum_sizes = reader.text(_CHECKSUM)
     kind = reader.number(_ADDRESS_TYPE)
@@ -93,14 +115,16 @@ def _decoded(block: Block) -> EntryColumns:
         ),
     ]
     size[odd] = [each.size for each in others]
-    mtime[odd] = [each.mtime for each in others]
+    # Nanoseconds of more than a second may lead past 64 bits.
+    seconds[odd] = [min(max(each.mtime // SECOND, _INT64.min), _INT64.max) for each in others]
+    nanos[odd] = [each.mtime % SECOND for each in others]
     kind[odd] = [each.address_type for each in others]
     relative = kind == AddressType.RELATIVE
     unsaid = kind == AddressType.BY_PREFIX_DEPRECATED
     if unsaid.any():
         relative |= unsaid & ~_truth(pc.match_substring(texts[0], "://"))
     metadata = _metadata(len(block), odd, others)
-    return EntryColumns(texts[0], size, texts[1], mtime, texts[2], relative, metadata)
+    return EntryColumns(texts[0], size, texts[1], seconds, nanos, texts[2], relative, metadata)
 
 
 class _Reader:
@@ -134,15 +158,16 @@ class _Reader:
             raise IndexError
         return starts, lengths
 
-    def timestamp(self) -> Positions:
-        """Returns the time of modification in nanoseconds."""
+    def timestamp(self) -> tuple[Positions, Positions]:
+        """Returns the time of modification: seconds, and nanoseconds after them."""
         starts, lengths = self.text(_MTIME)
         inside = object.__new__(_Reader)
         inside._data, inside.at, inside.end = self._data, starts, starts + lengths
-        values = inside.number(_SECONDS) * _SECOND + inside.number(_NANOS)
+        # Of the nanoseconds protobuf reads 32 bits.
+        seconds, nanos = inside.number(_SECONDS), inside.number(_NANOS).astype(np.int32)
         if (inside.at != inside.end).any():
             raise IndexError
-        return values
+        return seconds, nanos.astype(np.int64)
 
     def _rows(self, tag: int) -> Any:
         """Returns the rows whose next field has a tag: a slice when all have."""
@@ -187,7 +212,7 @@ def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArra
     """
     data = _joined(
         _field(_ADDRESS, entries.address.cast(pa.binary())),
-        _field(_MTIME, _timestamps(entries.mtime)),
+        _field(_MTIME, _joined(_number(_SECONDS, entries.seconds), _number(_NANOS, entries.nanos))),
         _number(_SIZE, entries.size),
         _field(_CHECKSUM, entries.checksum.cast(pa.binary())),
         _number(_ADDRESS_TYPE, np.where(entries.relative, AddressType.RELATIVE, AddressType.FULL)),
@@ -218,11 +243,6 @@ def _identity_preimages(entries: EntryColumns) -> pa.BinaryArray:
 
 def _int64s(values: Positions) -> pa.BinaryArray:
     return binary_array(np.arange(len(values) + 1) * 8, values.astype(">i8"))
-
-
-def _timestamps(mtime: Positions) -> pa.BinaryArray:
-    seconds, nanos = np.divmod(mtime, _SECOND)
-    return _joined(_number(_SECONDS, seconds), _number(_NANOS, nanos))
 
 
 def _number(tag: int, values: Positions) -> pa.BinaryArray:

@@ -18,12 +18,15 @@ import pyarrow.compute as pc
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.algebra import ChangeCounts, apply, diff
 from sparklake.graveler.blocks import Block
+from sparklake.graveler.columns import Positions
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.entry_columns import decode_entries
 from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, encode_record
+from sparklake.graveler.sums import column_sum
 from sparklake.graveler.tables import read_each, read_together
+from sparklake.graveler.times import shown_nanoseconds
 from sparklake.stores.objects import open_store
 from sparklake.udfs.adopting import OBJECT_THREADS
 from sparklake.udfs.objects import ObjectInfo, object_record, record_batch
@@ -130,7 +133,7 @@ def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Itera
     for task in decode_tasks(batches):
         (blocks,) = open_sides(store, task.pieces)
         for block in blocks:
-            yield _weight([int(each) for each in decode_entries(block).size])
+            yield _weight(decode_entries(block).size)
 
 
 def sweep_body(
@@ -146,13 +149,14 @@ def sweep_body(
                 if not all(each.startswith(_FOLDER) for each in keys):
                     raise InvalidKeyError(f"a collection takes only what lies below {_FOLDER}")
                 list(threads.map(store.delete, keys))
-                yield _weight([int(each) for each in decode_entries(block).size])
+                yield _weight(decode_entries(block).size)
 
 
 def _listed(store: ObjectStore, found: StoredObject) -> Iterator[Record]:
     """Yields the record of an object, unless its key is none by which one could be named."""
     address = f"{store.uri}/{found.key}"
-    each = ObjectInfo(found.key, found.size, found.checksum, found.mtime, address)
+    mtime = shown_nanoseconds(found.mtime)
+    each = ObjectInfo(found.key, found.size, found.checksum, mtime, address)
     if found.key.startswith(_FOLDER) and len(found.key.encode()) <= MAX_KEY_BYTES:
         yield object_record(each, "")
 
@@ -191,5 +195,5 @@ def _distinct(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
             yield record_block(batch.filter(pa.array(is_new)))
 
 
-def _weight(sizes: Sequence[int]) -> pa.RecordBatch:
-    return pa.record_batch([[len(sizes)], [sum(sizes)]], schema=WEIGHT_SCHEMA)
+def _weight(sizes: Positions) -> pa.RecordBatch:
+    return pa.record_batch([[len(sizes)], [column_sum(sizes)]], schema=WEIGHT_SCHEMA)

@@ -22,6 +22,13 @@ from sparklake.graveler.entries import (
 from sparklake.graveler.entry_columns import decode_entries
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.records import Record, record_data
+from sparklake.graveler.times import (
+    FIRST_MICROSECOND,
+    LAST_MICROSECOND,
+    MICROSECOND,
+    SECOND_MICROS,
+    shown_nanoseconds,
+)
 from sparklake.stores.objects.keys import check_key
 from sparklake.udfs.writing import RECORD_SCHEMA
 
@@ -43,15 +50,13 @@ OBJECT_DDL = (
     "metadata map<string, string>, content_type string"
 )
 
-_MICROSECOND = 1_000
-"""Nanoseconds."""
-
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
     """Is an object at a ref.
 
-    `size` in bytes, `mtime` in unix nanoseconds, of whole microseconds, `address` a full URI.
+    `size` in bytes, `mtime` in unix nanoseconds, of whole microseconds and within the years 1 to
+    9999, `address` a full URI.
     """
 
     path: str
@@ -70,8 +75,8 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
     )
     if is_relative(address, address_type):
         address = f"{storage_namespace}/{address}"
-    mtime -= mtime % _MICROSECOND
-    return ObjectInfo(key_path(record[0]), size, checksum, mtime, address, metadata, kind)
+    shown = shown_nanoseconds(mtime)
+    return ObjectInfo(key_path(record[0]), size, checksum, shown, address, metadata, kind)
 
 
 def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
@@ -80,7 +85,7 @@ def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
     inside = pc.binary_join_element_wise(storage_namespace, entries.address, "/")
     relative = entries.relative
     address = inside if relative.all() else pc.if_else(pa.array(relative), inside, entries.address)
-    mtime = pa.array(entries.mtime // _MICROSECOND).cast(OBJECT_SCHEMA.field("mtime").type)
+    mtime = pa.array(entries.shown_mtimes()).cast(OBJECT_SCHEMA.field("mtime").type)
     columns = [
         text_of(block.key_array()),
         pa.array(entries.size),
@@ -113,7 +118,7 @@ def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
     """Yields the objects in a batch of OBJECT_SCHEMA."""
     columns = (column.to_pylist() for column in microsecond_mtimes(batch).columns)
     for path, size, checksum, mtime, address, metadata, kind in zip(*columns, strict=True):
-        moment = mtime * _MICROSECOND
+        moment = mtime * MICROSECOND
         yield ObjectInfo(path, size, checksum, moment, address, dict(metadata), kind)
 
 
@@ -149,6 +154,25 @@ def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     column = batch.column(index)
     if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", tz=column.type.tz), safe=False).cast(pa.int64())
-        return batch.set_column(index, "mtime", column)
+        return batch.set_column(index, "mtime", unix_microseconds(column))
     raise InvalidRecordError(f"the column mtime is {column.type}; give timestamps")
+
+
+def unix_microseconds(times: pa.TimestampArray) -> pa.Int64Array:
+    """Return timestamps of any unit in unix microseconds.
+
+    Times out of the years 1 to 9999 stay out of them, where 64 bits could not hold them, too.
+    """
+    unit = times.type.unit
+    if unit not in _COARSE_UNITS:
+        return times.cast(pa.timestamp("us", tz=times.type.tz), safe=False).cast(pa.int64())
+    # A cast from a coarser unit would wrap.
+    factor = _COARSE_UNITS[unit]
+    least, most = FIRST_MICROSECOND // factor - 1, LAST_MICROSECOND // factor + 1
+    values = pc.min_element_wise(times.cast(pa.int64()), pa.scalar(most), skip_nulls=False)
+    values = pc.max_element_wise(values, pa.scalar(least), skip_nulls=False)
+    return pc.multiply(values, pa.scalar(factor))
+
+
+_COARSE_UNITS = {"s": SECOND_MICROS, "ms": SECOND_MICROS // 1000}
+"""Microseconds."""

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import CollectionOpenError, InvalidRecordError
-from sparklake.graveler.columns import Mask
+from sparklake.graveler.columns import Mask, Positions
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.entry_columns import EntryColumns, encode_entries
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
+from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS
 from sparklake.stores.objects import check_object_uri, open_object, open_store
 from sparklake.stores.objects.keys import check_key
 from sparklake.udfs.objects import (
@@ -37,10 +38,6 @@ STAGE_SCHEMA = pa.schema(
 """`path` is required, `size` and `address` too unless `deleted` is true. A missing `checksum` is
 computed from the object; a missing `mtime` is the time of staging."""
 
-_MICROSECOND = 1_000
-"""Nanoseconds."""
-_SECOND = 1_000_000
-"""Microseconds."""
 
 # Texts that every check of a row lets pass; what they do not match is checked by itself.
 _PLAIN_TEXT_BYTES = 8 * 1024
@@ -122,7 +119,11 @@ def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
     if "deleted" in rows.schema.names:
         conditions.append(pc.invert(rows.column("deleted").fill_null(False)))
     if "mtime" in rows.schema.names:
-        conditions.append(pc.greater_equal(rows.column("mtime").fill_null(_SECOND), _SECOND))
+        mtime = rows.column("mtime").fill_null(SECOND_MICROS)
+        conditions += [
+            pc.greater_equal(mtime, SECOND_MICROS),
+            pc.less_equal(mtime, LAST_MICROSECOND),
+        ]
     if "metadata" in rows.schema.names:
         conditions.append(_is_empty(rows.column("metadata")))
     plain = np.ones(rows.num_rows, bool)
@@ -149,11 +150,7 @@ def plain_records(rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
     """Returns the records of plain rows."""
     address = rows.column("address")
     relative = pc.invert(pc.match_substring(address, "://")).to_numpy(zero_copy_only=False)
-    if "mtime" in rows.schema.names:
-        micros = rows.column("mtime").fill_null(-1).to_numpy(zero_copy_only=False)
-        mtime = np.where(micros < 0, staged_at, micros * _MICROSECOND)
-    else:
-        mtime = np.full(rows.num_rows, staged_at)
+    seconds, nanos = _plain_mtimes(rows, staged_at)
     if "content_type" in rows.schema.names:
         given = rows.column("content_type").fill_null("")
         content_type = pc.if_else(pc.equal(given, ""), DEFAULT_CONTENT_TYPE, given)
@@ -163,12 +160,24 @@ def plain_records(rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
         address=address,
         size=rows.column("size").to_numpy(zero_copy_only=False),
         checksum=rows.column("checksum"),
-        mtime=mtime,
+        seconds=seconds,
+        nanos=nanos,
         content_type=content_type,
         relative=relative,
     )
     keys = rows.column("path").cast(pa.binary())
     return pa.record_batch([keys, encode_entries(keys, entries)], schema=RECORD_SCHEMA)
+
+
+def _plain_mtimes(rows: pa.RecordBatch, staged_at: int) -> tuple[Positions, Positions]:
+    """Return the seconds of plain rows, and the nanoseconds after them."""
+    second, nano = divmod(staged_at, SECOND)
+    if "mtime" not in rows.schema.names:
+        return np.full(rows.num_rows, second), np.full(rows.num_rows, nano)
+    micros = rows.column("mtime").fill_null(-1).to_numpy(zero_copy_only=False)
+    seconds, rest = np.divmod(micros, SECOND_MICROS)
+    missing = micros < 0
+    return np.where(missing, second, seconds), np.where(missing, nano, rest * MICROSECOND)
 
 
 # --- one row at a time ----------------------------------------------------------------------------
@@ -228,7 +237,7 @@ def staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> 
         path=path,
         size=row["size"],
         checksum=row.get("checksum") or object_checksum(workspace, row["address"]),
-        mtime=staged_at if mtime is None else mtime * _MICROSECOND,
+        mtime=staged_at if mtime is None else mtime * MICROSECOND,
         address=row["address"],
         metadata=_staged_metadata(row),
         content_type=row.get("content_type") or DEFAULT_CONTENT_TYPE,

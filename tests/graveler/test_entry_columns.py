@@ -12,7 +12,16 @@ from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks import block_of_records
 from sparklake.graveler.entries import AddressType, Entry, entry_record, record_entry
 from sparklake.graveler.entry_columns import decode_entries, encode_entries
-from sparklake.graveler.records import encode_record
+from sparklake.graveler.messages import EntryMessage
+from sparklake.graveler.records import Record, encode_record
+from sparklake.graveler.times import (
+    FIRST_MICROSECOND,
+    FIRST_SECOND,
+    LAST_MICROSECOND,
+    LAST_SECOND,
+    SECOND,
+    shown_microseconds,
+)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 entries = st.builds(
@@ -20,7 +29,8 @@ entries = st.builds(
     address=texts,
     size=st.integers(0, (1 << 63) - 1) | st.integers(0, 300),
     checksum=texts,
-    mtime=st.integers(0, 1 << 62) | st.integers(0, 3).map(lambda seconds: seconds * 10**9),
+    mtime=st.integers(FIRST_SECOND * SECOND, (LAST_SECOND + 1) * SECOND - 1)
+    | st.integers(-3, 3).map(lambda seconds: seconds * SECOND),
     metadata=st.just({}) | st.dictionaries(texts, texts, max_size=3),
     content_type=st.sampled_from(["", "text/csv", "application/octet-stream"]) | texts,
     address_type=st.sampled_from(AddressType),
@@ -34,7 +44,8 @@ def test_entries_are_decoded_as_one_by_one(some: list[Entry]) -> None:
     assert columns.address.to_pylist() == [each.address for each in some]
     assert columns.size.tolist() == [each.size for each in some]
     assert columns.checksum.to_pylist() == [each.checksum for each in some]
-    assert columns.mtime.tolist() == [each.mtime for each in some]
+    pairs = zip(columns.seconds.tolist(), columns.nanos.tolist(), strict=True)
+    assert [second * SECOND + nano for second, nano in pairs] == [each.mtime for each in some]
     assert columns.content_type.to_pylist() == [each.content_type for each in some]
     assert columns.relative.tolist() == [each.is_relative for each in some]
     metadata = [dict(each.metadata) for each in some]
@@ -56,6 +67,36 @@ def test_entries_are_encoded_as_one_by_one(some: list[Entry]) -> None:
         keys = pa.array([key for key, _ in records], pa.binary())
         stored = encode_entries(keys, decode_entries(block_of_records(records)))
         assert stored.to_pylist() == [value for _, value in records]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-(1 << 63), (1 << 63) - 1)
+            | st.sampled_from([FIRST_SECOND - 1, FIRST_SECOND, LAST_SECOND, LAST_SECOND + 1]),
+            st.integers(-(1 << 31), (1 << 31) - 1) | st.sampled_from([0, 999_999_999]),
+            st.booleans(),
+        ),
+        max_size=8,
+    )
+)
+def test_times_that_no_record_should_hold_are_shown_as_one_by_one(
+    times: list[tuple[int, int, bool]],
+) -> None:
+    records = [
+        foreign_record(f"k{at}", second, nano, {"k": "v"} if is_odd else {})
+        for at, (second, nano, is_odd) in enumerate(times)
+    ]
+    shown = decode_entries(block_of_records(records)).shown_mtimes().tolist()
+    assert shown == [shown_microseconds(record_entry(each).mtime) for each in records]
+    assert all(FIRST_MICROSECOND <= each <= LAST_MICROSECOND for each in shown)
+
+
+def foreign_record(key: str, seconds: int, nanos: int, metadata: dict[str, str]) -> Record:
+    """Return a record whose time nobody has checked."""
+    message = EntryMessage(address="a", e_tag="s", size=1, metadata=metadata)
+    message.last_modified.seconds, message.last_modified.nanos = seconds, nanos
+    return encode_record(key.encode(), b"i", message.SerializeToString(deterministic=True))
 
 
 def test_fields_in_another_order_are_read() -> None:

@@ -22,6 +22,7 @@ from sparklake.errors import CorruptFileError, InvalidInputError
 from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.udfs.imports.rows import IMPORT_SCHEMA
+from sparklake.udfs.objects import unix_microseconds
 from sparklake.udfs.tasks import TASK_SCHEMA
 
 _BATCH_ROWS = 32768
@@ -263,8 +264,8 @@ def _mtimes(rows: pa.RecordBatch) -> pa.Array:
     if "last_modified_date" not in rows.schema.names:
         return pa.nulls(rows.num_rows, kind)
     column = rows.column("last_modified_date")
-    if pa.types.is_timestamp(column.type) and column.type.tz is None:
-        column = column.cast(pa.timestamp(column.type.unit, tz="UTC"))
     if pa.types.is_integer(column.type):
         column = column.cast(pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
+    if pa.types.is_timestamp(column.type):
+        return unix_microseconds(column).cast(kind)
     return column.cast(kind, safe=False)

@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from sparklake.graveler.ports import Folder, ObjectStore, StoredObject
+from sparklake.graveler.times import checked_microseconds
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.keys import is_utf8
 from sparklake.udfs.imports.rows import IMPORT_SCHEMA
@@ -24,7 +25,6 @@ _MOST_ENTRIES = 100_000
 
 _BATCH_ROWS = 4096
 _LISTED_AT_ONCE = 8
-_MICROSECOND = 1_000
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -114,7 +114,7 @@ def _rows(root: str, chunk: list[StoredObject]) -> pa.RecordBatch:
     # Names of files need not be UTF-8: that is for the checks of rows to say.
     keys = [each.key.encode(errors="surrogateescape") for each in chunk]
     start = f"{root}/".encode()
-    mtimes = pa.array([each.mtime // _MICROSECOND for each in chunk], pa.int64())
+    mtimes = pa.array([checked_microseconds(each.mtime) for each in chunk], pa.int64())
     columns = [
         _text(keys),
         pa.array([each.size for each in chunk], pa.int64()),

@@ -21,6 +21,7 @@ from sparklake.errors import (
 from sparklake.graveler.columns import Mask
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record
+from sparklake.graveler.times import MICROSECOND, OUT_OF_YEARS, is_storable
 from sparklake.stores.objects import check_object_uri, normalise_object_uri
 from sparklake.stores.objects.keys import check_key
 from sparklake.udfs.imports.defects import Defect, Reason, defect_record, new_defect
@@ -49,7 +50,6 @@ _PLAIN_ADDRESS = r"^(s3a?://[A-Za-z0-9._-]{3,255}|file://)(/[^./\x00][^/\x00]*)+
 Spoiled = dict[int, dict[str, str]]
 """Is which texts of which rows are not UTF-8, shown as well as they can be."""
 
-_MAX_MICROSECONDS = ((1 << 63) - 1) // 1000
 _TEXTS = ("path", "address", "checksum", "content_type", "metadata")
 _UNKNOWN = "-"
 
@@ -101,8 +101,6 @@ class _Rows:
             pc.match_substring_regex(address, _PLAIN_ADDRESS),
             pc.less_equal(pc.binary_length(rows.column("path")), most),
         ]
-        if "mtime" in rows.schema.names:
-            conditions.append(pc.less_equal(rows.column("mtime").fill_null(0), _MAX_MICROSECONDS))
         for each in conditions:
             plain &= each.fill_null(False).to_numpy(zero_copy_only=False)
         return plain & ~self.own.mask(address)
@@ -189,8 +187,8 @@ def _unreadable(texts: dict[str, str]) -> _Wrong:
 
 def _odd(row: dict[str, Any]) -> _Wrong:
     """Returns what is wrong with what a row need not have."""
-    if abs(row.get("mtime") or 0) > _MAX_MICROSECONDS:
-        return Reason.INVALID_MTIME, "the mtime is out of the years 1678 to 2261"
+    if not is_storable((row.get("mtime") or 0) * MICROSECOND):
+        return Reason.INVALID_MTIME, f"the mtime is {OUT_OF_YEARS}"
     if any(value is None for _, value in row.get("metadata") or ()):
         return Reason.INVALID_TEXT, "the metadata have a name without a value"
     return None

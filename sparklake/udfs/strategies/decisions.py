@@ -13,6 +13,7 @@ from sparklake.errors import InvalidKeyError
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
+from sparklake.graveler.times import shown_microseconds
 from sparklake.udfs.strategies.objects import NewObject, Objects
 
 ENTRY_TYPE = pa.struct(
@@ -35,9 +36,6 @@ CONFLICT_SCHEMA = pa.schema(
     ]
 )
 """A side is null where it has no object; `path` is null where the key is not UTF-8."""
-
-_MICROSECOND = 1_000
-"""Nanoseconds."""
 
 
 class Take(str, Enum):
@@ -99,7 +97,7 @@ def _row(record: tuple[bytes, bytes], storage_namespace: str) -> dict[str, Any]:
         "address": inside if entry.is_relative else entry.address,
         "size": entry.size,
         "checksum": entry.checksum,
-        "mtime": entry.mtime // _MICROSECOND,
+        "mtime": shown_microseconds(entry.mtime),
         "metadata": sorted(entry.metadata.items()),
         "content_type": entry.content_type,
     }

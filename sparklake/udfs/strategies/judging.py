@@ -20,7 +20,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.classification import Strategy
-from sparklake.graveler.entries import encode_entry, entry_identity
+from sparklake.graveler.entries import check_entry, encode_entry, entry_identity
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
@@ -204,6 +204,7 @@ def _check_new(chosen: Named | Carried, conflict: Conflict, answer: NewObject) -
 
 def new_record(key: bytes, made: NewObject) -> Record:
     """Returns the record of a new object at a key."""
+    check_entry(key, made.entry)
     # Not as an object at a path is made: a key that is there may be none of UTF-8.
     return encode_record(key, entry_identity(made.entry), encode_entry(made.entry))
 

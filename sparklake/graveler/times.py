@@ -1,0 +1,79 @@
+"""Times: the years that a record may hold, and how other times are shown.
+
+A protobuf Timestamp holds the years 1 to 9999, as Python's datetime and Spark's SQL do. Every
+entrance refuses other times. Records and commits of other programs may have some: these stay as
+they are, and are shown as the nearest time within these years.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+FIRST_SECOND = -62_135_596_800
+"""0001-01-01T00:00:00Z."""
+LAST_SECOND = 253_402_300_799
+"""9999-12-31T23:59:59Z."""
+
+SECOND = 1_000_000_000
+"""Nanoseconds."""
+MICROSECOND = 1_000
+"""Nanoseconds."""
+SECOND_MICROS = 1_000_000
+
+FIRST_MICROSECOND = FIRST_SECOND * SECOND_MICROS
+LAST_MICROSECOND = (LAST_SECOND + 1) * SECOND_MICROS - 1
+
+OUT_OF_YEARS = "out of the years 1 to 9999"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_A_MICROSECOND = timedelta(microseconds=1)
+
+
+def is_storable(nanoseconds: int) -> bool:
+    """Return whether a record may hold a time, in unix nanoseconds."""
+    return FIRST_SECOND <= nanoseconds // SECOND <= LAST_SECOND
+
+
+def shown_microseconds(nanoseconds: int) -> int:
+    """Return a time in unix microseconds, within the years 1 to 9999."""
+    return min(max(nanoseconds // MICROSECOND, FIRST_MICROSECOND), LAST_MICROSECOND)
+
+
+def shown_nanoseconds(nanoseconds: int) -> int:
+    """Return a time in unix nanoseconds of whole microseconds, within the years 1 to 9999."""
+    return shown_microseconds(nanoseconds) * MICROSECOND
+
+
+def checked_microseconds(nanoseconds: int) -> int:
+    """Return a time in unix microseconds for a column whose reader refuses other years.
+
+    A time of other years stays out of them, and fits 64 bits.
+    """
+    micros = nanoseconds // MICROSECOND
+    return min(max(micros, FIRST_MICROSECOND - 1), LAST_MICROSECOND + 1)
+
+
+def shown_second(seconds: int) -> int:
+    """Return a time in unix seconds, within the years 1 to 9999."""
+    return min(max(seconds, FIRST_SECOND), LAST_SECOND)
+
+
+def datetime_of(seconds: int) -> datetime:
+    """Return unix seconds as a datetime in UTC, within the years 1 to 9999."""
+    return _EPOCH + timedelta(seconds=shown_second(seconds))
+
+
+def datetime_of_nanoseconds(nanoseconds: int) -> datetime:
+    """Return unix nanoseconds as a datetime in UTC, within the years 1 to 9999."""
+    return _EPOCH + timedelta(microseconds=shown_microseconds(nanoseconds))
+
+
+def text_of_second(seconds: int, separator: str = " ") -> str:
+    """Return unix seconds as ISO 8601 in UTC, within the years 1 to 9999."""
+    # Unlike strftime, isoformat writes four digits for every year.
+    return f"{datetime_of(seconds).replace(tzinfo=None).isoformat(separator, 'seconds')}Z"
+
+
+def microsecond_of(moment: datetime) -> int:
+    """Return a datetime with a time zone in unix microseconds."""
+    return (moment - _EPOCH) // _A_MICROSECOND
