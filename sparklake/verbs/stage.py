@@ -23,6 +23,7 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import BranchState, WriteState
 from sparklake.graveler.records import Record, tombstone
+from sparklake.graveler.times import shown_nanoseconds
 from sparklake.scratch import scratch_folder
 from sparklake.stores.objects.files import store_errors
 from sparklake.udfs.adopting import is_sweep_open
@@ -210,7 +211,7 @@ def new_object(
         path=path,
         size=size,
         checksum=checksum,
-        mtime=time.time_ns(),
+        mtime=shown_nanoseconds(time.time_ns()),
         address=f"{namespace}/{key}",
         metadata=dict(metadata),
         content_type=content_type or DEFAULT_CONTENT_TYPE,
