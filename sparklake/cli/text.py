@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from math import log
+
+from sparklake.graveler.times import text_of_second
 
 SHORT_ID = 12
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
@@ -29,8 +30,8 @@ def shown(name: str) -> str:
 
 
 def date(unix_seconds: int) -> str:
-    """Returns a time in UTC."""
-    return f"{datetime.fromtimestamp(unix_seconds, timezone.utc):%Y-%m-%d %H:%M:%SZ}"
+    """Returns a time in UTC, within the years 1 to 9999."""
+    return text_of_second(unix_seconds)
 
 
 def size(count: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from typing import Any
 
 from sparklake.errors import (
@@ -14,14 +13,12 @@ from sparklake.errors import (
     InvalidUriError,
     ObjectNotFoundError,
 )
+from sparklake.graveler.times import datetime_of_nanoseconds
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.uri import SCHEME, LakeUri, parse_uri
 from sparklake.verbs.objects.folders import Folder
 
 Info = dict[str, Any]
-
-_SECOND = 1_000_000_000
-"""Nanoseconds."""
 
 
 def place_of(path: str) -> LakeUri | None:
@@ -45,7 +42,7 @@ def file_info(path: str, found: ObjectInfo) -> Info:
         "name": path,
         "size": found.size,
         "type": "file",
-        "mtime": datetime.fromtimestamp(found.mtime / _SECOND, tz=timezone.utc),
+        "mtime": datetime_of_nanoseconds(found.mtime),
         "checksum": found.checksum,
         "content_type": found.content_type,
         "metadata": found.metadata,

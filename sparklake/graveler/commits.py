@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from hashlib import sha256
 from struct import Struct
 
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
+from sparklake.graveler.times import datetime_of
 from sparklake.html import html_table
 
 FIRST_GENERATION = 1
@@ -46,7 +46,7 @@ def commits_html(caption: str, commits: Iterable[Commit]) -> str:
     rows = (
         {
             "commit": each.id[:12],
-            "date": datetime.fromtimestamp(each.creation_date, timezone.utc),
+            "date": datetime_of(each.creation_date),
             "committer": each.committer,
             "message": each.message,
             "parents": ", ".join(parent[:12] for parent in each.parents),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.times import text_of_second
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -133,10 +133,10 @@ class HookCall:
 
 def event_document(event: Event, action: str, hook: str) -> dict[str, Any]:
     """Returns an event as shell hooks and webhooks get it: lakeFS's fields, and ours."""
-    moment, made = datetime.fromtimestamp(event.date, timezone.utc), event.commit
+    made = event.commit
     said: dict[str, Any] = {
         "event_type": event.name.value,
-        "event_time": f"{moment:%Y-%m-%dT%H:%M:%SZ}",
+        "event_time": text_of_second(event.date, "T"),
         "run_id": event.run_id,
         "action_name": action,
         "hook_id": hook,

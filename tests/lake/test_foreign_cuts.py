@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklake import Repository
-from sparklake.graveler.blocks import block_of_records
-from sparklake.graveler.commits import first_commit, new_commit
-from sparklake.graveler.dumps import MANIFEST_KEY, encode_refs, manifest_bytes
-from sparklake.graveler.entries import Entry, encode_entry, entry_identity
-from sparklake.graveler.ports import BranchState, RefsSnapshot
-from sparklake.graveler.records import encode_record
-from sparklake.graveler.tables import make_range, table_key, write_meta_range
-from sparklake.stores.objects import open_store
+from sparklake.graveler.entries import Entry
 from tests.support.folders import memory_folder
+from tests.support.foreign import foreign_record, restored_tree
 from tests.support.lakes import memory_lake, put_sizes, stage_sizes
 
 KEYS = [f"k{number:02}" for number in range(24)]
@@ -28,30 +21,11 @@ changes = st.dictionaries(st.sampled_from(KEYS), st.none() | st.integers(1, 9), 
 
 def restored(folder: Path, tree: dict[str, int], cuts: set[int]) -> Repository:
     """Restores a repository of one tree, whose ranges end after some positions."""
-    store = open_store(str(folder))
-    records = []
-    for path, size in sorted(tree.items()):
-        entry = Entry(f"data/{path}", size, f"s{size}", 0)
-        records.append(encode_record(path.encode(), entry_identity(entry), encode_entry(entry)))
-    bounds = [0, *sorted(each for each in cuts if 0 < each < len(records)), len(records)]
-    ranges = []
-    for start, stop in pairwise(bounds):
-        info, file = make_range(block_of_records(records[start:stop]))
-        store.put_if_absent(table_key(info.id), file)
-        ranges.append(info)
-    first = first_commit(0)
-    commit = new_commit(
-        parents=[first],
-        committer="ann",
-        message="foreign",
-        creation_date=0,
-        meta_range_id=write_meta_range(store, ranges).id,
-    )
-    refs = RefsSnapshot((BranchState("main", commit.id),), (), (first, commit))
-    manifest, files = encode_refs(refs)
-    store.put_many_if_absent(files)
-    store.replace(MANIFEST_KEY, manifest_bytes(manifest))
-    return memory_lake().restore_repository("foreign", str(folder), range_records=2)
+    records = [
+        foreign_record(path, Entry(f"data/{path}", size, f"s{size}", 0))
+        for path, size in sorted(tree.items())
+    ]
+    return restored_tree(memory_lake(), folder, records, cuts)
 
 
 def listed(repo: Repository, ref: str) -> dict[str, int]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+import numpy as np
 import pyarrow as pa
 
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.times import FIRST_SECOND, LAST_SECOND, SECOND_MICROS
 
 COMMITS_AT_ONCE = 10_000
 """How many commits a batch has: a few megabytes."""
@@ -55,9 +57,6 @@ def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.Record
 
 
 def dates(unix_seconds: Sequence[int]) -> pa.Array:
-    """Returns moments as Spark has them, to the microsecond."""
-    return (
-        pa.array(unix_seconds, pa.int64())
-        .cast(pa.timestamp("s", "UTC"))
-        .cast(pa.timestamp("us", "UTC"))
-    )
+    """Returns moments as Spark has them, to the microsecond, within the years 1 to 9999."""
+    seconds = np.clip(np.array(unix_seconds, np.int64), FIRST_SECOND, LAST_SECOND)
+    return pa.array(seconds * SECOND_MICROS).cast(pa.timestamp("us", "UTC"))

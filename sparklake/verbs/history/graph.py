@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.times import text_of_second
 from sparklake.verbs.history.lanes import Lanes
 
 MOST_COMMITS = 2000
@@ -35,9 +35,9 @@ class GraphNode:
     @property
     def details(self) -> str:
         """Returns when the commit was made, and by whom."""
-        moment = datetime.fromtimestamp(self.commit.creation_date, timezone.utc)
+        moment = text_of_second(self.commit.creation_date)[: len("0000-00-00 00:00")]
         who = "".join(each if each.isprintable() else "?" for each in self.commit.committer)
-        return f"{moment:%Y-%m-%d %H:%M}  {who}".rstrip()
+        return f"{moment}  {who}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heappop, heappush
 from itertools import dropwhile, islice
-from math import ceil, floor
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from sparklake.graveler.commits import Commit, commits_html
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning import Opened, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
+from sparklake.graveler.times import SECOND_MICROS, microsecond_of
 from sparklake.graveler.touched import Sought
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.history.changes import Changes, sought_in
@@ -96,7 +96,8 @@ class Log:
     _after: Commit | None
 
     def __iter__(self) -> Iterator[Commit]:
-        asked, earliest = self._asked, _second(self._asked.since, ceil)
+        # A commit has whole seconds: none before the moment, and none past it.
+        asked, earliest = self._asked, _second(self._asked.since, SECOND_MICROS - 1)
         commits = self._walked(earliest)
         is_whole = asked.since is None and self._sought is None
         if asked.stop_at is not None and self._stop_at is not None:
@@ -107,7 +108,7 @@ class Log:
             commits = _behind(commits, self._after, absent)
         if earliest is not None:
             commits = (each for each in commits if each.creation_date >= earliest)
-        latest = _second(asked.until, floor)
+        latest = _second(asked.until)
         if latest is not None:
             commits = (each for each in commits if each.creation_date <= latest)
         if asked.no_merges:
@@ -163,8 +164,9 @@ def log(context: Context, ref: str, asked: LogOptions) -> Log:
     return Log(context, ref, asked, start, sought, stop_at, after)
 
 
-def _second(moment: datetime | None, rounded: Callable[[float], int]) -> int | None:
-    return None if moment is None else rounded(moment.timestamp())
+def _second(moment: datetime | None, slack: int = 0) -> int | None:
+    """Return the last whole second up to so many microseconds after a moment."""
+    return None if moment is None else (microsecond_of(moment) + slack) // SECOND_MICROS
 
 
 def _check(asked: LogOptions) -> None:
