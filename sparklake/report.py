@@ -13,6 +13,7 @@ from sparklake.errors import (
     MergeConflictError,
     SparklakeError,
 )
+from sparklake.graveler.times import SECOND
 
 if TYPE_CHECKING:
     from sparklake.engine.explanation import Explanation
@@ -43,9 +44,6 @@ Document = Mapping[str, Any]
 
 _IMPORT_ERRORS = 100
 """How many rows that cannot be imported are told; counts are of all."""
-
-_SECOND = 1_000_000_000
-"""Nanoseconds."""
 
 
 def repository_document(info: RepositoryInfo) -> Document:
@@ -165,7 +163,7 @@ def object_document(each: ObjectInfo) -> Document:
         "path": each.path,
         "size": each.size,
         "checksum": each.checksum,
-        "mtime": each.mtime // _SECOND,
+        "mtime": each.mtime // SECOND,
         "address": each.address,
         "metadata": each.metadata,
         "content_type": each.content_type,
@@ -230,7 +228,7 @@ def table_diff_document(found: TableDiff) -> Document:
 
 def operation_document(each: Operation) -> Document:
     """Returns what is said of a move of a ref; None is where there is no ref, dates in seconds."""
-    return asdict(each)
+    return {name: value for name, value in asdict(each).items() if name != "microseconds"}
 
 
 def restored_document(made: Restored) -> Document:

@@ -11,6 +11,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError, RefNotFoundError
+from sparklake.report import operation_document
 from sparklake.verbs.history import moments
 from tests.support.lakes import commit_all, memory_lake
 
@@ -24,14 +25,19 @@ def repo(any_lake: Lake, folder: Path) -> Repository:
 
 @pytest.fixture
 def times(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Is the dates that the moves of a branch have, the first one first."""
+    """Is the dates that the moves of a branch have, the first one first, without fractions."""
     found: list[int] = []
     moves = moments._moves
 
     def dated(*arguments: object) -> object:
         each = list(moves(*arguments))
         dates = found[::-1]
-        return iter([replace(move, date=date) for move, date in zip(each, dates, strict=True)])
+        return iter(
+            [
+                replace(move, date=date, microseconds=0)
+                for move, date in zip(each, dates, strict=True)
+            ]
+        )
 
     monkeypatch.setattr(moments, "_moves", dated)
     monkeypatch.setattr(moments, "_FIRST_PAGE", 2)
@@ -60,6 +66,37 @@ def test_the_log_of_moves_tells_where_a_branch_was(repo: Repository, times: list
         assert repo.at_time("main", moment(seconds)) == expected
     with pytest.raises(RefNotFoundError, match=r"no branch 'main' at .*it began at 1970"):
         repo.at_time("main", moment(99))
+
+
+def test_moves_within_a_second_are_told_apart(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = repo.branch("main")
+    made = [commit_all(main, {"k": b"%d" % at}, f"{at}") for at in range(3)]
+    moves = repo.operations(ref="main")[::-1]
+    assert all(0 <= each.microseconds < 1_000_000 for each in moves)
+    dated = [replace(move, date=100, microseconds=at * 250_000) for at, move in enumerate(moves)]
+    monkeypatch.setattr(moments, "_moves", lambda *_: iter(dated[::-1]))
+    assert repo.at_time("main", moment(100.25)) == made[0]
+    assert repo.at_time("main", moment(100.499)) == made[0]
+    assert repo.at_time("main", moment(100.5)) == made[1]
+    # Dates are shown in whole seconds: such a moment is all of its second.
+    assert repo.at_time("main", moment(100)) == made[2]
+    with pytest.raises(RefNotFoundError):
+        repo.at_time("main", moment(99.999999))
+
+
+def test_a_move_has_a_date_to_the_microsecond(repo: Repository) -> None:
+    seen = []
+    for at in range(3):
+        made = commit_all(repo.branch("main"), {"k": b"%d" % at}, f"{at}")
+        move = repo.operations(1, ref="main")[0]
+        seen.append((moment(move.date) + timedelta(microseconds=move.microseconds), made))
+    assert len({when for when, _ in seen}) == 3
+    for when, made in seen:
+        if when.microsecond:
+            assert repo.at_time("main", when) == made
+    assert "microseconds" not in operation_document(repo.operations(1)[0])
 
 
 def test_a_branch_that_was_gone_for_a_while(repo: Repository, times: list[int]) -> None:

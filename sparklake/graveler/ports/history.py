@@ -87,7 +87,7 @@ class RefVerb(str, Enum):
 class Operation:
     """Is one line of the append-only log of ref moves; None is a ref that is not there.
 
-    `date` is in unix seconds.
+    `date` is in unix seconds; the move came so many `microseconds` after it.
     """
 
     sequence: int
@@ -97,6 +97,7 @@ class Operation:
     ref: str
     from_commit: CommitId | None
     to_commit: CommitId | None
+    microseconds: int = 0
 
 
 class Operations(Protocol):

@@ -29,6 +29,7 @@ from sparklake.graveler.ports import (
 )
 from sparklake.graveler.purges import Purge
 from sparklake.graveler.retention import expired_error
+from sparklake.graveler.times import MICROSECOND, SECOND
 
 
 @dataclass(slots=True)
@@ -127,4 +128,6 @@ class State:
     ) -> None:
         """Adds a line to the log."""
         number = next(self.next_operation)
-        self.operations.append(Operation(number, int(time.time()), who, verb, ref, source, to))
+        second, rest = divmod(time.time_ns(), SECOND)
+        made = Operation(number, second, who, verb, ref, source, to, rest // MICROSECOND)
+        self.operations.append(made)

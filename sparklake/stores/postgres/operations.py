@@ -47,7 +47,8 @@ class PostgresOperations:
         rows = self._connections.fetch(
             """
             SELECT sequence, floor(extract(epoch FROM date))::bigint, who, verb, ref,
-                   from_commit, to_commit
+                   from_commit, to_commit,
+                   mod(floor(extract(epoch FROM date) * 1000000), 1000000)::int
             FROM sparklake.operations WHERE repository_uid = %(uid)s
                 AND (%(ref)s::text IS NULL OR ref = %(ref)s)
             ORDER BY sequence DESC LIMIT %(limit)s

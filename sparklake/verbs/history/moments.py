@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
-from math import floor
+from datetime import datetime
 
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import Operation, RefVerb
+from sparklake.graveler.times import SECOND_MICROS, datetime_of, microsecond_of
 from sparklake.verbs.context import Context
 from sparklake.verbs.history.log import LogOptions, log
 from sparklake.verbs.resolve import get_branch
@@ -20,18 +20,20 @@ _OF_TAGS = (RefVerb.CREATE_TAG.value, RefVerb.DELETE_TAG.value)
 def head_at(context: Context, branch: str, moment: datetime) -> Commit:
     """Returns the commit that was the head of a branch at a moment.
 
-    The log of operations tells, which has every move. Where it does not reach back, as in a
-    repository that was restored, it is the latest commit up to then in the history of first
-    parents. Raises RefNotFoundError for a moment before the branch began.
+    The log of operations has every move to the microsecond. A moment without a fraction of a second
+    includes the moves of its whole second, since dates are shown in whole seconds. Where the log
+    does not reach back, as in a repository that was restored, it is the latest commit up to then in
+    the history of first parents. Commits have whole seconds. Raises RefNotFoundError for a moment
+    before the branch began.
     """
     if not isinstance(moment, datetime):
         raise InvalidInputError(f"a moment is a datetime with a time zone, not {moment!r}")
     if moment.utcoffset() is None:
         raise InvalidInputError(f"{moment} has no time zone: give it one, such as UTC")
-    state, latest = get_branch(context, branch), floor(moment.timestamp())
+    state, latest = get_branch(context, branch), _last_microsecond(moment)
     first: Operation | None = None
     for move in _moves(context, branch):
-        if move.date <= latest:
+        if move.date * SECOND_MICROS + move.microseconds <= latest:
             if move.to_commit is None:
                 raise _absent(branch, moment, first)
             return context.graph.commit(move.to_commit)
@@ -44,6 +46,11 @@ def head_at(context: Context, branch: str, moment: datetime) -> Commit:
     if found is None:
         raise _absent(branch, moment, first)
     return found
+
+
+def _last_microsecond(moment: datetime) -> int:
+    last = microsecond_of(moment)
+    return last if moment.microsecond else last + SECOND_MICROS - 1
 
 
 def _moves(context: Context, branch: str) -> Iterator[Operation]:
@@ -64,5 +71,5 @@ def _is_restored(move: Operation) -> bool:
 def _absent(branch: str, moment: datetime, began: Operation | None) -> RefNotFoundError:
     since = ""
     if began is not None:
-        since = f": it began at {datetime.fromtimestamp(began.date, timezone.utc)}"
+        since = f": it began at {datetime_of(began.date)}"
     return RefNotFoundError(f"there was no branch {branch!r} at {moment}{since}")
