@@ -36,11 +36,15 @@ _decode = msgspec.msgpack.Decoder(Task).decode
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Is what a task needs to know of its repository."""
+    """Is what a task needs to know of its repository.
+
+    `instance` is the repository's uid.
+    """
 
     storage_namespace: str
     range_records: int
     cache: CacheSettings = NO_CACHE
+    instance: str = ""
 
     @property
     def compresses(self) -> bool:
@@ -49,7 +53,7 @@ class Workspace:
 
     def open_store(self) -> ObjectStore:
         """Returns the repository's store; tables of a remote one come from this machine's cache."""
-        return open_cached_store(self.storage_namespace, self.cache)
+        return open_cached_store(self.storage_namespace, self.cache, self.instance)
 
 
 def encode_tasks(tasks: Iterable[Task]) -> pa.Table:
