@@ -247,6 +247,24 @@ class PurgeBlockedError(SparklakeError):
     exit_code = 4
 
 
+class AddressTakenError(SparklakeError):
+    """Reports that objects cannot be written with their addresses; nothing was published.
+
+    A range of the same objects exists, and names `address` for the object at `path`.
+    """
+
+    kind = "address_taken"
+    exit_code = 4
+
+    def __init__(self, message: str, path: str = "", address: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+        self.address = address
+
+    def __reduce__(self) -> tuple[type[AddressTakenError], tuple[str, str, str]]:
+        return type(self), (str(self), self.path, self.address)
+
+
 class RaceLostError(SparklakeError):
     """Says that the branch kept moving, or that another writer took the changes first."""
 

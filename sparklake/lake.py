@@ -231,7 +231,9 @@ class Lake:
         self._ref_store.delete_repository(validate_repository_name(name), force=force)
 
     def _open(self, info: RepositoryInfo, *, force: bool = False) -> Repository:
-        workspace = Workspace(info.storage_namespace, info.range_records, self._cache)
+        workspace = Workspace(
+            info.storage_namespace, info.range_records, self._cache, instance=info.uid
+        )
         store, refs = workspace.open_store(), self._ref_store.refs(info.uid, force=force)
         context = Context(
             info=info,

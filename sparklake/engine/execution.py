@@ -38,7 +38,7 @@ from sparklake.udfs.results import (
     decode_results,
 )
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, MAX_KEPT, too_many_kept
-from sparklake.udfs.tasks import RangeSink, Workspace, encode_tasks
+from sparklake.udfs.tasks import Workspace, encode_tasks, sink_into
 from sparklake.udfs.writing import run_body
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def rows_in_order(pieces: Iterable[PieceResult]) -> list[Row]:
 
 def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) -> RangeList:
     """Returns the ranges of one tree from pieces in key order, durable in the store."""
-    sink = RangeSink(store, workspace.range_records, workspace.compresses)
+    sink = sink_into(store, workspace)
 
     def read(each: RangeInfo) -> Blocks:
         return read_ranges(store, [each])

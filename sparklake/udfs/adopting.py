@@ -1,15 +1,20 @@
-"""Ranges that are there already: what they name must be there, too.
+"""Ranges that are there already: what they name must be what was to be named, or as good.
 
-A range of the same records may name other objects of equal contents, and if nothing has named it
-since, a garbage collection may have taken those, or be about to. So whoever writes a range that is
-there already reads it, and where it names others, sees to it that they are there.
+The id of a range does not depend on addresses, so a range of the same records may name other
+objects of equal content. It may be left over from changes that were dropped, and a garbage
+collection or the owner of an object may have deleted what it names. Its file never changes. So
+whoever writes a range that exists already reads it, and compares the addresses:
+
+- An object below `data/` is the lake's own. It stays, and is put back where it is gone.
+- Any other object may be deleted by its owner. It stands for ours only where a version names it.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,13 +22,22 @@ import numpy as np
 import pyarrow.compute as pc
 
 from sparklake.config import disk_root
-from sparklake.errors import CollectionOpenError, CorruptFileError, MissingFileError
+from sparklake.errors import (
+    AddressTakenError,
+    CollectionOpenError,
+    CorruptFileError,
+    InvalidUriError,
+    MissingFileError,
+    SparklakeError,
+)
 from sparklake.graveler.blocks import Block
-from sparklake.graveler.entry_columns import decode_entries
+from sparklake.graveler.entry_columns import EntryColumns, decode_entries
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.tables import read_range_file
+from sparklake.graveler.tables import read_meta_range, read_range_file, read_ranges
 from sparklake.scratch import scratch_folder
-from sparklake.stores.objects import open_object
+from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.udfs.strategies.objects import DATA_FOLDER
 
 COLLECTIONS_FOLDER = "_sparklake/gc"
@@ -35,11 +49,12 @@ OBJECT_THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class _Other:
-    """Is an object in the namespace that stands for another one, given by its address."""
+    """An object that an existing range names in place of ours; both addresses are full URIs."""
 
-    key: str
+    key: bytes
+    size: int
     ours: str
-    relative: bool
+    theirs: str
 
 
 def is_sweep_open(store: ObjectStore) -> bool:
@@ -47,35 +62,61 @@ def is_sweep_open(store: ObjectStore) -> bool:
     return store.find(MARKER_KEY) is not None
 
 
-def check_adopted(store: ObjectStore, files: Mapping[str, bytes]) -> None:
-    """Sees to it that all objects are there which the ranges name that are at the keys of some.
+def check_adopted(
+    store: ObjectStore, files: Mapping[str, bytes], versions: Sequence[MetaRangeId] = ()
+) -> None:
+    """Check the ranges that exist at the keys of some files: what they name can stand for ours.
 
-    An object that is gone is put back, of what our range names. Raises CollectionOpenError where it
-    may be taken yet.
+    An object of the lake's own that is gone is put back, from what our range names. `versions` are
+    trees of commits that are kept: what they name at the same path, their owners have to keep.
+
+    Raises:
+        AddressTakenError: A range names an object that may not, or cannot, stand for ours.
+        CollectionOpenError: A collection may be taking what a range names.
     """
     for key, file in files.items():
         found = store.get(key)
         if found != file:
             table_id = key.rsplit("/", 1)[-1]
             ours, theirs = (read_range_file(each, table_id) for each in (file, found))
-            _check_objects(store, ours, theirs)
+            _check_objects(store, _others(store, ours, theirs), versions)
 
 
-def _check_objects(store: ObjectStore, ours: Block, theirs: Block) -> None:
-    others = _others(ours, theirs)
-    if not others:
+def full_addresses(root: str, entries: EntryColumns) -> Iterator[str]:
+    """Yield the addresses of entries as full URIs, each in its one spelling."""
+    for address, relative in zip(
+        entries.address.to_pylist(), entries.relative.tolist(), strict=True
+    ):
+        yield f"{root}/{address}" if relative else _spelled(address)
+
+
+def _spelled(address: str) -> str:
+    try:
+        return normalise_object_uri(address)
+    except InvalidUriError:
+        return address  # It was written by others, for a store that is none here.
+
+
+def _check_objects(
+    store: ObjectStore, others: Sequence[_Other], versions: Sequence[MetaRangeId]
+) -> None:
+    inside = f"{store.uri}/{DATA_FOLDER}/"
+    own = [each for each in others if each.theirs.startswith(inside)]
+    _check_foreign(store, [each for each in others if not each.theirs.startswith(inside)], versions)
+    if not own:
         return
     if is_sweep_open(store):
         raise CollectionOpenError(
-            f"what is to be written is there already and names {others[0].key!r}, which a garbage "
+            f"what is to be written is there already and names {own[0].theirs!r}, which a garbage "
             "collection may be taking: try again when `sparklake gc run` has ended"
         )
     with ThreadPoolExecutor(OBJECT_THREADS) as threads:
-        for _ in threads.map(partial(_put_back, store), others):
+        for _ in threads.map(partial(_put_back, store), own):
             pass
 
 
-def _others(ours: Block, theirs: Block) -> list[_Other]:
+def _others(store: ObjectStore, ours: Block, theirs: Block) -> list[_Other]:
+    """Return the objects to which two ranges of equal records give different addresses."""
     differing = pc.not_equal(ours.stored_array(), theirs.stored_array())
     rows = np.flatnonzero(differing.to_numpy(zero_copy_only=False))
     if not len(rows):
@@ -85,28 +126,104 @@ def _others(ours: Block, theirs: Block) -> list[_Other]:
     except CorruptFileError:
         return []  # Records of something else than objects name none.
     found = decode_entries(theirs.take(rows))
-    return [
-        _Other(key, address, relative)
-        for key, is_inside, address, relative in zip(
-            found.address.to_pylist(),
-            found.relative.tolist(),
-            wanted.address.to_pylist(),
-            wanted.relative.tolist(),
-            strict=True,
-        )
-        if is_inside and key.startswith(f"{DATA_FOLDER}/") and key != address
-    ]
+    # Most differ in their time alone.
+    moved = pc.not_equal(wanted.address, found.address).to_numpy(zero_copy_only=False)
+    rows = rows[moved | (wanted.relative != found.relative)]
+    ours, theirs = ours.take(rows), theirs.take(rows)
+    wanted, found = decode_entries(ours), decode_entries(theirs)
+    named = zip(
+        ours.key_array().to_pylist(),
+        wanted.size.tolist(),
+        full_addresses(store.uri, wanted),
+        full_addresses(store.uri, found),
+        strict=True,
+    )
+    return [each for each in (_Other(*row) for row in named) if each.ours != each.theirs]
+
+
+# --- objects that others may delete ---------------------------------------------------------------
+
+
+def _check_foreign(
+    store: ObjectStore, others: Sequence[_Other], versions: Sequence[MetaRangeId]
+) -> None:
+    if not others:
+        return
+    named = _named_by(store, versions, [each.key for each in others])
+    for each in others:
+        if (each.key, each.theirs) not in named:
+            raise _taken(each)
+    with ThreadPoolExecutor(OBJECT_THREADS) as threads:
+        for each, there in zip(
+            others, threads.map(_is_there, (each.theirs for each in others)), strict=True
+        ):
+            if not there:
+                raise _taken(each)
+
+
+def _named_by(
+    store: ObjectStore, versions: Sequence[MetaRangeId], keys: Sequence[bytes]
+) -> set[tuple[bytes, str]]:
+    """Return the keys that some trees have of those asked for, each with an address of it."""
+    wanted, hull = set(keys), Interval(keys[0], successor(keys[-1]))
+    return {
+        (key, address)
+        for version in versions
+        for block in read_ranges(store, read_meta_range(store, version).ranges, hull)
+        for key, address in _addresses(store, block)
+        if key in wanted
+    }
+
+
+def _addresses(store: ObjectStore, block: Block) -> Iterable[tuple[bytes, str]]:
+    entries = decode_entries(block)
+    return zip(block.key_array().to_pylist(), full_addresses(store.uri, entries), strict=True)
+
+
+def _is_there(address: str) -> bool:
+    """Tell whether an object can be found at a full URI; a store that fails counts as no."""
+    with suppress(SparklakeError):
+        store, key = open_object(address)
+        return store.find(key) is not None
+    return False
+
+
+def _taken(other: _Other) -> AddressTakenError:
+    path = other.key.decode(errors="replace")
+    also = f", or use the address {other.theirs}" if _is_there(other.theirs) else ""
+    return AddressTakenError(
+        f"Nothing was published: {path!r} cannot be written with the address {other.ours}. The "
+        f"lake holds a range of the same objects, which names {other.theirs} for it, and ranges "
+        "never change. Stage or put it with user metadata, which makes it an object of its own"
+        f"{also}.",
+        path,
+        other.theirs,
+    )
+
+
+# --- objects of the lake's own --------------------------------------------------------------------
 
 
 def _put_back(store: ObjectStore, other: _Other) -> None:
-    if store.find(other.key) is not None:
+    key = other.theirs.removeprefix(f"{store.uri}/")
+    if store.find(key) is not None:
         return
-    source, key = (store, other.ours) if other.relative else open_object(other.ours)
+    source, place = _place(store, other.ours)
     with scratch_folder(disk_root()) as scratch:
         try:
-            source.get_to_file(key, scratch / "found")
+            source.get_to_file(place, scratch / "found")
         except MissingFileError:
-            return  # It was staged by an address at which there is nothing.
+            if source is store and place.startswith(f"{DATA_FOLDER}/"):
+                return  # Both are gone: purged, or staged by addresses at which nothing is.
+            raise _taken(other) from None
         # A copy: of a file that is not ours a link would change with it.
         shutil.copyfile(scratch / "found", scratch / "copy")
-        store.put_files_if_absent({other.key: scratch / "copy"})
+        if (scratch / "copy").stat().st_size != other.size:
+            raise _taken(other)  # Other versions may name it, and would read something else.
+        store.put_files_if_absent({key: scratch / "copy"})
+
+
+def _place(store: ObjectStore, address: str) -> tuple[ObjectStore, str]:
+    """Return the store and key of a full URI: the namespace's own store for what lies in it."""
+    key = address.removeprefix(f"{store.uri}/")
+    return (store, key) if key != address else open_object(address)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sparklake.config import NO_CACHE, CacheSettings
 from sparklake.graveler.blocks import Block, Blocks
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.packing import Task
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
@@ -36,11 +37,17 @@ _decode = msgspec.msgpack.Decoder(Task).decode
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Is what a task needs to know of its repository."""
+    """Is what a task needs to know of its repository.
+
+    What the trees `versions` name may stand for other objects of equal content at the same paths.
+    `instance` is the repository's uid.
+    """
 
     storage_namespace: str
     range_records: int
     cache: CacheSettings = NO_CACHE
+    versions: tuple[MetaRangeId, ...] = ()
+    instance: str = ""
 
     @property
     def compresses(self) -> bool:
@@ -49,7 +56,7 @@ class Workspace:
 
     def open_store(self) -> ObjectStore:
         """Returns the repository's store; tables of a remote one come from this machine's cache."""
-        return open_cached_store(self.storage_namespace, self.cache)
+        return open_cached_store(self.storage_namespace, self.cache, self.instance)
 
 
 def encode_tasks(tasks: Iterable[Task]) -> pa.Table:
@@ -69,13 +76,14 @@ def decode_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[Task]:
 class RangeSink:
     """Puts the ranges that a task writes into the store, many at a time.
 
-    With `withheld`, nothing is put before `put` is called.
+    With `withheld`, nothing is put before `put` is called. `versions` are those of a Workspace.
     """
 
     store: ObjectStore
     range_records: int
     compress: bool
     withheld: bool = False
+    versions: tuple[MetaRangeId, ...] = ()
     _files: dict[str, bytes] = field(default_factory=dict)
     _bytes: int = 0
 
@@ -102,10 +110,11 @@ class RangeSink:
     def put(self) -> None:
         """Makes the ranges durable in the store, and lets go of them here.
 
-        Of those that are there already all that they name is, too; raises CollectionOpenError.
+        Of those that exist already, what they name can stand for what ours name. Raises
+        AddressTakenError or CollectionOpenError.
         """
         adopted = self._files.keys() - set(self.store.put_many_if_absent(self._files))
-        check_adopted(self.store, {key: self._files[key] for key in adopted})
+        check_adopted(self.store, {key: self._files[key] for key in adopted}, self.versions)
         self.drop()
 
     def _add(self, info: RangeInfo, file: bytes) -> None:
@@ -117,6 +126,11 @@ class RangeSink:
 
 def open_sink(workspace: Workspace, *, withheld: bool = False) -> RangeSink:
     """Opens the store of a workspace for one task."""
+    return sink_into(workspace.open_store(), workspace, withheld=withheld)
+
+
+def sink_into(store: ObjectStore, workspace: Workspace, *, withheld: bool = False) -> RangeSink:
+    """Return the sink of a workspace whose store is open."""
     return RangeSink(
-        workspace.open_store(), workspace.range_records, workspace.compresses, withheld
+        store, workspace.range_records, workspace.compresses, withheld, workspace.versions
     )

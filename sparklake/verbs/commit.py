@@ -25,8 +25,10 @@ from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import Resolved, get_branch, steadily
 from sparklake.verbs.signing import Signature
 from sparklake.verbs.staged import Staged
+from sparklake.verbs.versions import with_versions
 
 
+@with_versions
 @begun_anew
 def commit(
     context: Context,

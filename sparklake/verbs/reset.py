@@ -10,6 +10,7 @@ from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.leftovers import cut_out
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
+from sparklake.verbs.versions import with_versions
 
 
 def reset_object(context: Context, branch: str, path: str) -> None:
@@ -23,6 +24,7 @@ def reset_prefix(context: Context, branch: str, prefix: str) -> None:
     _reset(context, branch, prefix_interval(key_prefix(prefix)))
 
 
+@with_versions
 @begun_anew
 def _reset(context: Context, branch: str, within: Interval) -> None:
     check_namespace(context.store)

@@ -36,6 +36,7 @@ from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.read import list_objects
 from sparklake.verbs.resolve import open_branch
 from sparklake.verbs.staged import write_meta_run
+from sparklake.verbs.versions import with_versions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -128,6 +129,7 @@ def delete_prefix(context: Context, branch: str, prefix: str) -> int:
     return count
 
 
+@with_versions
 @begun_anew
 def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> None:
     """Stages rows of STAGE_SCHEMA as one run; all of them or, when one is bad, none."""

@@ -21,6 +21,7 @@ from sparklake.engine.local import LocalRunner
 from sparklake.stores.cache import CachedStore
 from sparklake.stores.cache.counts import TALLY
 from sparklake.stores.memory import MemoryRefStore
+from sparklake.stores.objects import open_store
 from sparklake.stores.objects.local import LocalStore
 from sparklake.stores.objects.s3 import S3Store
 from tests.support.lakes import TESTER, commit_all, contents, paths
@@ -186,3 +187,18 @@ def test_tasks_in_other_processes_report_what_their_cache_did(
     here, total = TALLY.report()[1], lake.cache.counts
     elsewhere = total.misses - here.misses
     assert len(base.ranges) > elsewhere >= 1
+
+
+def test_a_place_that_is_used_again_has_no_cached_tables(
+    namespace: str, refs: MemoryRefStore, tmp_path: Path
+) -> None:
+    """Equal contents make tables of equal ids, which name objects that are gone."""
+    lake = lake_of(refs, tmp_path / "cache")
+    commit_all(lake.create_repository("lake", namespace).branch("main"), dict(OBJECTS), "first")
+    lake.delete_repository("lake")
+    store = open_store(namespace)
+    for each in list(store.list()):
+        store.delete(each.key)
+    again = lake.create_repository("lake", namespace)
+    commit_all(again.branch("main"), dict(OBJECTS), "second")
+    assert contents(again, "main") == OBJECTS

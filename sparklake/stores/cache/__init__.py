@@ -21,10 +21,13 @@ __all__ = [
 ]
 
 
-def open_cached_store(uri: str, settings: CacheSettings) -> ObjectStore:
-    """Returns the store at a path or URI; tables of a remote one come from this machine's cache."""
+def open_cached_store(uri: str, settings: CacheSettings, instance: str = "") -> ObjectStore:
+    """Returns the store at a path or URI; tables of a remote one come from this machine's cache.
+
+    The cache serves one instance of a repository no tables of another one in the same place.
+    """
     store = open_store(uri)
     if isinstance(store, LocalStore):
         return store
     cache = find_cache(settings)
-    return store if cache is None else CachedStore(store, cache, verify_table)
+    return store if cache is None else CachedStore(store, cache, verify_table, instance)

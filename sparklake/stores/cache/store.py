@@ -29,11 +29,13 @@ class CachedStore:
     is not asked.
     """
 
-    def __init__(self, inner: ObjectStore, cache: DiskCache, verify: Verify) -> None:
+    def __init__(
+        self, inner: ObjectStore, cache: DiskCache, verify: Verify, instance: str = ""
+    ) -> None:
         self._inner = inner
         self._cache = cache
         self._verify = verify
-        self._name = _name(inner.uri)
+        self._name = _name(inner.uri, instance)
 
     @property
     def uri(self) -> str:
@@ -158,11 +160,12 @@ def _find_table_id(key: str) -> str | None:
     return table and table[1]
 
 
-def _name(uri: str) -> str:
+def _name(uri: str, instance: str) -> str:
     """Returns what the cache calls a store: tables of one id may differ from store to store.
 
-    Buckets of one name may lie at several endpoints.
+    Buckets of one name may lie at several endpoints, and one place may be emptied and used again
+    by another instance of a repository.
     """
     variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     endpoint = next(filter(None, map(os.environ.get, variables)), "")
-    return sha256(f"{endpoint} {uri}".encode()).hexdigest()[:16]
+    return sha256(f"{endpoint} {uri} {instance}".encode()).hexdigest()[:16]

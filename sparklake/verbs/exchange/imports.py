@@ -10,6 +10,8 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+import pyarrow as pa
+
 from sparklake.engine.base import Body
 from sparklake.engine.execution import rows_in_order, stitched
 from sparklake.errors import (
@@ -41,10 +43,9 @@ from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.signing import Signature
 from sparklake.verbs.staged import Staged
+from sparklake.verbs.versions import with_versions
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sparklake.verbs.exchange.import_sources import ImportSource
 
 E = TypeVar("E", bound=Enum)
@@ -127,8 +128,17 @@ def import_objects(
     """Commits the objects of a source in place of, or beside, what a branch has under a prefix.
 
     Raises DirtyBranchError, NoChangesError, ImportErrorsError where rows cannot be imported,
-    InvalidInputError for a source that is empty or overlaps the repository's own namespace.
+    InvalidInputError for a source that is empty or overlaps the repository's own namespace,
+    AddressTakenError.
     """
+    comes_once = isinstance(source, pa.RecordBatchReader) or wish.errors_to is not None
+    run = _import_objects if comes_once else with_versions(_import_objects)
+    return run(context, branch, source, wish, signature)
+
+
+def _import_objects(
+    context: Context, branch: str, source: ImportSource, wish: Wish, signature: Signature
+) -> ImportReport:
     mode, terms = _checked(ImportMode, wish.mode, "mode"), _terms(context, wish)
     check_clean(open_branch(context, branch, Action.COMMIT), "import into it")
     check_namespace(context.store)

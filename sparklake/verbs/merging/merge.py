@@ -23,6 +23,7 @@ from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, kept_commit, open_branch
 from sparklake.verbs.signing import Signature, sign
+from sparklake.verbs.versions import with_versions
 
 ORIGIN_METADATA_KEY = "merge-origin"
 PATHS_METADATA_KEY = "merge-paths"
@@ -78,6 +79,7 @@ class MergeSides(NamedTuple):
     trees: Sides
 
 
+@with_versions
 @begun_anew
 def merge(
     context: Context,

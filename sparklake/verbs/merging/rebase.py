@@ -22,6 +22,7 @@ from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import signed_commit, touched_by, until_it_moves
 from sparklake.verbs.resolve import check_clean, check_kept, get_branch, get_commit, open_branch
 from sparklake.verbs.signing import Signature
+from sparklake.verbs.versions import with_versions
 
 
 @dataclass(slots=True)
@@ -48,6 +49,7 @@ class _Replays:
         return signed_commit([head], tree_id, signature)
 
 
+@with_versions
 @begun_anew
 def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> list[Commit]:
     """Moves a branch onto a commit with its own commits made once more there; returns these.

@@ -23,6 +23,7 @@ from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import publish_all, signed_commit, until_it_moves
 from sparklake.verbs.resolve import check_clean, check_kept, get_branch, get_commit, open_branch
 from sparklake.verbs.signing import Signature, sign
+from sparklake.verbs.versions import with_versions
 
 # lakeFS's names.
 ORIGIN_METADATA_KEY = "cherry-pick-origin"
@@ -60,6 +61,7 @@ class _Step:
     signature: Signature
 
 
+@with_versions
 @begun_anew
 def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
     """Undoes on a branch what each commit changed, in the order given; all of them, or none.
@@ -80,6 +82,7 @@ def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> 
     return _replay(context, "revert", branch, list(map(step, changes)), terms, fence)
 
 
+@with_versions
 @begun_anew
 def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
     """Makes on a branch what each commit changed, in the order given; all of it, or nothing.

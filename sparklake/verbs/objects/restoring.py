@@ -26,6 +26,7 @@ from sparklake.verbs.publish import until_it_moves
 from sparklake.verbs.read import diff_of_plan
 from sparklake.verbs.resolve import kept_commit, open_branch
 from sparklake.verbs.staged import Staged
+from sparklake.verbs.versions import with_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Restored:
     removed: int
 
 
+@with_versions
 @begun_anew
 def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Restored:
     """Stages what makes chosen paths of a branch what they are at a ref.

@@ -24,6 +24,7 @@ from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves
 from sparklake.verbs.resolve import Resolved, open_branch, steadily
 from sparklake.verbs.staged import Staged
+from sparklake.verbs.versions import with_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ def copy(context: Context, branch: str, terms: Terms) -> int:
     return _transfer(context, "cp", branch, terms, ways)
 
 
+@with_versions
 @begun_anew
 def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequence[Route]) -> int:
     open_branch(context, branch, Action.STAGE)

@@ -28,6 +28,7 @@ from sparklake.verbs.resolve import open_branch
 from sparklake.verbs.snapshot import open_snapshot
 from sparklake.verbs.stage import NewObject, new_object, object_of_copy, stage_batches
 from sparklake.verbs.staged import INLINE_ROWS
+from sparklake.verbs.versions import with_versions
 
 Body: TypeAlias = "bytes | Path"
 Objects: TypeAlias = "Mapping[str, Body] | Iterable[tuple[str, Body]]"
@@ -54,7 +55,7 @@ def put_many(context: Context, branch: str, objects: Objects, labels: Labels) ->
     a garbage collection it begins anew, but not with objects that come once, as those of a
     generator do: raises CollectionBegunError.
     """
-    put = _put_many if isinstance(objects, Iterator) else begun_anew(_put_many)
+    put = _put_many if isinstance(objects, Iterator) else with_versions(begun_anew(_put_many))
     return put(context, branch, objects, labels)
 
 
@@ -68,6 +69,7 @@ def _put_many(context: Context, branch: str, objects: Objects, labels: Labels) -
         return stage_objects(context, branch, chain.from_iterable(written), fence)
 
 
+@with_versions
 @begun_anew
 def put_folder(context: Context, branch: str, prefix: str, folder: Path, labels: Labels) -> int:
     """Puts all files below a folder, under a prefix, as `put_many` does; returns how many."""
@@ -88,7 +90,7 @@ def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str
     `paths` are pairs of source and dest. Not a byte of an object is copied. Raises
     CollectionBegunError as `put_many` does.
     """
-    copy = _copy_many if isinstance(paths, Iterator) else begun_anew(_copy_many)
+    copy = _copy_many if isinstance(paths, Iterator) else with_versions(begun_anew(_copy_many))
     return copy(context, branch, ref, paths)
 
 

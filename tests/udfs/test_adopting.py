@@ -1,0 +1,148 @@
+"""What an existing range may name in place of ours: every pair of addresses, there or gone."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from sparklake.errors import AddressTakenError
+from sparklake.graveler.blocks import block_of_records
+from sparklake.graveler.entries import AddressType, Entry, entry_record
+from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.tables import make_range, table_key, write_meta_range
+from sparklake.stores.objects.local import LocalStore
+from sparklake.udfs.tasks import RangeSink, Workspace, sink_into
+
+BODY = b"body"
+PATH = "k"
+
+
+@dataclass(frozen=True)
+class Place:
+    """An address in an entry; `name` sets apart ours and theirs."""
+
+    kind: str
+    there: bool
+
+    def entry(self, root: Path, name: str) -> Entry:
+        """Returns the entry, whose object is written where it is there."""
+        address = {
+            "own": f"data/{name}",
+            "spelled": f"file://localhost{root}/ns/data/{name}",
+            "inside": f"raw/{name}",
+            "outside": f"file://{root}/{name}",
+        }[self.kind]
+        full = "://" in address
+        if self.there:
+            path = Path(address.removeprefix("file://localhost").removeprefix("file://"))
+            path = path if full else root / "ns" / path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(BODY)
+        kind = AddressType.FULL if full else AddressType.RELATIVE
+        return Entry(address, len(BODY), "checksum", 1 + len(name), address_type=kind)
+
+    @property
+    def is_own(self) -> bool:
+        return self.kind in ("own", "spelled")
+
+
+PLACES = [
+    Place(kind, there)
+    for kind, there in product(("own", "spelled", "inside", "outside"), (True, False))
+]
+
+
+def expected(ours: Place, theirs: Place, *, named: bool) -> str:
+    """Returns what becomes of ours where theirs is in its place."""
+    if not theirs.is_own:
+        return "kept" if theirs.there and named else "refused"
+    if theirs.there:
+        return "kept"
+    if ours.there:
+        return "put back"
+    return "kept" if ours.is_own else "refused"
+
+
+def put(sink: RangeSink, entry: Entry) -> MetaRange:
+    """Writes the range of one object."""
+    info = sink.write_one(block_of_records([entry_record(PATH, entry)]))
+    sink.put()
+    return write_meta_range(sink.store, [info])
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["dropped", "named"])
+@pytest.mark.parametrize("theirs", PLACES, ids=str)
+@pytest.mark.parametrize("ours", PLACES, ids=str)
+def test_every_pair_of_addresses(ours: Place, theirs: Place, named: bool, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "ns")
+    theirs_entry = theirs.entry(tmp_path, "theirs")
+    tree = put(RangeSink(store, 2, compress=False), theirs_entry)
+    key = table_key(tree.ranges[0].id)
+    before = store.get(key)
+    versions = (tree.id,) if named else ()
+    sink = sink_into(store, Workspace(store.uri, 2, versions=versions))
+    entry, wanted = ours.entry(tmp_path, "our"), expected(ours, theirs, named=named)
+    if wanted == "refused":
+        with pytest.raises(AddressTakenError) as raised:
+            put(sink, entry)
+        assert raised.value.path == PATH
+        assert raised.value.address.endswith("/theirs")
+        again = pickle.loads(pickle.dumps(raised.value))
+        assert (str(again), again.path, again.address) == (
+            *(str(raised.value), raised.value.path, raised.value.address),
+        )
+    else:
+        assert put(sink, entry).id == tree.id
+        there = store.find("data/theirs") if theirs.is_own else store.find("raw/theirs")
+        if theirs.kind != "outside":
+            assert (there is not None) == (theirs.there or wanted == "put back")
+    assert store.get(key) == before, "a range never changes"
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_one_address_at_two_times_is_no_other(place: Place, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "ns")
+    entry = place.entry(tmp_path, "theirs")
+    again = Entry(entry.address, entry.size, "checksum", 99, address_type=entry.address_type)
+    sink = RangeSink(store, 2, compress=False)
+    assert put(sink, entry).id == put(sink, again).id
+
+
+def test_an_object_of_another_size_is_not_put_back(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "ns")
+    put(RangeSink(store, 2, compress=False), Place("own", there=False).entry(tmp_path, "theirs"))
+    ours = Place("outside", there=True).entry(tmp_path, "our")
+    (tmp_path / "our").write_bytes(BODY + b"!")
+    with pytest.raises(AddressTakenError):
+        put(RangeSink(store, 2, compress=False), ours)
+    assert store.find("data/theirs") is None
+
+
+def test_each_object_of_a_range_is_checked(tmp_path: Path) -> None:
+    """A version that names one of two objects does not vouch for the other one."""
+    store = LocalStore(tmp_path / "ns")
+
+    def written(names: dict[str, str], *versions: MetaRange) -> MetaRange:
+        entries = {
+            path: Place("outside", there=True).entry(tmp_path, name) for path, name in names.items()
+        }
+        records = [entry_record(path, entry) for path, entry in entries.items()]
+        info, file = make_range(block_of_records(records))
+        ids = tuple(each.id for each in versions)
+        sink = sink_into(store, Workspace(store.uri, 2, versions=ids))
+        sink._files[table_key(info.id)] = file
+        sink.put()
+        return write_meta_range(store, [info])
+
+    both = {"a": "one", "b": "two"}
+    written(both)
+    version, other = written({"a": "one"}), written({"b": "two"})
+    ours = {"a": "three", "b": "four"}
+    for versions in ((), (version,), (other,)):
+        with pytest.raises(AddressTakenError):
+            written(ours, *versions)
+    assert written(ours, version, other) == written(both)
