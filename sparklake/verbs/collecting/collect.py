@@ -143,7 +143,7 @@ class _Work:
     """Is one run: its folder, what was listed, and about how many records are to be read.
 
     What lies in `spared` places is of writes that had not landed when all was listed. One that
-    begins later has nothing in the list.
+    begins later has nothing in the list. With `is_earlier`, an earlier run has listed it.
     """
 
     context: Context
@@ -151,6 +151,7 @@ class _Work:
     listed: MetaRange
     records: int
     spared: tuple[str, ...] = ()
+    is_earlier: bool = False
 
     @staticmethod
     def begin(context: Context, records: int, earlier: str | None) -> _Work:
@@ -159,7 +160,8 @@ class _Work:
             folder = RunFolder(context, earlier)
             run = folder.read()
             folder.check_unswept(run)
-            return _Work(context, folder, folder.tree(run.listed), records, open_places(context))
+            listed, spared = folder.tree(run.listed), open_places(context)
+            return _Work(context, folder, listed, records, spared, is_earlier=True)
         now = datetime.now(timezone.utc)
         folder = RunFolder(context, f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}")
         runner = context.runner(records, "gc", "list")
@@ -209,13 +211,15 @@ class _Work:
         source = _spread(runner, encode_work(shares))
         by_ranges = _written(self.folder.workspace, runner, encode, source)
         rows = _staged_rows(moment)
-        by_rows = _written(self.folder.workspace, LocalRunner(), named_rows_body, rows)
+        encode_rows = partial(named_rows_body, self.context.workspace)
+        by_rows = _written(self.folder.workspace, LocalRunner(), encode_rows, rows)
         return by_ranges, by_rows
 
     def _garbage(self, named: tuple[MetaRange, MetaRange], before: int) -> MetaRange:
         plan = plan_listing(self.listed.ranges, [Side(tuple(each.ranges)) for each in named])
         runner = self.context.runner(plan.records, "gc", "compare")
-        encode = partial(garbage_body, self.folder.workspace, before, self.spared)
+        watched = self.context.info.storage_namespace if self.is_earlier else None
+        encode = partial(garbage_body, self.folder.workspace, before, self.spared, watched)
         source = _spread(runner, _tasks(plan, runner))
         return _written(self.folder.workspace, runner, encode, source)
 
