@@ -383,6 +383,12 @@ class StorePermissionError(StoreError, PermissionError):
     kind = "store_permission"
 
 
+class ReadOnlyNamespaceError(StorePermissionError):
+    """Says that a verb which must write to the namespace may not; it has done nothing."""
+
+    kind = "read_only_namespace"
+
+
 class MissingFileError(StoreError):
     """Says that a file which the lake refers to is gone from the object store.
 

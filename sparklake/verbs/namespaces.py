@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from uuid import uuid4
 
 import msgspec
 
@@ -10,7 +13,9 @@ from sparklake.errors import (
     InvalidInputError,
     MissingFileError,
     NamespaceInUseError,
+    ReadOnlyNamespaceError,
     StoreError,
+    StorePermissionError,
     StoreUnreachableError,
 )
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
@@ -107,6 +112,29 @@ def check_namespace(store: ObjectStore) -> None:
             f"{store.uri} is not the storage namespace that it was, for it has no {MARKER_KEY}: "
             "mount the disk that holds it, or restore it from a backup"
         )
+
+
+@contextmanager
+def first_write(store: ObjectStore, verb: str) -> Iterator[None]:
+    """Turn the refusal of what a verb writes first into ReadOnlyNamespaceError."""
+    try:
+        yield
+    except StorePermissionError as error:
+        raise ReadOnlyNamespaceError(
+            f"{verb} writes to {store.uri}, and may not: {error} Nothing was done"
+        ) from error
+
+
+def check_writable(store: ObjectStore, verb: str) -> None:
+    """Raise ReadOnlyNamespaceError where nothing can be written beside the mark."""
+    with first_write(store, verb):
+        if store.uri.startswith("file://"):
+            probe = f"_sparklake/probe-{uuid4().hex}"
+            store.put_if_absent(probe, b"")
+            store.delete(probe)
+        else:
+            # The mark is there: S3 says so only to who may put it, and writes nothing.
+            store.put_if_absent(MARKER_KEY, b"")
 
 
 def check_apart(info: RepositoryInfo, uri: str) -> str:

@@ -46,8 +46,7 @@ def refuse_overlapping(uri: str, others: Iterable[tuple[str, str]]) -> None:
     for name, other in others:
         if roots_overlap(uri, other):
             raise NamespaceInUseError(
-                f"{uri} overlaps the storage namespace of repository {name!r}, {other}: choose "
-                "another place"
+                f"{uri} overlaps the storage namespace of repository {name!r}: choose another"
             )
 
 

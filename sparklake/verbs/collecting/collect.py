@@ -82,7 +82,8 @@ def collect_garbage(
 
     What was written in a time of grace is spared. A dry run deletes nothing, and what it lists may
     be swept later by its id: as far as it is garbage by then. Raises CollectionOpenError while
-    another one is under way, ReadOnlyError, NotFoundError for the run to sweep.
+    another one is under way, ReadOnlyError, NotFoundError for the run to sweep,
+    ReadOnlyNamespaceError before it has read anything.
     """
     if not timedelta() <= grace <= _LONGEST:
         raise InvalidInputError(f"{grace} cannot be a time of grace: give 0 to 36,500 days")
@@ -92,12 +93,13 @@ def collect_garbage(
     check_owner(context.store, context.info)
     with context.refs.collections.alone():
         if dry_run:
+            folder = _begun(context, None)
             with context.refs.collections.look() as moment:
-                work = _Work.begin(context, _records(context, moment), None)
+                work = _Work.begin(context, folder, _records(context, moment), None)
                 return work.said(work.marked(moment, grace, "found"))
         open_branch(context, context.info.default_branch)  # raises ReadOnlyError
         _finish_interrupted(context)
-        return _collected(context, sweep, grace)
+        return _collected(context, _begun(context, sweep), sweep, grace)
 
 
 def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
@@ -108,11 +110,25 @@ def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
     return Rows(*(plan, OBJECTS, title, body, context.runners, "gc", _SIDES))
 
 
-def _collected(context: Context, sweep: str | None, grace: timedelta) -> Collection:
+def _begun(context: Context, earlier: str | None) -> RunFolder:
+    """Return the folder of a new run, or of an earlier one, which can be written to."""
+    if earlier is not None:
+        folder = RunFolder(context, earlier)
+        folder.check_unswept(folder.read())
+    else:
+        now = datetime.now(timezone.utc)
+        folder = RunFolder(context, f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}")
+    folder.begin()
+    return folder
+
+
+def _collected(
+    context: Context, folder: RunFolder, sweep: str | None, grace: timedelta
+) -> Collection:
     with context.refs.collections.look() as moment:
         records = _records(context, moment)
     # What is listed was there before the fence is raised: what is written later is no part of it.
-    work = _Work.begin(context, records, sweep)
+    work = _Work.begin(context, folder, records, sweep)
     set_open(context.store, work.folder.run_id)
     try:
         with context.refs.collections.begin() as moment:
@@ -154,16 +170,11 @@ class _Work:
     is_earlier: bool = False
 
     @staticmethod
-    def begin(context: Context, records: int, earlier: str | None) -> _Work:
+    def begin(context: Context, folder: RunFolder, records: int, earlier: str | None) -> _Work:
         """Lists what there is, or takes the list of an earlier run."""
         if earlier is not None:
-            folder = RunFolder(context, earlier)
-            run = folder.read()
-            folder.check_unswept(run)
-            listed, spared = folder.tree(run.listed), open_places(context)
+            listed, spared = folder.tree(folder.read().listed), open_places(context)
             return _Work(context, folder, listed, records, spared, is_earlier=True)
-        now = datetime.now(timezone.utc)
-        folder = RunFolder(context, f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}")
         runner = context.runner(records, "gc", "list")
         encode = partial(listed_body, context.workspace)
         work = encode_work(_prefixes(context))
