@@ -98,15 +98,19 @@ class Branch:
         objects: uploads.Objects,
         metadata: Mapping[str, str] | None = None,
         content_type: str = DEFAULT_CONTENT_TYPE,
+        follow_links: bool = False,
     ) -> int:
         """Writes many objects and stages all of them at once, or none; returns how many.
 
         `objects` are bytes, or Paths of local files, by the path of each: a mapping, or pairs,
         which are taken as they come, so that there may be any number. Raises InvalidRecordError
-        for a path that comes twice.
+        for a path that comes twice, InvalidInputError for a Path that is a symbolic link, unless
+        links are to be followed.
         """
         labels = uploads.Labels(metadata or {}, content_type)
-        return uploads.put_many(self._context, self.name, objects, labels)
+        return uploads.put_many(
+            self._context, self.name, objects, labels, follow_links=follow_links
+        )
 
     def put_folder(
         self,
@@ -114,10 +118,17 @@ class Branch:
         folder: str | Path,
         metadata: Mapping[str, str] | None = None,
         content_type: str = DEFAULT_CONTENT_TYPE,
-    ) -> int:
-        """Copies all files below a local folder, under a prefix, and stages them at once."""
+        follow_links: bool = False,
+    ) -> uploads.FolderUpload:
+        """Copies all files below a local folder, under a prefix, and stages them at once.
+
+        Symbolic links below it are skipped, or followed on request. What was skipped is in the
+        result: links, FIFOs, sockets and devices.
+        """
         labels = uploads.Labels(metadata or {}, content_type)
-        return uploads.put_folder(self._context, self.name, prefix, Path(folder), labels)
+        return uploads.put_folder(
+            self._context, self.name, prefix, Path(folder), labels, follow_links=follow_links
+        )
 
     def open(
         self,

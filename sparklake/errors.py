@@ -9,16 +9,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from sparklake.html import html_table
+from sparklake.visible import visible_line, visible_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
 class SparklakeError(Exception):
-    """Is the root of every error that sparklake raises on purpose."""
+    """Is the root of every error that sparklake raises on purpose.
+
+    Its text is one line without control characters, whatever names are in it. Where `has_lines`,
+    it quotes the output of another program, and keeps its line ends and tabs.
+    """
 
     kind: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
+    has_lines: ClassVar[bool] = False
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return visible_text(text) if self.has_lines else visible_line(text)
 
 
 # --- the call itself is wrong: correct it ---------------------------------------------------------
@@ -184,6 +194,7 @@ class HookFailedError(SparklakeError):
     """
 
     kind = "hook_failed"
+    has_lines = True
     exit_code = 6
 
     def __init__(self, message: str, run_id: str = "") -> None:
@@ -349,6 +360,7 @@ class StrategyError(SparklakeError):
     """Says that a merge strategy failed, or decided what cannot be; nothing was published."""
 
     kind = "strategy"
+    has_lines = True
     exit_code = 7
 
 
@@ -387,6 +399,12 @@ class StorePermissionError(StoreError, PermissionError):
     """Says that the object store refuses the credentials in use."""
 
     kind = "store_permission"
+
+
+class ReadOnlyNamespaceError(StorePermissionError):
+    """Says that a verb which must write to the namespace may not; it has done nothing."""
+
+    kind = "read_only_namespace"
 
 
 class MissingFileError(StoreError):
@@ -444,6 +462,7 @@ class RefStoreUnavailableError(SparklakeError, ConnectionError):
     """Says that the Postgres of the refs cannot be used."""
 
     kind = "ref_store_unavailable"
+    has_lines = True
 
 
 class MissingDependencyError(SparklakeError, ImportError):

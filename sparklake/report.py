@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.merging.preview import MergePreview
     from sparklake.verbs.objects.folders import Folder
     from sparklake.verbs.objects.restoring import Restored
+    from sparklake.verbs.objects.uploads import FolderUpload
     from sparklake.verbs.tables.diffs import TableDiff
 
 Document = Mapping[str, Any]
@@ -168,6 +169,12 @@ def object_document(each: ObjectInfo) -> Document:
         "metadata": each.metadata,
         "content_type": each.content_type,
     }
+
+
+def upload_document(path: str, made: FolderUpload) -> Document:
+    """Returns what is said of a folder that was put under a path, and what was skipped."""
+    skipped = [{"path": each.path, "reason": each.reason.value} for each in made.skipped]
+    return {"path": path, "put": made.count, "skipped": skipped}
 
 
 def folder_document(each: ObjectInfo | Folder) -> Document:

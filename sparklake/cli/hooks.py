@@ -90,4 +90,6 @@ def _text(run: Document) -> str:
 
 
 def _line(action: Document) -> str:
-    return f"{shown(action['file'])}: {', '.join(action['on'])}: {', '.join(action['hooks'])}"
+    return (
+        f"{shown(action['file'])}: {', '.join(action['on'])}: {shown(', '.join(action['hooks']))}"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +13,14 @@ from sparklake.cli.parameters import MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, shown, size
 from sparklake.config import disk_root
-from sparklake.report import Document, folder_document, object_document
+from sparklake.report import Document, folder_document, object_document, upload_document
 from sparklake.uri import folder_uri, object_uri, prefix_uri
+
+if TYPE_CHECKING:
+    from sparklake.verbs.objects.uploads import FolderUpload
+
+_SHOWN = 10
+"""How many skipped paths are named."""
 
 ObjectArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/KEY", show_default=False)]
 StagedArgument = Annotated[
@@ -32,6 +38,9 @@ def put(
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="All files below a folder, under KEY/.")
     ] = False,
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="With -r: follow symbolic links.")
+    ] = False,
     content_type: Annotated[
         str | None, typer.Option(help="Its media type.", show_default=False)
     ] = None,
@@ -42,14 +51,24 @@ def put(
     branch = session.repository(target.repository).branch(target.ref)
     if recursive:
         with session.out.working(f"copying {shown(file)}"):
-            count = branch.put_folder(target.key, file, metadata, content_type or "")
-        text = f"staged {number(count, 'object')} below {shown(str(target))}"
-        session.out.one({"path": target.key, "put": count}, text)
+            made = branch.put_folder(target.key, file, metadata, content_type or "", follow_links)
+        text = f"staged {number(made.count, 'object')} below {shown(str(target))}"
+        session.out.one(upload_document(target.key, made), "\n".join([text, *_skipped(made)]))
         return
     with file_at(file, disk_root()) as path, session.out.working(f"copying {shown(file)}"):
         staged = branch.put_file(target.key, path, metadata, content_type or "")
     text = f"staged {shown(str(target))} ({size(staged.size)})"
     session.out.one(object_document(staged), text)
+
+
+def _skipped(made: FolderUpload) -> Iterator[str]:
+    """Yield lines about what was skipped, the first ones by name."""
+    if made.skipped:
+        yield f"skipped {len(made.skipped):,} that are no files (--follow-links follows links):"
+    for each in made.skipped[:_SHOWN]:
+        yield f"  {each.reason.value.replace('_', ' '):<13}  {shown(each.path)}"
+    if len(made.skipped) > _SHOWN:
+        yield f"  ... and {len(made.skipped) - _SHOWN:,} more; --output json lists all"
 
 
 @command

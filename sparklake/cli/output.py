@@ -16,6 +16,7 @@ from sparklake.cli.text import rendered_table
 from sparklake.cli.waiting import Meter
 from sparklake.errors import SparklakeError
 from sparklake.report import Document, error_document, json_line, json_list, json_object
+from sparklake.visible import visible_line, visible_text
 
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36, "dim": 2}
 
@@ -69,13 +70,13 @@ class Output:
     def note(self, text: str) -> None:
         """Tells a person something that is no result."""
         if not self.is_json:
-            print(text, file=sys.stderr)  # noqa: T201
+            print(visible_text(text), file=sys.stderr)  # noqa: T201
 
     def confirm(self, question: str) -> None:
         """Asks a person at a terminal, and ends the command unless the answer is yes."""
         if self.is_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
             return
-        typer.confirm(question, abort=True)
+        typer.confirm(visible_text(question), abort=True)
 
     def fail(self, error: SparklakeError) -> None:
         """Tells of a failure: to programs on the stream that they read."""
@@ -121,7 +122,7 @@ class Output:
         if self.is_json or not sys.stderr.isatty():
             yield
             return
-        with self.meter.showing(text):
+        with self.meter.showing(visible_line(text)):
             yield
 
 

@@ -72,7 +72,7 @@ def diff_table(
 def _summary_text(said: Document) -> str:
     counts = ", ".join(f"{said[kind]:,} {kind}" for kind in _SIGNS)
     columns = [
-        f"column {shown(each['column'])} {each['change']}: {each['left']} -> {each['right']}"
+        shown(f"column {each['column']} {each['change']}: {each['left']} -> {each['right']}")
         for each in said["schema_changes"]
     ]
     return "\n".join([counts, *columns])

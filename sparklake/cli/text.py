@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from math import log
 
 from sparklake.graveler.times import text_of_second
+from sparklake.visible import visible_line
 
 SHORT_ID = 12
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
@@ -22,11 +23,7 @@ def short(commit_id: str) -> str:
 
 def shown(name: str) -> str:
     """Returns a name on one line: what would move a terminal's cursor is written as an escape."""
-    if name.isprintable():
-        return name
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in name
-    )
+    return visible_line(name)
 
 
 def date(unix_seconds: int) -> str:
@@ -60,7 +57,7 @@ def rendered_table(
     for title in titles:
         table.add_column(title, overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(visible_line(cell)) for cell in row))
     page = io.StringIO()
     width = None if has_colour else _PIPE_COLUMNS
     console = Console(file=page, width=width, force_terminal=has_colour, no_color=not has_colour)

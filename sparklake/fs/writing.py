@@ -230,7 +230,8 @@ class WritingFileSystem(ReadingFileSystem):
         branches = {(each.repository, each.ref): self.branch(each) for each, _ in placed}
         for ref, branch in branches.items():
             its = ((each.key, body) for each, body in placed if (each.repository, each.ref) == ref)
-            branch.put_many(callback.wrap(its))
+            # fsspec has looked for the files already, or the caller has named them.
+            branch.put_many(callback.wrap(its), follow_links=True)
 
     def _copy(self, pairs: Pairs, *, missing_is_fine: bool) -> list[str]:
         """Copies what is an object, all of a source and a dest ref at once; returns what was.

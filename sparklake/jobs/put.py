@@ -10,7 +10,7 @@ from sparklake.arguments import file_at, labels
 from sparklake.config import disk_root
 from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
-from sparklake.report import Document, object_document
+from sparklake.report import Document, object_document, upload_document
 from sparklake.uri import folder_uri, object_uri
 
 
@@ -20,8 +20,10 @@ def put(lake: Lake, arguments: Namespace) -> Document:
     branch = lake.repository(target.repository).branch(target.ref)
     metadata, content_type = labels(arguments.meta), arguments.content_type or ""
     if arguments.recursive:
-        count = branch.put_folder(target.key, arguments.file, metadata, content_type)
-        return {"path": target.key, "put": count}
+        made = branch.put_folder(
+            target.key, arguments.file, metadata, content_type, arguments.follow_links
+        )
+        return upload_document(target.key, made)
     with file_at(arguments.file, disk_root()) as file:
         return object_document(branch.put_file(target.key, file, metadata, content_type))
 
@@ -32,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("file", metavar="FILE", help="of the driver, or - for stdin")
     parser.add_argument("object", metavar="lakefs://REPO/BRANCH/KEY")
     parser.add_argument("-r", "--recursive", action="store_true", help="a folder, under KEY/")
+    parser.add_argument("--follow-links", action="store_true", help="of a folder")
     parser.add_argument("--content-type", help="its media type")
     parser.add_argument("--meta", action="append", metavar="K=V", help="a label; repeatable")
     return run(parser, put, argv)

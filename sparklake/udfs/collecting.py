@@ -28,8 +28,10 @@ from sparklake.graveler.sums import column_sum
 from sparklake.graveler.tables import read_each, read_together
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.stores.objects import open_store
+from sparklake.stores.objects.namespaces import MARKER_KEY, NamespaceMarks, nested_error
 from sparklake.udfs.adopting import OBJECT_THREADS
 from sparklake.udfs.objects import ObjectInfo, object_record, record_batch
+from sparklake.udfs.own import OwnNamespace
 from sparklake.udfs.results import PieceResult, encode_results
 from sparklake.udfs.strategies.objects import DATA_FOLDER
 from sparklake.udfs.streams import open_sides
@@ -61,7 +63,10 @@ def encode_work(shares: Iterable[str | Sequence[RangeInfo]]) -> pa.Table:
 def listed_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yields RECORD_SCHEMA for what lies under prefixes: objects whose paths are their keys."""
+    """Yields RECORD_SCHEMA for what lies under prefixes: objects whose paths are their keys.
+
+    Raises NamespaceInUseError where another namespace lies among them.
+    """
     store = open_store(workspace.storage_namespace)
     for batch in batches:
         for encoded in batch.column("task").to_pylist():
@@ -72,26 +77,28 @@ def listed_body(
 
 def named_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields RECORD_SCHEMA for the addresses in the namespace that ranges name."""
-    store = workspace.open_store()
+    store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     for batch in batches:
         for encoded in batch.column("task").to_pylist():
             for group in read_together(_decode_ranges(encoded)):
                 for block in read_each(store, group):
-                    yield named_batch(block)
+                    yield _named_batch(own, block)
 
 
-def named_rows_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def named_rows_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Yields RECORD_SCHEMA for the addresses in the namespace that records name."""
+    own = OwnNamespace(workspace.storage_namespace)
     for batch in batches:
-        yield named_batch(record_block(batch))
+        yield _named_batch(own, record_block(batch))
 
 
-def named_batch(block: Block) -> pa.RecordBatch:
-    """Returns the addresses in the namespace that records name."""
+def _named_batch(own: OwnNamespace, block: Block) -> pa.RecordBatch:
     entries = decode_entries(block.take(np.flatnonzero(~block.tombstones)))
     keys = set[bytes]()
     for address, relative in zip(entries.address.to_pylist(), entries.relative, strict=True):
-        keys.update(key.encode() for key in _keys(address, relative=bool(relative)))
+        keys.update(key.encode() for key in _keys(own, address, relative=bool(relative)))
     usable = sorted(key for key in keys if len(key) <= MAX_KEY_BYTES)
     return record_batch([encode_record(key, _NAMED, b"") for key in usable])
 
@@ -110,21 +117,27 @@ def garbage_body(
     workspace: Workspace,
     before: int,
     spared: Sequence[str],
+    watched: str | None,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Yields RECORD_SCHEMA for what nobody names and is older.
 
     Sides are what is listed, and what is named, in two lists. `before` is in unix nanoseconds. What
-    lies under a spared prefix is passed over.
+    lies under a spared prefix is passed over. Raises NamespaceInUseError for what lies in another
+    namespace in the one that is `watched`: a list from before may not know of it.
     """
     store = workspace.open_store()
+    marks = NamespaceMarks(open_store(watched)) if watched else None
     for task in decode_tasks(batches):
         listed, *named = open_sides(store, task.pieces)
         for changes in diff(listed, apply(named[1:], named[0], ChangeCounts())):
             unnamed = changes.left.where(changes.left.present & ~changes.right.present).records()
-            yield record_batch(
-                [each for each in unnamed.records() if _is_garbage(each, before, tuple(spared))]
-            )
+            garbage = [
+                each for each in unnamed.records() if _is_garbage(each, before, tuple(spared))
+            ]
+            if marks is not None:
+                _check_apart(marks, (key.decode() for key, *_ in garbage))
+            yield record_batch(garbage)
 
 
 def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -139,8 +152,12 @@ def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Itera
 def sweep_body(
     workspace: Workspace, namespace: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Deletes the objects of a list from a namespace; yields WEIGHT_SCHEMA of what is gone."""
+    """Deletes the objects of a list from a namespace; yields WEIGHT_SCHEMA of what is gone.
+
+    Raises NamespaceInUseError before it deletes from a namespace that lies in this one.
+    """
     lists, store = workspace.open_store(), open_store(namespace)
+    marks = NamespaceMarks(store)
     with ThreadPoolExecutor(OBJECT_THREADS) as threads:
         for task in decode_tasks(batches):
             (blocks,) = open_sides(lists, task.pieces)
@@ -148,12 +165,23 @@ def sweep_body(
                 keys = [key.decode() for key in block.key_array().to_pylist()]
                 if not all(each.startswith(_FOLDER) for each in keys):
                     raise InvalidKeyError(f"a collection takes only what lies below {_FOLDER}")
+                # The list may be old: another namespace may have come since.
+                _check_apart(marks, keys)
                 list(threads.map(store.delete, keys))
                 yield _weight(decode_entries(block).size)
 
 
+def _check_apart(marks: NamespaceMarks, keys: Iterable[str]) -> None:
+    """Raise NamespaceInUseError for keys below the mark of another namespace."""
+    folders = {f"{key.rpartition('/')[0]}/" for key in keys}
+    with ThreadPoolExecutor(OBJECT_THREADS) as threads:
+        list(threads.map(marks.check, folders))
+
+
 def _listed(store: ObjectStore, found: StoredObject) -> Iterator[Record]:
     """Yields the record of an object, unless its key is none by which one could be named."""
+    if found.key.endswith(f"/{MARKER_KEY}") and found.key.startswith(_FOLDER):
+        raise nested_error(f"{store.uri}/{found.key.removesuffix(f'/{MARKER_KEY}')}")
     address = f"{store.uri}/{found.key}"
     mtime = shown_nanoseconds(found.mtime)
     each = ObjectInfo(found.key, found.size, found.checksum, mtime, address)
@@ -161,15 +189,18 @@ def _listed(store: ObjectStore, found: StoredObject) -> Iterator[Record]:
         yield object_record(each, "")
 
 
-def _keys(address: str, *, relative: bool) -> Iterator[str]:
+def _keys(own: OwnNamespace, address: str, *, relative: bool) -> Iterator[str]:
     """Yields what an address may be in the namespace.
 
-    A full one may be another spelling of a place in it: whatever it could be stays.
+    A full one may be another spelling of a place in it, or lead there by symbolic links: whatever
+    it could be stays.
     """
     if address.startswith(_FOLDER):
         yield address
     if relative:
         return
+    if (linked := own.find_key(address)) is not None and linked.startswith(_FOLDER):
+        yield linked
     at = address.find(f"/{_FOLDER}")
     while at >= 0:
         yield address[at + 1 :]

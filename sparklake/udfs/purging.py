@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from sparklake.errors import InvalidKeyError, InvalidUriError
-from sparklake.graveler.blocks import Block, Blocks, block_of_records
+from sparklake.graveler.blocks import Blocks, block_of_records
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.purges import PurgeCounts
 from sparklake.graveler.ranges import RangeInfo
@@ -30,7 +30,9 @@ from sparklake.graveler.sums import bounded
 from sparklake.graveler.tables import read_ranges
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.stores.objects.keys import check_key
+from sparklake.stores.objects.namespaces import NamespaceMarks, nested_error
 from sparklake.udfs.objects import object_batch
+from sparklake.udfs.own import OwnNamespace
 from sparklake.udfs.strategies.globs import glob_pattern
 from sparklake.udfs.strategies.objects import DATA_FOLDER
 from sparklake.udfs.tasks import TASK_SCHEMA, Workspace
@@ -114,6 +116,8 @@ class FoundReport:
     live_count: int = 0
     live: list[tuple[str, str]] = field(default_factory=list)
     shared: list[str] = field(default_factory=list)
+    foreign_count: int = 0
+    foreign: list[tuple[str, str]] = field(default_factory=list)
 
 
 def purge_folder(purge_id: str) -> str:
@@ -137,12 +141,13 @@ def scan_body(
     workspace: Workspace, patterns: Patterns, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Yields RECORD_SCHEMA: each address that is named, with a Naming where that is purged."""
-    store = workspace.open_store()
+    store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     for batch in batches:
         for encoded in batch.column("task"):
             scan = _scan(encoded.as_py())
             for block in _blocks(store, scan):
-                yield _named(workspace, patterns, scan, block)
+                live = block.take(np.flatnonzero(~block.tombstones))
+                yield _named(object_batch(live, workspace.storage_namespace), own, patterns, scan)
 
 
 def _blocks(store: ObjectStore, scan: Scan) -> Blocks:
@@ -151,9 +156,9 @@ def _blocks(store: ObjectStore, scan: Scan) -> Blocks:
     yield from read_ranges(store, scan.ranges)
 
 
-def _named(workspace: Workspace, patterns: Patterns, scan: Scan, block: Block) -> pa.RecordBatch:
-    live = block.take(np.flatnonzero(~block.tombstones))
-    objects = object_batch(live, workspace.storage_namespace)
+def _named(
+    objects: pa.RecordBatch, own: OwnNamespace, patterns: Patterns, scan: Scan
+) -> pa.RecordBatch:
     names = ("path", "checksum", "size")
     rows = zip(*(objects.column(name).to_pylist() for name in names), strict=True)
     origin = (scan.order, scan.commit, scan.branch)
@@ -161,17 +166,21 @@ def _named(workspace: Workspace, patterns: Patterns, scan: Scan, block: Block) -
         _encode(Naming(path, *origin, checksum, size)) if path in patterns else b""
         for path, checksum, size in rows
     ]
-    keys = one_spelling(objects.column("address")).cast(pa.binary())
+    keys = one_spelling(objects.column("address"), own).cast(pa.binary())
     return pa.record_batch([keys, pa.array(stored, pa.binary())], schema=RECORD_SCHEMA)
 
 
-def one_spelling(addresses: pa.Array) -> pa.Array:
-    """Returns addresses of which those of one object are equal: an object may be staged by any."""
+def one_spelling(addresses: pa.Array, own: OwnNamespace) -> pa.Array:
+    """Returns addresses of which those of one object are equal: an object may be staged by any.
+
+    One that leads into the namespace by symbolic links is that of the object which is there.
+    """
     odd = pc.invert(pc.match_substring_regex(addresses, _PLAIN_ADDRESS))
-    if not pc.any(odd).as_py():
-        return addresses
-    pairs = zip(addresses.to_pylist(), odd.to_pylist(), strict=True)
-    return pa.array([_normal(each) if is_odd else each for each, is_odd in pairs], pa.string())
+    if pc.any(odd).as_py():
+        pairs = zip(addresses.to_pylist(), odd.to_pylist(), strict=True)
+        spelled = [_normal(each) if is_odd else each for each, is_odd in pairs]
+        addresses = pa.array(spelled, pa.string())
+    return own.direct(addresses)
 
 
 def _normal(address: str) -> str:
@@ -182,13 +191,14 @@ def _normal(address: str) -> str:
 
 
 def found_body(
-    workspace: Workspace, folder: str, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace, folder: str, also_external: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Writes what is to go as parts of FOUND_SCHEMA; takes the addresses in their order.
 
     Yields a FoundReport as REPORT_SCHEMA.
     """
-    listing = _Listing(workspace, workspace.open_store(), folder)
+    places = _Places(workspace, workspace.open_store(), also_external)
+    listing = _Listing(places, folder)
     for address, namings in groupby(_pairs(batches), itemgetter(0)):
         listing.take(address.decode(), (stored for _, stored in namings))
     listing.write()
@@ -203,8 +213,7 @@ def _pairs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[bytes, bytes]]:
 
 @dataclass(slots=True)
 class _Listing:
-    workspace: Workspace
-    store: ObjectStore
+    places: _Places
     folder: str
     report: FoundReport = field(default_factory=FoundReport)
     _rows: list[dict[str, Any]] = field(default_factory=list)
@@ -225,7 +234,11 @@ class _Listing:
             self._list(address, list(found.values()), is_shared=is_shared)
 
     def _list(self, address: str, found: Sequence[Naming], *, is_shared: bool) -> None:
-        external = own_key(self.workspace, address) is None
+        external = self.places.is_external(address)
+        if (owner := self.places.find_owner(address)) is not None:
+            self.report.foreign_count += len(found)
+            if len(self.report.foreign) < MOST_NAMED:
+                self.report.foreign.append((found[0].path, owner))
         for each in sorted(found, key=lambda naming: naming.path):
             row = {name: getattr(each, name) for name in ("path", "checksum", "size", "commit")}
             mark = {"address": address, "external": external, "shared": is_shared}
@@ -256,7 +269,7 @@ class _Listing:
             return
         body = _parquet(pa.Table.from_pylist(self._rows, schema=FOUND_SCHEMA))
         name = sha256(body).hexdigest()[:32]
-        self.store.put_if_absent(f"{self.folder}found/{name}.parquet", body)
+        self.places.store.put_if_absent(f"{self.folder}found/{name}.parquet", body)
         self.report.parts.append(name)
         self._rows = []
 
@@ -274,6 +287,55 @@ def own_key(workspace: Workspace, address: str) -> str | None:
     return key
 
 
+@dataclass(frozen=True)
+class _Places:
+    """Where the objects to purge are, and how they are deleted."""
+
+    workspace: Workspace
+    store: ObjectStore
+    also_external: bool
+
+    def is_external(self, address: str) -> bool:
+        """Tell whether an object is not the repository's own."""
+        return own_key(self.workspace, address) is None
+
+    def find_owner(self, address: str) -> str | None:
+        """Return the other namespace of which an object would be deleted, None for no such one."""
+        place = self._place(address)
+        return None if place is None else place[0].find(place[2])
+
+    def delete(self, address: str) -> int | None:
+        """Delete an object; return when, in unix microseconds, and None for one to be kept.
+
+        Raises NamespaceInUseError for one of another namespace.
+        """
+        place = self._place(address)
+        if place is None:
+            return None
+        marks, store, key = place
+        if (owner := marks.find(key)) is not None:
+            raise nested_error(owner)
+        store.delete(key)
+        return time.time_ns() // 1000
+
+    def _place(self, address: str) -> tuple[NamespaceMarks, ObjectStore, str] | None:
+        key = own_key(self.workspace, address)
+        if key is not None:
+            return self._own_marks, self.store, key
+        if not self.also_external or address.startswith(f"{self.workspace.storage_namespace}/"):
+            return None
+        store, there = open_object(address)
+        return self._marks.setdefault(store.uri, NamespaceMarks(store, own_root=True)), store, there
+
+    @cached_property
+    def _own_marks(self) -> NamespaceMarks:
+        return NamespaceMarks(self.store)
+
+    @cached_property
+    def _marks(self) -> dict[str, NamespaceMarks]:
+        return {}
+
+
 def delete_body(
     workspace: Workspace,
     folder: str,
@@ -282,11 +344,12 @@ def delete_body(
 ) -> Iterator[pa.RecordBatch]:
     """Deletes what parts list, and then writes those of the receipt; yields their names."""
     store = workspace.open_store()
+    places = _Places(workspace, store, also_external)
     for batch in batches:
         for encoded in batch.column("task"):
             name = msgspec.msgpack.decode(encoded.as_py(), type=str)
             found = parquet.read_table(io.BytesIO(store.get(f"{folder}found/{name}.parquet")))
-            moments = _deleted(workspace, store, found, also_external=also_external)
+            moments = _deleted(places, found)
             receipt = found.append_column(RECEIPT_SCHEMA.field("deleted_at"), moments)
             # Where it was written before, that says when the objects went.
             store.put_if_absent(f"{folder}receipt/{name}.parquet", _parquet(receipt))
@@ -294,26 +357,12 @@ def delete_body(
             yield pa.record_batch([encoded_name], schema=REPORT_SCHEMA)
 
 
-def _deleted(
-    workspace: Workspace, store: ObjectStore, found: pa.Table, *, also_external: bool
-) -> pa.Array:
+def _deleted(places: _Places, found: pa.Table) -> pa.Array:
     """Deletes the objects of rows; returns when, and null where one is not ours."""
     addresses = found.column("address").to_pylist()
-
-    def delete(address: str) -> int | None:
-        key = own_key(workspace, address)
-        if key is not None:
-            store.delete(key)
-        elif also_external and not address.startswith(f"{workspace.storage_namespace}/"):
-            elsewhere, there = open_object(address)
-            elsewhere.delete(there)
-        else:
-            return None
-        return time.time_ns() // 1000
-
     names = list(dict.fromkeys(addresses))
     with ThreadPoolExecutor(DELETE_THREADS, "sparklake-purge") as pool:
-        moments = dict(zip(names, pool.map(delete, names), strict=True))
+        moments = dict(zip(names, pool.map(places.delete, names), strict=True))
     kind = RECEIPT_SCHEMA.field("deleted_at").type
     return pa.array([moments[each] for each in addresses], pa.int64()).cast(kind)
 

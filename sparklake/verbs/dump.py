@@ -21,7 +21,7 @@ from sparklake.graveler.retention import Retention
 from sparklake.graveler.splitting import MAX_RANGE_RECORDS
 from sparklake.stores.objects import open_store
 from sparklake.verbs.context import Context
-from sparklake.verbs.namespaces import check_namespace, check_owner
+from sparklake.verbs.namespaces import check_namespace, check_owner, check_writable
 
 SETTINGS_KEY = "_lakefs/sparklake_settings.json"
 """Where a dump keeps what lakeFS's form has no place for."""
@@ -68,12 +68,14 @@ def dump_refs(context: Context) -> RefsDump:
     """Writes all refs and commits, as of one moment, into the storage namespace.
 
     The manifest is replaced last, when all that it names is durable and has been read back. Raises
-    NamespaceInUseError where the namespace has been taken over, RepositoryNotFoundError.
+    NamespaceInUseError where the namespace has been taken over, RepositoryNotFoundError,
+    ReadOnlyNamespaceError before it has read the refs.
     """
     # Not through the cache, which knows trees only.
     store = open_store(context.info.storage_namespace)
     check_namespace(store)
     check_owner(store, context.info)
+    check_writable(store, "A dump of refs")
     # One after the other: of two dumps at once the older one must not be the last.
     with context.refs.branches.turn(_TURN, _TURN_SECONDS):
         refs = context.refs.snapshot()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from uuid import uuid4
 
 import msgspec
 
@@ -10,15 +13,15 @@ from sparklake.errors import (
     InvalidInputError,
     MissingFileError,
     NamespaceInUseError,
+    ReadOnlyNamespaceError,
     StoreError,
+    StorePermissionError,
     StoreUnreachableError,
 )
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
 from sparklake.stores.objects import normalise_store_uri
-from sparklake.udfs.imports.own import real_root
-
-MARKER_KEY = "_lakefs/dummy"
-"""Where lakeFS, too, marks a storage namespace as taken."""
+from sparklake.stores.objects.namespaces import MARKER_KEY, find_enclosing, roots_overlap
+from sparklake.udfs.strategies.objects import DATA_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,20 @@ def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> 
     """Marks a namespace as taken, so that of two repositories only one can have it.
 
     Returns the repository to create. Where an earlier attempt to create it died after it had put
-    the mark, that attempt is carried on, under its uid. Raises NamespaceInUseError.
+    the mark, that attempt is carried on, under its uid. Raises NamespaceInUseError, also for a
+    namespace that lies in another one, of whatever lake, or that has objects already.
     """
+    marked = _put_mark(store, refs, info)
+    try:
+        check_enclosing(store.uri)
+        _check_unused(store)
+    except BaseException:
+        leave_namespace(store, refs, marked)
+        raise
+    return marked
+
+
+def _put_mark(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> RepositoryInfo:
     mark = Mark(info.name, info.uid, refs.id())
     encoded = msgspec.json.encode(mark)
     if not store.put_if_absent(MARKER_KEY, encoded):
@@ -99,19 +114,64 @@ def check_namespace(store: ObjectStore) -> None:
         )
 
 
+@contextmanager
+def first_write(store: ObjectStore, verb: str) -> Iterator[None]:
+    """Turn the refusal of what a verb writes first into ReadOnlyNamespaceError."""
+    try:
+        yield
+    except StorePermissionError as error:
+        raise ReadOnlyNamespaceError(
+            f"{verb} writes to {store.uri}, and may not: {error} Nothing was done"
+        ) from error
+
+
+def check_writable(store: ObjectStore, verb: str) -> None:
+    """Raise ReadOnlyNamespaceError where nothing can be written beside the mark."""
+    with first_write(store, verb):
+        if store.uri.startswith("file://"):
+            probe = f"_sparklake/probe-{uuid4().hex}"
+            store.put_if_absent(probe, b"")
+            store.delete(probe)
+        else:
+            # The mark is there: S3 says so only to who may put it, and writes nothing.
+            store.put_if_absent(MARKER_KEY, b"")
+
+
 def check_apart(info: RepositoryInfo, uri: str) -> str:
     """Returns the one spelling of a store's root.
 
     Raises InvalidInputError where it overlaps the storage namespace.
     """
     root, own = normalise_store_uri(uri), info.storage_namespace
-    here, there = real_root(root), real_root(own)
-    if here.startswith(there) or there.startswith(here):
+    if roots_overlap(root, own):
         raise InvalidInputError(
             f"{root} overlaps the storage namespace of {info.name}, {own}: name a folder that "
             "neither contains the namespace nor lies in it"
         )
     return root
+
+
+def check_enclosing(uri: str) -> None:
+    """Raise NamespaceInUseError for a root that lies in a storage namespace of any lake."""
+    if (found := find_enclosing(uri)) is not None:
+        raise NamespaceInUseError(
+            f"{uri} lies in {found}, which is, or was, the storage namespace of a repository: "
+            f"choose a place outside of it. Only if nothing in {found} is needed any more, delete "
+            f"it with its {MARKER_KEY}"
+        )
+
+
+def _check_unused(store: ObjectStore) -> None:
+    """Raise NamespaceInUseError where a new repository would adopt objects as its own.
+
+    They may be those of another repository, whose namespace lies in this one.
+    """
+    if next(iter(store.list(f"{DATA_FOLDER}/")), None) is not None:
+        raise NamespaceInUseError(
+            f"{store.uri}/{DATA_FOLDER} holds files already, which a garbage collection of the new "
+            "repository would delete: choose an unused namespace, and import them from where they "
+            "are"
+        )
 
 
 def _find_mark(store: ObjectStore) -> Mark | None:

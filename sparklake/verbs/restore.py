@@ -17,7 +17,7 @@ from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.tables import read_meta_range, table_key
 from sparklake.verbs.context import now
 from sparklake.verbs.dump import SETTINGS_KEY, KeptSettings
-from sparklake.verbs.namespaces import take_over_namespace
+from sparklake.verbs.namespaces import check_enclosing, take_over_namespace
 
 _DEFAULT_BRANCH = "main"
 
@@ -36,8 +36,9 @@ def restore_refs(
 ) -> RepositoryInfo:
     """Makes a repository of the dump in a namespace, when all of the dump has been verified.
 
-    The namespace is its own from then on. Raises MissingFileError, CorruptFileError,
-    InvalidDumpError, AlreadyExistsError or NamespaceInUseError, and then there is no repository.
+    The namespace is its own from then on, and lies in no other one. Raises MissingFileError,
+    CorruptFileError, InvalidDumpError, AlreadyExistsError or NamespaceInUseError, and then there is
+    no repository.
     """
     refs = read_refs(store, read_manifest(store))
     settings = _find_settings(store)
@@ -51,6 +52,7 @@ def restore_refs(
         settings=settings.settings if settings else RepositorySettings(),
     )
     _check_trees(store, refs)
+    check_enclosing(store.uri)
     ref_store.restore_repository(info, refs, committer)
     try:
         take_over_namespace(store, ref_store, info)

@@ -297,7 +297,7 @@ NAMESPACES: list[Case] = [
     (
         "inside",
         NamespaceInUseError,
-        "overlaps.*'lab': choose",
+        "lies in .*lab/namespace,.* of a repository: choose a place outside",
         create("x-x", "lab/namespace/data/d"),
     ),
     ("around", NamespaceInUseError, "overlaps.*'lab': choose", create("x-x", "lab")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +24,11 @@ from sparklake.errors import (
     MissingFileError,
     RefStoreUnavailableError,
     StoreError,
+    StorePermissionError,
     StoreUnreachableError,
 )
 from sparklake.graveler.ports import Folder, StoredObject
+from sparklake.stores.objects.files import store_errors
 from sparklake.stores.objects.local import LocalStore
 from tests.support.lakes import (
     commit_all,
@@ -304,21 +308,53 @@ def test_no_permission(mode: int, verb: str) -> None:
         for each in (namespace / "_lakefs", namespace / "data", namespace):
             each.chmod(mode)
         before = files_below(folder)
-        command = [sys.executable, "-m", "tests.support.stranger"]
-        tried = subprocess.run(
-            [*command, str(NOBODY), str(namespace), verb],
-            cwd=ROOT,
-            env={**os.environ, "SPARKLAKE_SCRATCH": "/tmp"},
-            capture_output=True,
-            text=True,
-        )
-        assert tried.returncode == 0, tried.stderr
-        answer = json.loads(tried.stdout)
+        answer = answer_of_a_stranger(namespace, verb)
         assert answer["kind"] == "store_permission", answer
         assert answer["exit_code"] == 1
         assert str(secret if mode == 0o777 else namespace) in answer["words"]
         assert "give this user the right" in answer["words"]
         assert files_below(folder) == before
+
+
+def answer_of_a_stranger(namespace: Path, verb: str) -> dict[str, Any]:
+    """Returns how a verb ends for a user who may do little."""
+    tried = subprocess.run(
+        [sys.executable, "-m", "tests.support.stranger", str(NOBODY), str(namespace), verb],
+        cwd=ROOT,
+        env={**os.environ, "SPARKLAKE_SCRATCH": "/tmp"},
+        capture_output=True,
+        text=True,
+    )
+    assert tried.returncode == 0, tried.stderr
+    answer: dict[str, Any] = json.loads(tried.stdout)
+    return answer
+
+
+@pytest.mark.parametrize("verb", ["look", "collect", "dump"])
+def test_what_must_write_finds_a_read_only_namespace_at_once(verb: str) -> None:
+    with public_folder() as folder:
+        namespace = folder / "namespace"
+        for each in (namespace, namespace / "_lakefs", namespace / "data"):
+            each.mkdir()
+        mark = b'{"repository": "lake", "uid": "uid", "lake": "any"}'
+        (namespace / "_lakefs" / "dummy").write_bytes(mark)
+        for each in (namespace / "_lakefs", namespace / "data", namespace, folder):
+            each.chmod(0o755)
+        before = files_below(folder)
+        answer = answer_of_a_stranger(namespace, verb)
+        assert (answer["kind"], answer["exit_code"]) == ("read_only_namespace", 1), answer
+        assert f"writes to file://{namespace}, and may not" in answer["words"]
+        assert "give this user the right" in answer["words"]
+        assert files_below(folder) == before
+
+
+def test_a_read_only_file_system_is_a_lack_of_rights(tmp_path: Path) -> None:
+    read_only = OSError(errno.EROFS, os.strerror(errno.EROFS), str(tmp_path))
+    with (
+        pytest.raises(StorePermissionError, match=f"{tmp_path} is read-only: mount it"),
+        store_errors(tmp_path),
+    ):
+        raise read_only
 
 
 # --- what is imported -----------------------------------------------------------------------------

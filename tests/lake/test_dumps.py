@@ -32,8 +32,8 @@ from sparklake.errors import (
 )
 from sparklake.graveler.dumps import MANIFEST_KEY
 from sparklake.stores.objects.listing import TEMPORARY
+from sparklake.stores.objects.namespaces import MARKER_KEY
 from sparklake.verbs.dump import SETTINGS_KEY
-from sparklake.verbs.namespaces import MARKER_KEY
 from tests.support.folders import memory_folder
 from tests.support.lakes import (
     commit_all,

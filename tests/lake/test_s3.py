@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
@@ -19,6 +20,7 @@ from sparklake.errors import (
     MissingFileError,
     NamespaceInUseError,
     NoChangesError,
+    ReadOnlyNamespaceError,
     StorePermissionError,
     StoreUnreachableError,
 )
@@ -382,6 +384,31 @@ def test_no_permission(
     monkeypatch.undo()
     assert (states(used), bucket.objects()) == before
     assert [each.name for each in small_lake.repositories()] == ["lake"]
+
+
+def test_what_must_write_finds_a_read_only_bucket_at_once(
+    used: Repository, bucket: Bucket, s3_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iam = aws_client("iam", s3_env)
+    user = f"reader-{uuid4().hex[:8]}"
+    iam.create_user(UserName=user)
+    statement = {"Effect": "Allow", "Action": ["s3:Get*", "s3:List*"], "Resource": "*"}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    iam.put_user_policy(UserName=user, PolicyName="reads", PolicyDocument=policy)
+    key = iam.create_access_key(UserName=user)["AccessKey"]
+    before = bucket.objects()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key["AccessKeyId"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
+    with access_control(s3_env["AWS_ENDPOINT_URL"]):
+        for verb in (
+            lambda: used.collect_garbage(dry_run=True),
+            used.collect_garbage,
+            used.dump_refs,
+        ):
+            with pytest.raises(ReadOnlyNamespaceError, match=r"refuses PutObject for .*get, put"):
+                verb()
+    monkeypatch.undo()
+    assert bucket.objects() == before
 
 
 def test_no_credentials(

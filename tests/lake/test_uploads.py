@@ -19,8 +19,10 @@ from sparklake.errors import (
     StoreError,
 )
 from sparklake.graveler.ports import LayerKind
+from sparklake.stores.objects import walking
 from sparklake.stores.objects.local import LocalStore
 from sparklake.verbs.objects import uploads
+from sparklake.verbs.objects.uploads import FolderUpload
 from tests.support.lakes import contents, memory_lake, refused
 
 ODD = ("a b", "100%", "x=1/y?z", "a#b", "東京/🦆", "'q\"", "dir//x")
@@ -176,7 +178,7 @@ def test_a_folder_is_put_under_a_prefix(
     repo: Repository, main: Branch, tmp_path: Path, prefix: str
 ) -> None:
     bodies = tree(tmp_path / "data")
-    assert main.put_folder(prefix, tmp_path / "data") == len(bodies)
+    assert main.put_folder(prefix, tmp_path / "data") == FolderUpload(len(bodies))
     below = f"{prefix.rstrip('/')}/" if prefix else ""
     assert contents(repo, "main") == {f"{below}{path}": body for path, body in bodies.items()}
 
@@ -195,3 +197,21 @@ def test_what_is_no_folder_of_the_users_is_refused(folder: Path, tmp_path: Path)
     ]:
         with refused(lake, InvalidInputError, words):
             main.put_folder("", given)
+
+
+def test_links_among_many_objects_are_followed_only_on_request(
+    repo: Repository, main: Branch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(b"1")
+    (tmp_path / "link").symlink_to("file")
+    paths = {"a": tmp_path / "file", "b": tmp_path / "link"}
+    with pytest.raises(InvalidInputError, match="'b', is a symbolic link"):
+        main.put_many(paths)
+    assert contents(repo, "main") == {}
+    assert main.put_many(paths, follow_links=True) == 2
+    assert contents(repo, "main") == {"a": b"1", "b": b"1"}
+
+
+def test_devices_are_no_files() -> None:
+    looked_at = walking._look_at(Path("/dev/null"), follow_links=False)
+    assert looked_at is walking.SkipReason.DEVICE

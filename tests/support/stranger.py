@@ -41,6 +41,12 @@ def attempt(namespace: str, verb: str) -> None:
         branch.put("k", b"v")
     elif verb == "put-file":
         branch.put_file("k", Path(namespace).parent / "source" / "secret")
+    elif verb == "collect":
+        repository.collect_garbage()
+    elif verb == "look":
+        repository.collect_garbage(dry_run=True)
+    elif verb == "dump":
+        repository.dump_refs()
     elif verb == "import":
         branch.import_objects(str(Path(namespace).parent / "source"))
     else:

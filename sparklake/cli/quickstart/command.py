@@ -13,6 +13,7 @@ from sparklake.cli.output import Output
 from sparklake.cli.quickstart.setting import Scene, fresh_place, source_folder
 from sparklake.cli.quickstart.steps import STEPS
 from sparklake.cli.session import Session, command
+from sparklake.cli.text import shown
 from sparklake.report import Document
 
 WIDTH = 88
@@ -62,8 +63,11 @@ def _page(out: Output, step: Document) -> str:
     head = f"{title:<{WIDTH - 10}}{step['seconds']:>8.2f} s"
     lines = [
         out.coloured(head, "green"),
-        *(out.coloured(f"    {_prompt(line)}", "cyan") for line in step["command"].splitlines()),
-        *(f"    {fact}" for fact in step["facts"]),
+        *(
+            out.coloured(f"    {_prompt(shown(line))}", "cyan")
+            for line in step["command"].splitlines()
+        ),
+        *(f"    {shown(fact)}" for fact in step["facts"]),
     ]
     return "\n".join([*lines, ""])
 

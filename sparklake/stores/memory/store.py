@@ -8,11 +8,7 @@ from itertools import count
 from threading import RLock
 from uuid import uuid4
 
-from sparklake.errors import (
-    AlreadyExistsError,
-    NamespaceInUseError,
-    RepositoryNotFoundError,
-)
+from sparklake.errors import AlreadyExistsError, RepositoryNotFoundError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ports import (
     BranchState,
@@ -31,6 +27,7 @@ from sparklake.stores.memory.staging import MemoryStaging
 from sparklake.stores.memory.state import State
 from sparklake.stores.memory.tags import MemoryTags
 from sparklake.stores.memory.writes import MemoryWrites
+from sparklake.stores.objects.namespaces import refuse_overlapping
 
 
 class MemoryRefStore:
@@ -61,12 +58,8 @@ class MemoryRefStore:
         with self._lock:
             if info.name in self._infos:
                 raise AlreadyExistsError(f"there is a repository {info.name!r} already")
-            for other in self._infos.values():
-                if _overlap(info.storage_namespace, other.storage_namespace):
-                    raise NamespaceInUseError(
-                        f"{info.storage_namespace} overlaps the storage namespace of repository "
-                        f"{other.name!r}: choose another"
-                    )
+            others = ((each.name, each.storage_namespace) for each in self._infos.values())
+            refuse_overlapping(info.storage_namespace, others)
             state = self._state(info.uid)
             state.settings = info.settings
             state.commits.update((each.id, each) for each in refs.commits)
@@ -149,9 +142,3 @@ class MemoryRefs:
                 tuple(self.tags.list()),
                 tuple(sorted(commits, key=lambda each: (each.generation, each.id))),
             )
-
-
-def _overlap(left: str, right: str) -> bool:
-    """Tells whether one namespace is equal to, or a folder inside, the other."""
-    left, right = left.rstrip("/") + "/", right.rstrip("/") + "/"
-    return left.startswith(right) or right.startswith(left)

@@ -51,6 +51,10 @@ def store_errors(path: Path) -> Iterator[None]:
             "read and write there."
         ) from error
     except OSError as error:
+        if error.errno == errno.EROFS:
+            raise StorePermissionError(
+                f"The file system of {_place(error, path)} is read-only: mount it for writing."
+            ) from error
         raise StoreError(
             f"The file system failed at {_place(error, path)}: {error.strerror or error}. "
             "Correct that, then run it again: what is written already is kept."

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
-from sparklake.errors import AlreadyExistsError, NamespaceInUseError, RepositoryNotFoundError
+from sparklake.errors import AlreadyExistsError, RepositoryNotFoundError
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
+from sparklake.stores.objects.namespaces import refuse_overlapping
 from sparklake.stores.postgres.branches import PostgresBranches
 from sparklake.stores.postgres.collections import ONE_MOMENT, PostgresCollections, snapshot_of
 from sparklake.stores.postgres.commits import PostgresCommits, insert_commits
@@ -145,21 +146,11 @@ def _refuse_taken(connection: psycopg.Connection, info: RepositoryInfo) -> None:
     ).fetchone()
     if taken is not None:
         raise AlreadyExistsError(f"there is a repository {info.name!r} already")
-    holder = connection.execute(
-        """
-        SELECT name
-        FROM sparklake.repositories,
-            LATERAL (SELECT rtrim(storage_namespace, '/') || '/') AS folder (theirs)
-        WHERE starts_with(theirs, %(ours)s) OR starts_with(%(ours)s, theirs)
-        ORDER BY name LIMIT 1
-        """,
-        {"ours": info.storage_namespace.rstrip("/") + "/"},
-    ).fetchone()
-    if holder is not None:
-        raise NamespaceInUseError(
-            f"{info.storage_namespace} overlaps the storage namespace of repository "
-            f"{holder[0]!r}: choose another"
-        )
+    # Not in SQL: where the links of a file system lead is for this machine to say.
+    others = connection.execute(
+        "SELECT name, storage_namespace FROM sparklake.repositories ORDER BY name"
+    ).fetchall()
+    refuse_overlapping(info.storage_namespace, others)
 
 
 def _insert_repository(connection: psycopg.Connection, info: RepositoryInfo) -> None:

@@ -25,9 +25,9 @@ from sparklake.graveler.times import MICROSECOND, OUT_OF_YEARS, is_storable
 from sparklake.stores.objects import check_object_uri, normalise_object_uri
 from sparklake.stores.objects.keys import check_key
 from sparklake.udfs.imports.defects import Defect, Reason, defect_record, new_defect
-from sparklake.udfs.imports.own import OwnNamespace
 from sparklake.udfs.imports.terms import ImportTerms
 from sparklake.udfs.objects import microsecond_mtimes, record_batch
+from sparklake.udfs.own import OwnNamespace
 from sparklake.udfs.staging import (
     STAGE_SCHEMA,
     object_checksum,

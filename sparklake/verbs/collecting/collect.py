@@ -83,7 +83,8 @@ def collect_garbage(
 
     What was written in a time of grace is spared. A dry run deletes nothing, and what it lists may
     be swept later by its id: as far as it is garbage by then. Raises CollectionOpenError while
-    another one is under way, ReadOnlyError, NotFoundError for the run to sweep.
+    another one is under way, ReadOnlyError, NotFoundError for the run to sweep,
+    ReadOnlyNamespaceError before it has read anything.
     """
     if not timedelta() <= grace <= _LONGEST:
         raise InvalidInputError(f"{grace} cannot be a time of grace: give 0 to 36,500 days")
@@ -93,12 +94,13 @@ def collect_garbage(
     check_owner(context.store, context.info)
     with context.refs.collections.alone():
         if dry_run:
+            folder = _begun(context, None)
             with context.refs.collections.look() as moment:
-                work = _Work.begin(context, _records(context, moment), None)
+                work = _Work.begin(context, folder, _records(context, moment), None)
                 return work.said(work.marked(moment, grace, "found"))
         open_branch(context, context.info.default_branch)  # raises ReadOnlyError
         _finish_interrupted(context)
-        return _collected(context, sweep, grace)
+        return _collected(context, _begun(context, sweep), sweep, grace)
 
 
 def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
@@ -109,11 +111,25 @@ def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
     return Rows(*(plan, OBJECTS, title, body, context.runners, "gc", _SIDES))
 
 
-def _collected(context: Context, sweep: str | None, grace: timedelta) -> Collection:
+def _begun(context: Context, earlier: str | None) -> RunFolder:
+    """Return the folder of a new run, or of an earlier one, which can be written to."""
+    if earlier is not None:
+        folder = RunFolder(context, earlier)
+        folder.check_unswept(folder.read())
+    else:
+        now = datetime.now(timezone.utc)
+        folder = RunFolder(context, f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}")
+    folder.begin()
+    return folder
+
+
+def _collected(
+    context: Context, folder: RunFolder, sweep: str | None, grace: timedelta
+) -> Collection:
     with context.refs.collections.look() as moment:
         records = _records(context, moment)
     # What is listed was there before the fence is raised: what is written later is no part of it.
-    work = _Work.begin(context, records, sweep)
+    work = _Work.begin(context, folder, records, sweep)
     set_open(context.store, work.folder.run_id)
     try:
         with context.refs.collections.begin() as moment:
@@ -144,7 +160,7 @@ class _Work:
     """Is one run: its folder, what was listed, and about how many records are to be read.
 
     What lies in `spared` places is of writes that had not landed when all was listed. One that
-    begins later has nothing in the list.
+    begins later has nothing in the list. With `is_earlier`, an earlier run has listed it.
     """
 
     context: Context
@@ -152,17 +168,14 @@ class _Work:
     listed: MetaRange
     records: int
     spared: tuple[str, ...] = ()
+    is_earlier: bool = False
 
     @staticmethod
-    def begin(context: Context, records: int, earlier: str | None) -> _Work:
+    def begin(context: Context, folder: RunFolder, records: int, earlier: str | None) -> _Work:
         """Lists what there is, or takes the list of an earlier run."""
         if earlier is not None:
-            folder = RunFolder(context, earlier)
-            run = folder.read()
-            folder.check_unswept(run)
-            return _Work(context, folder, folder.tree(run.listed), records, open_places(context))
-        now = datetime.now(timezone.utc)
-        folder = RunFolder(context, f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}")
+            listed, spared = folder.tree(folder.read().listed), open_places(context)
+            return _Work(context, folder, listed, records, spared, is_earlier=True)
         runner = context.runner(records, "gc", "list")
         encode = partial(listed_body, context.workspace)
         work = encode_work(_prefixes(context))
@@ -210,13 +223,15 @@ class _Work:
         source = _spread(runner, encode_work(shares))
         by_ranges = _written(self.folder.workspace, runner, encode, source)
         rows = _staged_rows(moment)
-        by_rows = _written(self.folder.workspace, LocalRunner(), named_rows_body, rows)
+        encode_rows = partial(named_rows_body, self.context.workspace)
+        by_rows = _written(self.folder.workspace, LocalRunner(), encode_rows, rows)
         return by_ranges, by_rows
 
     def _garbage(self, named: tuple[MetaRange, MetaRange], before: int) -> MetaRange:
         plan = plan_listing(self.listed.ranges, [Side(tuple(each.ranges)) for each in named])
         runner = self.context.runner(plan.records, "gc", "compare")
-        encode = partial(garbage_body, self.folder.workspace, before, self.spared)
+        watched = self.context.info.storage_namespace if self.is_earlier else None
+        encode = partial(garbage_body, self.folder.workspace, before, self.spared, watched)
         source = _spread(runner, _tasks(plan, runner))
         return _written(self.folder.workspace, runner, encode, source)
 

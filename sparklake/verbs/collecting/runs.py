@@ -14,14 +14,18 @@ from sparklake.graveler.tables import read_meta_range, table_key
 from sparklake.udfs.adopting import COLLECTIONS_FOLDER, MARKER_KEY
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.context import Context
+from sparklake.verbs.namespaces import first_write
+
+BEGUN = "begun"
+"""The state of a run that has listed nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionRun:
     """Says of a run how far it has come, and what it has found.
 
-    Its state is `listed`, `found` by a dry run, `marked` to be swept, or `swept`. `listed` and
-    `garbage` are lists of objects in its folder, as metaranges; `bytes` is of garbage.
+    Its state is `begun`, `listed`, `found` by a dry run, `marked` to be swept, or `swept`. `listed`
+    and `garbage` are lists of objects in its folder, as metaranges; `bytes` is of garbage.
     `commits_expired` are those that did so when it began, or would by a dry run.
     """
 
@@ -53,6 +57,11 @@ class RunFolder:
         # Not through the cache of tables: nobody reads these twice.
         self.workspace = Workspace(root, context.workspace.range_records)
 
+    def begin(self) -> None:
+        """Say that the run begins; raise ReadOnlyNamespaceError where it could keep no list."""
+        with first_write(self._context.store, "A garbage collection, also a dry run,"):
+            self.write(self.find() or CollectionRun(self.run_id, BEGUN, EMPTY_META_RANGE))
+
     def write(self, run: CollectionRun) -> None:
         """Says how far the run has come, durable on return."""
         self._context.store.replace(self._summary, msgspec.json.encode(run))
@@ -67,7 +76,7 @@ class RunFolder:
     def read(self) -> CollectionRun:
         """Returns how far the run has come; raises NotFoundError."""
         run = self.find()
-        if run is None:
+        if run is None or run.state == BEGUN:
             name = self._context.info.name
             raise NotFoundError(f"{name} has no garbage collection {self.run_id!r}")
         return run

@@ -8,6 +8,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_store
+from sparklake.stores.objects.namespaces import MARKER_KEY as NAMESPACE_KEY
 from sparklake.udfs.exporting import MANIFEST_FOLDER, Step
 from sparklake.verbs.context import Context
 from sparklake.verbs.exchange.export_marks import (
@@ -18,8 +19,7 @@ from sparklake.verbs.exchange.export_marks import (
     is_empty,
 )
 from sparklake.verbs.exchange.export_work import Exported, ExportTerms, ExportWork
-from sparklake.verbs.namespaces import MARKER_KEY as NAMESPACE_KEY
-from sparklake.verbs.namespaces import check_apart
+from sparklake.verbs.namespaces import check_apart, check_enclosing
 from sparklake.verbs.resolve import get_commit, kept_commit
 
 
@@ -107,6 +107,7 @@ def _origins(
 def _open(context: Context, to: str) -> ObjectStore:
     """Opens a destination; raises InvalidInputError for the storage namespace of a repository."""
     store = open_store(check_apart(context.info, to))
+    check_enclosing(store.uri)
     if not is_empty(store) and store.find(NAMESPACE_KEY) is not None:
         raise InvalidInputError(
             f"{store.uri} is the storage namespace of a repository: export to another place"

@@ -38,7 +38,7 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.exchange.import_sources import Opened, open_source
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.merging.attempts import Attempts
-from sparklake.verbs.namespaces import check_apart, check_namespace
+from sparklake.verbs.namespaces import check_apart, check_enclosing, check_namespace
 from sparklake.verbs.publish import publish, until_it_moves
 from sparklake.verbs.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.signing import Signature
@@ -191,6 +191,7 @@ def _checked(kind: type[E], text: str, name: str) -> E:
 def _checked_place(context: Context, errors_to: str) -> str:
     """Returns where a table of errors can go: a place outside of the namespace, and empty."""
     root = check_apart(context.info, errors_to)
+    check_enclosing(root)
     try:
         is_used = any(True for _ in open_store(root).scan(""))
     except StoreUnreachableError:

@@ -18,7 +18,7 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.scratch import scratch_folder
 from sparklake.stores.objects.files import store_errors
-from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.walking import SkippedPath, walk_files
 from sparklake.udfs.objects import ObjectInfo, object_record
 from sparklake.udfs.staging import STAGE_SCHEMA
 from sparklake.verbs.context import Context
@@ -48,40 +48,78 @@ class Labels:
     content_type: str
 
 
-def put_many(context: Context, branch: str, objects: Objects, labels: Labels) -> int:
+@dataclass(frozen=True, slots=True)
+class FolderUpload:
+    """The result of putting a folder: how many objects are staged, and what was skipped."""
+
+    count: int
+    skipped: tuple[SkippedPath, ...] = ()
+
+
+def put_many(
+    context: Context, branch: str, objects: Objects, labels: Labels, *, follow_links: bool = False
+) -> int:
     """Writes objects to fresh places and stages all of them, or none; returns how many there are.
 
     What was written when it fails stays as orphans. At most a batch of bodies is in memory. Beside
     a garbage collection it begins anew, but not with objects that come once, as those of a
-    generator do: raises CollectionBegunError.
+    generator do: raises CollectionBegunError. A Path that is a symbolic link is refused, unless
+    links are to be followed.
     """
     put = _put_many if isinstance(objects, Iterator) else with_versions(begun_anew(_put_many))
-    return put(context, branch, objects, labels)
+    return put(context, branch, objects, labels, follow_links)
 
 
-def _put_many(context: Context, branch: str, objects: Objects, labels: Labels) -> int:
+def _put_many(
+    context: Context, branch: str, objects: Objects, labels: Labels, follow_links: bool
+) -> int:
     fence = open_branch(context, branch, Action.STAGE).fence
     check_namespace(context.store)
     pairs = objects.items() if isinstance(objects, Mapping) else objects
     with scratch_folder(disk_root()) as scratch:
-        batches = _batches(_checked(pairs))
+        batches = _batches(_checked(pairs, follow_links=follow_links))
         written = (_write(context, batch, scratch, labels) for batch in batches)
         return stage_objects(context, branch, chain.from_iterable(written), fence)
 
 
 @with_versions
 @begun_anew
-def put_folder(context: Context, branch: str, prefix: str, folder: Path, labels: Labels) -> int:
-    """Puts all files below a folder, under a prefix, as `put_many` does; returns how many."""
+def put_folder(
+    context: Context,
+    branch: str,
+    prefix: str,
+    folder: Path,
+    labels: Labels,
+    *,
+    follow_links: bool = False,
+) -> FolderUpload:
+    """Puts all files below a folder, under a prefix, as `put_many` does.
+
+    The folder itself may be a link. Links below it are skipped, or followed on request, those to
+    folders, too. Raises InvalidInputError where one leads to the namespace.
+    """
     if not folder.is_dir():
         raise InvalidInputError(f"{folder} is no folder: name one to put")
-    store = LocalStore(Path(check_apart(context.info, str(folder)).removeprefix("file://")))
+
+    def check(place: Path) -> str:
+        return check_apart(context.info, str(place))
+
+    root = Path(check(folder).removeprefix("file://"))
     below = f"{prefix.rstrip('/')}/" if prefix else ""
-    files = ((f"{below}{each.key}", store.root / each.key) for each in store.list())
-    count = put_many(context, branch, files, labels)
+    skipped = list[SkippedPath]()
+
+    def files() -> Iterator[tuple[str, Path]]:
+        for each in walk_files(root, follow_links=follow_links, enter=check):
+            if isinstance(each, SkippedPath):
+                skipped.append(each)
+            else:
+                yield f"{below}{each}", root / each
+
+    count = put_many(context, branch, files(), labels, follow_links=follow_links)
     if not count:
-        raise InvalidInputError(f"{folder} holds no file; nothing was staged")
-    return count
+        why = f" but {len(skipped)} that are skipped, such as links" if skipped else ""
+        raise InvalidInputError(f"{folder} holds no file{why}; nothing was staged")
+    return FolderUpload(count, tuple(skipped))
 
 
 def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
@@ -129,7 +167,9 @@ def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo], 
     return count
 
 
-def _checked(pairs: Iterable[tuple[str, Body]]) -> Iterator[tuple[str, Body]]:
+def _checked(
+    pairs: Iterable[tuple[str, Body]], *, follow_links: bool
+) -> Iterator[tuple[str, Body]]:
     """Passes on what can be put; of the first ones, none under a path that has come before.
 
     Where there are more, the run that they are staged in tells of such a path.
@@ -142,6 +182,11 @@ def _checked(pairs: Iterable[tuple[str, Body]]) -> Iterator[tuple[str, Body]]:
         if len(seen) < INLINE_ROWS:
             seen.add(path)
         if isinstance(body, Path):
+            if body.is_symlink() and not follow_links:
+                raise InvalidInputError(
+                    f"{body}, to be put at {path!r}, is a symbolic link: name the file that it "
+                    "leads to, or let links be followed (follow_links=True)"
+                )
             if not body.is_file():
                 raise InvalidInputError(f"{body} is not a file: name one to put at {path!r}")
         elif not isinstance(body, bytes):

@@ -56,7 +56,8 @@ def purge(context: Context, terms: PurgeTerms) -> Purge:
     """Deletes the bytes of objects under some paths in all of history; returns what was done.
 
     Raises PurgeBlockedError, and deletes nothing, where a head or staging names such a path, or
-    where another path names the same bytes; NoChangesError where there is nothing.
+    where another path names the same bytes, or where they lie in the namespace of another
+    repository; NoChangesError where there is nothing.
     """
     patterns = _checked(context, terms)
     check_namespace(context.store)
@@ -75,6 +76,7 @@ def purge(context: Context, terms: PurgeTerms) -> Purge:
         found = _found(context, patterns, made)
         if terms.dry_run:
             return replace(made, counts=found.counts)
+        _refuse_foreign(found)
         _refuse_shared(found, terms)
         if terms.commit and found.live_count:
             commit_removals(context, patterns, terms.message)
@@ -131,7 +133,7 @@ def _found(context: Context, patterns: Patterns, made: Purge) -> FoundReport:
     runner = context.runner(records, "purge", made.id)
     reports = runner.sort_and_collect(
         partial(scan_body, context.workspace, patterns),
-        partial(found_body, context.workspace, purge_folder(made.id)),
+        partial(found_body, context.workspace, purge_folder(made.id), made.also_external),
         encode_work(work),
     )
     total = FoundReport()
@@ -146,6 +148,8 @@ def _add(total: FoundReport, found: FoundReport) -> None:
     total.live_count += found.live_count
     total.live += found.live
     total.shared += found.shared
+    total.foreign_count += found.foreign_count
+    total.foreign += found.foreign
     ours, theirs = asdict(total.counts), asdict(found.counts)
     total.counts = PurgeCounts(**{name: bounded(ours[name] + theirs[name]) for name in ours})
 
@@ -156,6 +160,15 @@ def _refuse_live(found: FoundReport) -> None:
         raise PurgeBlockedError(
             f"branches still have {named}: delete that and commit, or let the purge do so "
             "(--commit); nothing was purged"
+        )
+
+
+def _refuse_foreign(found: FoundReport) -> None:
+    if found.foreign_count:
+        path, owner = found.foreign[0]
+        raise PurgeBlockedError(
+            f"{path!r}, and {found.foreign_count} objects in all, lie in the storage namespace of "
+            f"another repository, such as {owner}: purge them there; nothing was purged"
         )
 
 

@@ -12,13 +12,15 @@ from sparklake.errors import MissingFileError, PurgedError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.purges import Purge
 from sparklake.udfs.objects import ObjectInfo
+from sparklake.udfs.own import OwnNamespace
 from sparklake.udfs.purging import Patterns, one_spelling, purge_folder
 from sparklake.verbs.context import Context
 
 
 def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -> MissingFileError:
     """Returns the error for an object that is gone: by a purge, where one took it."""
-    (address,) = one_spelling(pa.array([found.address])).to_pylist()
+    own = OwnNamespace(context.info.storage_namespace)
+    (address,) = one_spelling(pa.array([found.address]), own).to_pylist()
     for each in context.refs.purges.list():
         if found.path in Patterns(each.patterns) or (
             each.even_shared and _is_listed(context.store, each, address)

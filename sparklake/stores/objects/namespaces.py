@@ -1,0 +1,155 @@
+"""Where storage namespaces are: their marks, and which of them overlap.
+
+On a file system every answer is about where symbolic links lead, as of now: a link may have been
+made after a repository.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+from sparklake.errors import NamespaceInUseError, StorePermissionError
+from sparklake.graveler.ports import ObjectStore
+from sparklake.stores.objects.locations import open_store
+
+MARKER_KEY = "_lakefs/dummy"
+"""Where lakeFS, too, marks a storage namespace as taken."""
+
+_FILE = "file://"
+_FOLDERS_KEPT = 65536
+
+
+def real_root(uri: str) -> str:
+    """Returns where a store's root really is, with a '/' at its end."""
+    if not uri.startswith(_FILE):
+        return f"{uri}/"
+    return os.path.realpath(uri.removeprefix(_FILE)).rstrip("/") + "/"
+
+
+def roots_overlap(left: str, right: str) -> bool:
+    """Tell whether one root is, or lies in, the other: by its name, or where links lead."""
+    left, right = left.rstrip("/"), right.rstrip("/")
+    by_name = _nested(f"{left}/", f"{right}/")
+    return by_name or _nested(real_root(left), real_root(right))
+
+
+def refuse_overlapping(uri: str, others: Iterable[tuple[str, str]]) -> None:
+    """Raise NamespaceInUseError where a root overlaps one of those of repositories.
+
+    `others` are pairs of a repository's name and its storage namespace.
+    """
+    for name, other in others:
+        if roots_overlap(uri, other):
+            raise NamespaceInUseError(
+                f"{uri} overlaps the storage namespace of repository {name!r}: choose another"
+            )
+
+
+def find_enclosing(uri: str) -> str | None:
+    """Return the nearest root above a store's that is marked as a storage namespace, or None.
+
+    The mark may be of any lake. Folders that may not be read count as unmarked.
+    """
+    if uri.startswith(_FILE):
+        return _find_marked_folder(uri.removeprefix(_FILE))
+    return next((each for each in _prefixes_above(uri) if _is_marked(each)), None)
+
+
+class NamespaceMarks:
+    """The marks of namespaces above the objects of a store.
+
+    Each folder is looked at once: a folder of many objects costs one look. With `own_root`, the
+    root of the store counts, too: it may be the namespace of somebody else.
+    """
+
+    def __init__(self, store: ObjectStore, *, own_root: bool = False) -> None:
+        self._store = store
+        self._own_root = own_root
+        self._root = (
+            os.path.realpath(store.uri.removeprefix(_FILE) or "/")
+            if store.uri.startswith("file:")
+            else None
+        )
+        self._above: Callable[[str], str | None] = lru_cache(_FOLDERS_KEPT)(self._find)
+
+    def find(self, key: str) -> str | None:
+        """Return the nearest marked folder above an object, below the root of the store."""
+        folder = key.rpartition("/")[0]
+        if self._root is None:
+            return self._above(folder)
+        real = os.path.realpath(f"{self._root.rstrip('/')}/{folder}")
+        return self._above(real) if _is_below(real, self._root) else None
+
+    def check(self, key: str) -> None:
+        """Raise NamespaceInUseError for an object that lies below a mark."""
+        if (found := self.find(key)) is not None:
+            raise nested_error(found)
+
+    def _find(self, folder: str) -> str | None:
+        if self._root is not None:
+            return self._find_real(folder)
+        if not folder and not self._own_root:
+            return None
+        if self._has_mark(f"{folder}/" if folder else ""):
+            return f"{self._store.uri}/{folder}".rstrip("/")
+        return self._above(folder.rpartition("/")[0]) if folder else None
+
+    def _has_mark(self, prefix: str) -> bool:
+        # Not `find`, which looks for the bucket, too, where there is no object.
+        key = f"{prefix}{MARKER_KEY}"
+        with suppress(StorePermissionError):
+            return any(each.key == key for each in islice(self._store.list(key), 1))
+        return False
+
+    def _find_real(self, folder: str) -> str | None:
+        if folder == self._root and not self._own_root:
+            return None
+        if _has_mark(folder):
+            return f"{_FILE}{folder}"
+        return None if folder == self._root else self._above(str(Path(folder).parent))
+
+
+def nested_error(root: str) -> NamespaceInUseError:
+    """Return the error for objects in a namespace that lies inside another one."""
+    return NamespaceInUseError(
+        f"{root} is marked as the storage namespace of another repository, and lies inside of "
+        "what was to be deleted: nothing in it may go. Move it elsewhere; only if nothing in it "
+        f"is needed any more, delete its {MARKER_KEY}"
+    )
+
+
+def _nested(left: str, right: str) -> bool:
+    return left.startswith(right) or right.startswith(left)
+
+
+def _is_below(folder: str, root: str) -> bool:
+    return f"{folder.rstrip('/')}/".startswith(f"{root.rstrip('/')}/")
+
+
+def _find_marked_folder(path: str) -> str | None:
+    above = (*Path(os.path.realpath(path)).parents, *Path(path).parents)
+    return next((f"{_FILE}{each}" for each in above if _has_mark(str(each))), None)
+
+
+def _has_mark(folder: str) -> bool:
+    # Not Path.is_file, which raises where a folder may not be read.
+    return os.path.isfile(f"{folder.rstrip('/')}/{MARKER_KEY}")  # noqa: PTH113
+
+
+def _prefixes_above(uri: str) -> Iterator[str]:
+    scheme, _, place = uri.partition("://")
+    while "/" in place:
+        place = place.rpartition("/")[0]
+        yield f"{scheme}://{place}"
+
+
+def _is_marked(root: str) -> bool:
+    # Credentials may be for the namespace alone.
+    with suppress(StorePermissionError):
+        return open_store(root).find(MARKER_KEY) is not None
+    return False

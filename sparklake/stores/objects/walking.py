@@ -1,0 +1,102 @@
+"""Files below a folder of the user's, and what there is no object for."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from sparklake.stores.objects.files import store_errors
+from sparklake.stores.objects.listing import ABSENT, TEMPORARY
+
+
+class SkipReason(str, Enum):
+    """Why something below a folder is skipped."""
+
+    LINK = "link"
+    DANGLING_LINK = "dangling_link"
+    LINK_LOOP = "link_loop"
+    FIFO = "fifo"
+    SOCKET = "socket"
+    DEVICE = "device"
+    RESERVED = "reserved_name"
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedPath:
+    """Something below a folder that was not put, by its path from there."""
+
+    path: str
+    reason: SkipReason
+
+
+_Identity = tuple[int, int]
+
+_KINDS = {
+    stat.S_IFIFO: SkipReason.FIFO,
+    stat.S_IFSOCK: SkipReason.SOCKET,
+    stat.S_IFCHR: SkipReason.DEVICE,
+    stat.S_IFBLK: SkipReason.DEVICE,
+}
+
+
+def walk_files(
+    root: Path, *, follow_links: bool = False, enter: Callable[[Path], object]
+) -> Iterator[str | SkippedPath]:
+    """Yield the paths of the files below a folder, and what is no file, in the order of names.
+
+    The root may be a link itself. Other links are followed only on request: `enter` is called with
+    each folder that one leads to, and may raise. A folder is not walked below itself.
+    """
+    waiting: list[tuple[str, tuple[_Identity, ...]]] = [("", (_identity(root.stat()),))]
+    while waiting:
+        folder, above = waiting.pop()
+        for name in _names(root / folder):
+            path = f"{folder}/{name}" if folder else name
+            found = _look_at(root / path, follow_links=follow_links)
+            if isinstance(found, SkipReason):
+                yield SkippedPath(path, found)
+            elif stat.S_ISREG(found.st_mode):
+                yield path
+            elif _identity(found) in above:
+                yield SkippedPath(path, SkipReason.LINK_LOOP)
+            else:
+                if (root / path).is_symlink():
+                    enter(root / path)
+                waiting.append((path, (*above, _identity(found))))
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the names in a folder, none where it was removed meanwhile."""
+    with store_errors(folder), suppress(*ABSENT):
+        return sorted(each.name for each in folder.iterdir())
+    return []
+
+
+def _look_at(path: Path, *, follow_links: bool) -> os.stat_result | SkipReason:
+    """Return what the system says of a file or folder, or why it is to be skipped."""
+    if path.name == TEMPORARY:
+        return SkipReason.RESERVED
+    with store_errors(path):
+        try:
+            status = path.lstat()
+            if stat.S_ISLNK(status.st_mode):
+                if not follow_links:
+                    return SkipReason.LINK if path.exists() else SkipReason.DANGLING_LINK
+                status = path.stat()
+        except ABSENT:
+            return SkipReason.DANGLING_LINK
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return SkipReason.LINK_LOOP
+            raise
+    return _KINDS.get(stat.S_IFMT(status.st_mode), status)
+
+
+def _identity(status: os.stat_result) -> _Identity:
+    return status.st_dev, status.st_ino

@@ -1,0 +1,101 @@
+"""Tells which addresses lie in the repository's own storage namespace."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.graveler.columns import Mask
+from sparklake.stores.objects.namespaces import real_root
+
+_FILE = "file://"
+_FOLDERS_KEPT = 65536
+
+
+class OwnNamespace:
+    """Looks for addresses in a namespace, as the store would find them.
+
+    On a file system that is where symbolic links lead, of folders and of the file itself.
+    """
+
+    def __init__(self, namespace: str) -> None:
+        self._uri = namespace
+        self._is_local = namespace.startswith(_FILE)
+        if self._is_local:
+            self._roots: tuple[str, ...] = (real_root(namespace),)
+        else:
+            inside = f"{namespace.partition('://')[2]}/"
+            self._roots = tuple(f"{scheme}://{inside}" for scheme in ("s3", "s3a"))
+        self._real_folder = lru_cache(_FOLDERS_KEPT)(_real_folder)
+
+    def has(self, address: str) -> bool:
+        """Tells whether the namespace has an address that has been normalised."""
+        return self.find_key(address) is not None
+
+    def find_key(self, address: str) -> str | None:
+        """Return the key in the namespace of an address that has been normalised, or None."""
+        if not self._is_local:
+            root = next((each for each in self._roots if address.startswith(each)), None)
+            return None if root is None else address.removeprefix(root)
+        if not address.startswith(_FILE):
+            return None
+        folder, _, name = address.removeprefix(_FILE).rpartition("/")
+        place = f"{self._real_folder(folder)}{name}"
+        # A link in the namespace is an object of it, wherever it leads.
+        found = place if place.startswith(self._roots) or not _is_link(place) else _real(place)
+        return found.removeprefix(self._roots[0]) if found.startswith(self._roots) else None
+
+    def direct(self, addresses: pa.StringArray) -> pa.StringArray:
+        """Return addresses, of which those that lead into the namespace by links name it."""
+        if not self._is_local:
+            return addresses
+        is_file = pc.starts_with(addresses, _FILE)
+        elsewhere = pc.and_not(is_file, pc.starts_with(addresses, f"{self._uri}/"))
+        if not pc.any(elsewhere).as_py():
+            return addresses
+        pairs = zip(addresses.to_pylist(), elsewhere.to_pylist(), strict=True)
+        return pa.array([self._direct(each) if is_one else each for each, is_one in pairs])
+
+    def _direct(self, address: str) -> str:
+        key = self.find_key(address)
+        return address if key is None else f"{self._uri}/{key}"
+
+    def mask(self, addresses: pa.StringArray) -> Mask:
+        """Tells the same of a column of plain addresses."""
+        if not self._is_local:
+            found = [pc.starts_with(addresses, root) for root in self._roots]
+            return _truth(pc.or_(*found))
+        local = _truth(pc.starts_with(addresses, _FILE))
+        if local.any():
+            files = addresses.filter(pa.array(local))
+            parts = pc.split_pattern(files, "/", max_splits=1, reverse=True)
+            folders = pc.list_element(parts, 0).dictionary_encode()
+            names = [each[len(_FILE) :] for each in folders.dictionary.to_pylist()]
+            inside = [self._real_folder(each).startswith(self._roots) for each in names]
+            own = np.array(inside, bool)[folders.indices.to_numpy()]
+            others = files.filter(pa.array(~own)).to_pylist()
+            own[~own] = [_is_link(each[len(_FILE) :]) and self.has(each) for each in others]
+            local[local] = own
+        return local
+
+
+def _real_folder(folder: str) -> str:
+    return f"{_real(folder or '/').rstrip('/')}/"
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(path)
+
+
+def _is_link(path: str) -> bool:
+    # Not Path.is_symlink: this is asked for every object that was imported from a disk.
+    return os.path.islink(path)  # noqa: PTH114
+
+
+def _truth(values: pa.BooleanArray) -> Mask:
+    truth: Mask = values.fill_null(False).to_numpy(zero_copy_only=False).copy()
+    return truth
