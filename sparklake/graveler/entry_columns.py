@@ -64,7 +64,13 @@ class EntryColumns:
 
     def shown_mtimes(self) -> Positions:
         """Return the times in unix microseconds, within the years 1 to 9999."""
-        seconds = np.clip(self.seconds, FIRST_SECOND - _SLACK, LAST_SECOND + _SLACK)
+        seconds = self.seconds
+        # Clipping costs ten times what the two bounds do.
+        if not len(seconds) or (
+            seconds.min() >= FIRST_SECOND + _SLACK and seconds.max() <= LAST_SECOND - _SLACK
+        ):
+            return seconds * SECOND_MICROS + self.nanos // MICROSECOND
+        seconds = np.clip(seconds, FIRST_SECOND - _SLACK, LAST_SECOND + _SLACK)
         micros = seconds * SECOND_MICROS + self.nanos // MICROSECOND
         shown: Positions = np.clip(micros, FIRST_MICROSECOND, LAST_MICROSECOND, out=micros)
         return shown
