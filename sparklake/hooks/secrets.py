@@ -43,7 +43,9 @@ class Secrets:
             # A secret that was cut in two is not found at the beginning or at the end.
             longest = max(map(len, self._spellings()), default=0)
             text = text[longest : len(text) - longest]
-        return text.replace("\0", "\N{REPLACEMENT CHARACTER}")[-MAX_OUTPUT:]
+        # The ref store keeps UTF-8 without NUL; a hook may return or raise any text.
+        text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")[-MAX_OUTPUT:]
+        return text.encode(errors="backslashreplace").decode()
 
     def _spellings(self) -> set[str]:
         given = {each for each in self._given if each}
