@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from sparklake.graveler.globs import is_word
 
 _NAT64 = ip_network("64:ff9b::/96")
 _LOW_32 = (1 << 32) - 1
@@ -51,7 +52,7 @@ def _may_reach(host: str, address: str, private: Sequence[str]) -> bool:
         try:
             network = ip_network(each, strict=False)
         except ValueError:
-            if fnmatchcase(host.lower(), each.lower()):
+            if is_word(each.lower(), host.lower()):
                 return True
         else:
             if inner in network:

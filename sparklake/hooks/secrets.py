@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from urllib.parse import quote, quote_plus
+
+from sparklake.graveler.globs import is_word
 
 _VARIABLE = re.compile(r"\{\{\s*ENV\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _HIDDEN = "***"
@@ -52,7 +53,7 @@ class Secrets:
         return given | {quote(each) for each in given} | {quote_plus(each) for each in given}
 
     def _may_see(self, name: str) -> bool:
-        return any(fnmatchcase(name, each) for each in self.patterns)
+        return any(is_word(each, name) for each in self.patterns)
 
     def _value(self, name: str) -> str:
         if not self._may_see(name):
