@@ -112,8 +112,8 @@ def _class(inside: str) -> str:
 def _choices(characters: str) -> Iterator[str]:
     at = 0
     while at < len(characters):
-        low, dash, high = (characters[at : at + 3] + "  ")[:3]
-        if dash != "-" or at + 2 >= len(characters):
+        low, high = characters[at], characters[at + 2 : at + 3]
+        if not high or characters[at + 1] != "-":
             yield re.escape(low)
             at += 1
             continue
