@@ -19,6 +19,8 @@ from sparklake.stores.objects.keys import is_utf8
 @lru_cache(maxsize=1024)
 def glob_pattern(glob: str) -> re.Pattern[str]:
     """Returns what matches the same paths, whole; raises InvalidInputError."""
+    if not isinstance(glob, str):
+        raise InvalidInputError(f"a glob is a text, not {glob!r}")
     if not glob:
         raise InvalidInputError("an empty glob matches no path: write one such as 'tables/**'")
     if not is_utf8(glob) or "\0" in glob:
