@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from sparklake.argument_types import checks_arguments
 from sparklake.engine.explanation import Explanation
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.chosen import chosen_keys
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.tables.requests import TableWrite
 
 
+@checks_arguments
 class Branch:
     """Is a branch of a repository. What is changed is staged until it is committed."""
 

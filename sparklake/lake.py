@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import Self
 
+from sparklake.argument_types import checks_arguments
 from sparklake.config import (
     NO_CACHE,
     WEBHOOKS_ONLY,
@@ -84,6 +85,7 @@ def _connect_beside(own_home: str, own_dsn: str | None, home: str | None = None)
     return connect(home=own_home, dsn=dsn, engine=Engine.LOCAL)
 
 
+@checks_arguments
 class Lake:
     """Holds repositories. Close it, or use it as a context manager."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
+from sparklake.argument_types import checks_arguments
 from sparklake.branch import Branch
 from sparklake.engine.explanation import Explanation
 from sparklake.engine.rows import Rows
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+@checks_arguments
 class Repository:
     """Is one versioned lake: a storage namespace, and the refs over it."""
 

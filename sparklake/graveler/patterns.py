@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sparklake.errors import InvalidInputError
+from sparklake.graveler.globs import name_pattern
 from sparklake.graveler.refs import MAX_NAME_CHARACTERS, is_part_of_name
 
 _ANY, _ONE = "*", "?"
@@ -22,18 +23,4 @@ def check_pattern(pattern: str) -> None:
 
 def fits(pattern: str, name: str) -> bool:
     """Tells whether a pattern fits all of a name, in time bounded by the product of the lengths."""
-    at = position = 0
-    star, resumed = -1, 0
-    while position < len(name):
-        if at < len(pattern) and pattern[at] == _ANY:
-            star, resumed = at, position
-            at += 1
-        elif at < len(pattern) and pattern[at] in (_ONE, name[position]):
-            at, position = at + 1, position + 1
-        elif star >= 0:
-            # The latest star takes one more character.
-            resumed += 1
-            at, position = star + 1, resumed
-        else:
-            return False
-    return not pattern[at:].strip(_ANY)
+    return name_pattern(pattern).fullmatch(name) is not None

@@ -4,11 +4,31 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-_NAT64 = ip_network("64:ff9b::/96")
+from sparklake.graveler.globs import is_word
+
 _LOW_32 = (1 << 32) - 1
+
+_RESERVED = tuple(
+    ip_network(each)
+    for each in (
+        # Special addresses of IPv4 in IANA's registry, of which no web server is one.
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16"),
+        *("172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16"),
+        *("198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+        # Metadata of virtual machines in Azure. Those of other clouds are in the networks above.
+        "168.63.129.16/32",
+        # The same of IPv6, within what is given out.
+        *("2001::/23", "2001:db8::/32", "3fff::/20"),
+    )
+)
+_GIVEN_OUT = ip_network("2000::/3")
+"""All public addresses of IPv6; unique local, site-local, link-local and multicast are outside."""
+
+_MAPPED, _NAT64 = ip_network("::ffff:0:0/96"), ip_network("64:ff9b::/96")
+_ISATAP = (0x0000_5EFE, 0x0200_5EFE)
+"""What stands before an IPv4 address in an IPv6 address that a site's own routers take for it."""
 
 Address = IPv4Address | IPv6Address
 
@@ -35,11 +55,22 @@ def addresses_of(host: str, port: int, private: Sequence[str]) -> list[str]:
 
 
 def is_public(text: str) -> bool:
-    """Tells whether an address, and each that is written inside of it, is one of the internet."""
+    """Tells whether an address, and each that is written inside of it, is one of the internet.
+
+    It does not ask what the library takes for global, which differs between Python's releases.
+    """
     # An interface is said behind a '%'; such an address is of a link.
-    return "%" not in text and all(
-        each.is_global and not each.is_multicast for each in _meant(ip_address(text))
-    )
+    return "%" not in text and _is_public(ip_address(text))
+
+
+def _is_public(address: Address) -> bool:
+    if any(address in each for each in _RESERVED):
+        return False
+    if isinstance(address, IPv4Address):
+        return True
+    if address in _MAPPED or address in _NAT64:
+        return _is_public(IPv4Address(int(address) & _LOW_32))
+    return address in _GIVEN_OUT and all(map(_is_public, _tunnelled(address)))
 
 
 def _may_reach(host: str, address: str, private: Sequence[str]) -> bool:
@@ -51,7 +82,7 @@ def _may_reach(host: str, address: str, private: Sequence[str]) -> bool:
         try:
             network = ip_network(each, strict=False)
         except ValueError:
-            if fnmatchcase(host.lower(), each.lower()):
+            if is_word(each.lower(), host.lower()):
                 return True
         else:
             if inner in network:
@@ -59,24 +90,9 @@ def _may_reach(host: str, address: str, private: Sequence[str]) -> bool:
     return False
 
 
-def _meant(address: Address) -> Iterator[Address]:
-    """Yields an address, and the IPv4 addresses that gateways take it for."""
-    inside = [address] if isinstance(address, IPv4Address) else list(_inside(address))
-    yield from inside
-    if address not in inside and not _is_mapped(address):
-        yield address
-
-
-def _is_mapped(address: Address) -> bool:
-    return isinstance(address, IPv6Address) and address.ipv4_mapped is not None
-
-
-def _inside(address: IPv6Address) -> Iterator[IPv4Address]:
-    if address.ipv4_mapped is not None:
-        yield address.ipv4_mapped
+def _tunnelled(address: IPv6Address) -> Iterator[IPv4Address]:
+    """Yield the IPv4 addresses that routers may take an address of IPv6 for: 6to4 and ISATAP."""
     if address.sixtofour is not None:
         yield address.sixtofour
-    if address.teredo is not None:
-        yield from address.teredo
-    if address in _NAT64:
+    if (int(address) >> 32) & _LOW_32 in _ISATAP:
         yield IPv4Address(int(address) & _LOW_32)

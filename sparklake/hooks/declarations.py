@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import msgspec
 
 from sparklake.config import HookType
 from sparklake.errors import InvalidHooksError
+from sparklake.graveler.globs import is_word
 from sparklake.hooks.events import EventName
 from sparklake.hooks.properties import SHAPES, Properties
 from sparklake.hooks.yaml_text import line_of, parsed
@@ -70,7 +70,7 @@ class Action:
     def is_on(self, event: EventName, ref: str) -> bool:
         """Tells whether it runs on an event of a branch or tag."""
         globs = self.on.get(event)
-        return globs is not None and (not globs or any(fnmatchcase(ref, each) for each in globs))
+        return globs is not None and (not globs or any(is_word(each, ref) for each in globs))
 
 
 def parse_action(path: str, body: bytes) -> Action:
@@ -91,6 +91,7 @@ def parse_action(path: str, body: bytes) -> Action:
 def _action(path: str, file: _File, node: yaml.Node) -> Action:
     if not file.on or not file.hooks:
         raise InvalidHooksError("line 1: it declares no event or no hook")
+    _check_kept(file.name, "$.name", node)
     hooks = tuple(_hooks(file, node))
     on = {event: _globs(event, trigger, node) for event, trigger in file.on.items()}
     return Action(path, file.name or PurePosixPath(path).stem, on, hooks)
@@ -102,6 +103,7 @@ def _hooks(file: _File, node: yaml.Node) -> Iterator[Hook]:
         place = f"$.hooks[{at}]"
         if not each.id or each.id in seen:
             raise _wrong(node, f"{place}.id", "each hook has an id of its own")
+        _check_kept(each.id, f"{place}.id", node)
         seen.add(each.id)
         said = each.condition if isinstance(each.condition, str) else str(each.condition).lower()
         condition = _CONDITIONS.get(said.replace(" ", ""))
@@ -109,6 +111,12 @@ def _hooks(file: _File, node: yaml.Node) -> Iterator[Hook]:
             raise _wrong(node, f"{place}.if", f"it is one of {', '.join(_CONDITIONS)}")
         shape, inside = SHAPES[each.type], f"{place}.properties"
         yield Hook(each.id, each.type, condition, _converted(each.properties, shape, node, inside))
+
+
+def _check_kept(text: str, place: str, node: yaml.Node) -> None:
+    """Raise InvalidHooksError for a name that the record of a run could not hold."""
+    if "\0" in text:
+        raise _wrong(node, place, "a name has no NUL character")
 
 
 def _globs(event: EventName, said: Any, node: yaml.Node) -> tuple[str, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from sparklake.config import HookSettings, HookType
+from sparklake.graveler.globs import is_word
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 _FUNCTION = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -132,6 +132,6 @@ def is_allowed(settings: HookSettings, kind: HookType, target: str) -> bool:
     """Tells whether settings let a hook run."""
     for each in settings.allow:
         name, has_pattern, pattern = each.partition(":")
-        if name == kind.value and (not has_pattern or fnmatchcase(target, pattern)):
+        if name == kind.value and (not has_pattern or is_word(pattern, target)):
             return True
     return False

@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from urllib.parse import quote, quote_plus
+
+from sparklake.graveler.globs import is_word
 
 _VARIABLE = re.compile(r"\{\{\s*ENV\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _HIDDEN = "***"
@@ -43,14 +44,16 @@ class Secrets:
             # A secret that was cut in two is not found at the beginning or at the end.
             longest = max(map(len, self._spellings()), default=0)
             text = text[longest : len(text) - longest]
-        return text.replace("\0", "\N{REPLACEMENT CHARACTER}")[-MAX_OUTPUT:]
+        # The ref store keeps UTF-8 without NUL; a hook may return or raise any text.
+        text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")[-MAX_OUTPUT:]
+        return text.encode(errors="backslashreplace").decode()
 
     def _spellings(self) -> set[str]:
         given = {each for each in self._given if each}
         return given | {quote(each) for each in given} | {quote_plus(each) for each in given}
 
     def _may_see(self, name: str) -> bool:
-        return any(fnmatchcase(name, each) for each in self.patterns)
+        return any(is_word(each, name) for each in self.patterns)
 
     def _value(self, name: str) -> str:
         if not self._may_see(name):

@@ -9,9 +9,11 @@ from typing import Any
 import yaml
 
 from sparklake.errors import InvalidHooksError
+from sparklake.stores.objects.keys import is_utf8
 
 _STEP = re.compile(r"\.([\w-]+)|\[(\d+|\.\.\.)\]")
 _MAX_DEPTH = 32
+_SHOWN = 60
 _BOOL = "tag:yaml.org,2002:bool"
 
 
@@ -22,6 +24,21 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         first: [each for each in resolvers if each[0] != _BOOL]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Return the data of a node; raise ConstructorError for what its tag cannot hold.
+
+        The library itself lets through what Python raises for it, such as KeyError for `!!bool x`.
+        """
+        try:
+            return super().construct_object(node, deep)
+        except yaml.YAMLError:
+            raise
+        except Exception as error:
+            kind = node.tag.rpartition(":")[2]
+            shown = repr(str(node.value)[:_SHOWN])
+            problem = f"{shown} is not a valid {kind}: quote it if it is a text"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
 
 _Loader.add_implicit_resolver(_BOOL, re.compile("true|false"), list("tf"))
@@ -38,11 +55,11 @@ def parsed(text: str) -> tuple[Any, yaml.Node]:
         for each in _mappings(node):
             _check_keys(each)
         return loader.construct_document(node), node
+    except InvalidHooksError:
+        raise
     except yaml.MarkedYAMLError as error:
         raise _wrong(error.problem_mark, error.problem or "no YAML") from None
-    except (yaml.YAMLError, ValueError) as error:
-        if isinstance(error, InvalidHooksError):
-            raise
+    except Exception as error:  # noqa: BLE001  (the scanner raises OverflowError for "\UFFFFFFFF")
         raise InvalidHooksError(f"it is no YAML: {error}".splitlines()[0]) from None
 
 
@@ -56,6 +73,8 @@ def _check_shape(text: str) -> None:
             raise _wrong(event.start_mark, f"it is nested more than {_MAX_DEPTH} levels deep")
         if isinstance(event, yaml.AliasEvent):
             raise _wrong(event.start_mark, "anchors and aliases are not taken: write it out")
+        if isinstance(event, yaml.ScalarEvent) and not is_utf8(event.value):
+            raise _wrong(event.start_mark, "a text has half of a surrogate pair: write it whole")
 
 
 def line_of(node: yaml.Node, path: str) -> int:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sparklake.errors import (
-    CorruptFileError,
     InvalidHooksError,
     InvalidInputError,
-    MissingFileError,
     NotFoundError,
+    SparklakeError,
 )
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action as Refused
@@ -26,8 +25,9 @@ from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.graveler.range_lists import MetaRange, overlapping
+from sparklake.graveler.records import Record
 from sparklake.graveler.tables import read_ranges
-from sparklake.udfs.objects import ObjectInfo, object_info
+from sparklake.udfs.objects import object_info
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 
@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 FOLDERS = ("_lakefs_actions/", "_sparklake/hooks/")
 """Where files of hooks are, in the order in which they run; the first is lakeFS's own."""
 
-_ENDINGS = (".yaml", ".yml")
+_ENDINGS = (b".yaml", b".yml")
 _WITH_EVENTS = ("commit", "merge", "revert", "cherry-pick")
 _OF_TAGS = (RefVerb.CREATE_TAG, RefVerb.DELETE_TAG)
 _KEPT = 64
+_NAMED = 3
 _LOG = logging.getLogger("sparklake.hooks")
 
 
@@ -156,7 +157,7 @@ def _declared(context: Context, tree: MetaRange) -> Mapping[str, Action | Invali
     known = context.hooks_known.get(key)
     if known is None:
         files = (each for place in FOLDERS for each in _files(context, tree, place.encode()))
-        known = {each.path: _action(context, each) for each in files}
+        known = {_shown(each): _action(context, each) for each in files}
         if not _is_broken(known):
             if len(context.hooks_known) >= _KEPT:
                 context.hooks_known.clear()
@@ -164,27 +165,36 @@ def _declared(context: Context, tree: MetaRange) -> Mapping[str, Action | Invali
     return known
 
 
-def _files(context: Context, tree: MetaRange, prefix: bytes) -> Iterator[ObjectInfo]:
+def _files(context: Context, tree: MetaRange, prefix: bytes) -> Iterator[Record]:
     within = prefix_interval(prefix)
     for block in read_ranges(context.store, overlapping(tree.ranges, within), within):
-        for record in block.records():
-            found = object_info(record, context.info.storage_namespace)
-            if found.path.endswith(_ENDINGS):
-                yield found
+        yield from (each for each in block.records() if each[0].endswith(_ENDINGS))
 
 
-def _action(context: Context, found: ObjectInfo) -> Action | InvalidHooksError:
+def _shown(record: Record) -> str:
+    return record[0].decode(errors="backslashreplace")
+
+
+def _action(context: Context, record: Record) -> Action | InvalidHooksError:
+    """Return what a file declares, or why that is not known, whatever is stored under its key.
+
+    An error that is raised here would refuse every later move of the branch, the repair too.
+    """
     # Not at the top: who has no hooks does not pay for what reads YAML.
     from sparklake.hooks.declarations import MAX_FILE_BYTES, parse_action
 
-    if found.size > MAX_FILE_BYTES:
-        return InvalidHooksError(f"{found.path}: it has more than {MAX_FILE_BYTES} bytes")
+    path = _shown(record)
     try:
-        return parse_action(found.path, read_body(found, context.info.name))
-    except (MissingFileError, CorruptFileError) as error:
-        return InvalidHooksError(f"{found.path}: it cannot be read: {error}")
+        found = object_info(record, context.info.storage_namespace)
+        if "\0" in found.path:
+            return InvalidHooksError(f"{path!r}: its name has a NUL character")
+        if found.size > MAX_FILE_BYTES:
+            return InvalidHooksError(f"{path}: it has more than {MAX_FILE_BYTES} bytes")
+        return parse_action(path, read_body(found, context.info.name))
     except InvalidHooksError as error:
         return error
+    except SparklakeError as error:
+        return InvalidHooksError(f"{path}: it cannot be read: {error}")
 
 
 def _is_broken(declared: Mapping[str, Action | InvalidHooksError]) -> bool:
@@ -199,17 +209,20 @@ def _usable(
 
     Raises InvalidHooksError where it stays broken: nobody knows what it was to guard.
     """
-    actions = []
-    for path, each in declared.items():
-        found = mended.get(path) if isinstance(each, InvalidHooksError) else each
-        if isinstance(found, InvalidHooksError):
-            raise InvalidHooksError(
-                f"nothing has moved, for a file of hooks is broken: {found}. Mend or delete it by "
-                "a commit to the branch that it is on; `sparklake hooks validate` checks it before"
-            )
-        if found is not None:
-            actions.append(found)
-    return actions
+    found = {
+        path: mended.get(path) if isinstance(each, InvalidHooksError) else each
+        for path, each in declared.items()
+    }
+    broken = [str(each) for each in found.values() if isinstance(each, InvalidHooksError)]
+    if broken:
+        named = "; ".join(broken[:_NAMED])
+        more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
+        raise InvalidHooksError(
+            f"nothing has moved, for a file of hooks is broken: {named}{more}. Mend or delete it "
+            "by a commit to the branch that it is on, several of them by one commit; "
+            "`sparklake hooks validate` checks a file before"
+        )
+    return [each for each in found.values() if each and not isinstance(each, InvalidHooksError)]
 
 
 # --- running --------------------------------------------------------------------------------------

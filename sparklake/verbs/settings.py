@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from sparklake.argument_types import checks_arguments
 from sparklake.errors import InvalidInputError, NotFoundError
 from sparklake.graveler.guards import ALL_ACTIONS, Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.retention import BranchRetention, Retention
@@ -12,6 +13,7 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.signing import check_texts
 
 
+@checks_arguments
 @dataclass(frozen=True, slots=True)
 class LiveSettings:
     """Is the settings of a repository, read when they are asked for."""

@@ -41,6 +41,8 @@ def sign(
 
 def check_texts(texts: Sequence[str], noun: str) -> None:
     """Raises InvalidInputError for texts that cannot be kept, or not so many of them."""
+    if not all(isinstance(text, str) for text in texts):
+        raise InvalidInputError(f"{noun} are texts: {texts!r} has something else")
     if any("\0" in text or not _is_utf8(text) for text in texts):
         raise InvalidInputError(f"{noun} are UTF-8 without NUL")
     if sum(len(text.encode()) for text in texts) > MAX_TEXT_BYTES:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from sparklake.config import HookType
 from sparklake.errors import InvalidHooksError
@@ -106,6 +110,16 @@ def test_branches_and_tags_are_globs(event: EventName, ref: str, expected: bool)
         ("--- 1\n--- 2", "line 2: "),
         ("[" * 30_000, "line 1: it is nested more than 32 levels deep"),
         ("!!python/object/apply:os.getcwd []", "line 1: "),
+        ("on: {pre-commit: }\nhooks: !!bool x", "line 2: 'x' is not a valid bool"),
+        ("on: {pre-commit: }\nhooks: !!timestamp x", "line 2: 'x' is not a valid timestamp"),
+        ("on: {pre-commit: }\nhooks: !!int ''", "line 2: '' is not a valid int"),
+        ("on: {pre-commit: }\nhooks: !!float x", "line 2: 'x' is not a valid float"),
+        ("on: 2024-99-99", "line 1: '2024-99-99' is not a valid timestamp"),
+        ("on: " + "9" * 5000, "line 1: '999"),
+        ('on: "\\UFFFFFFFF"', "it is no YAML: "),
+        ('a:\nb: "\\ud800"', "line 2: a text has half of a surrogate pair"),
+        ('name: "\\0"\n' + ONE % ("lua", ""), "line 1: name: a name has no NUL"),
+        (ONE.replace("id: a", 'id: "\\0"') % ("lua", ""), "line 3: hooks[0].id: a name has no NUL"),
         ("- on", "line 1: "),
         ("on: {}\nhooks: []", "line 1: it declares no event"),
         ("hooks: []\n", "line 1: "),
@@ -161,6 +175,45 @@ def test_branches_and_tags_are_globs(event: EventName, ref: str, expected: bool)
 )
 def test_what_is_wrong_is_said_with_its_line(body: bytes | str, said: str) -> None:
     assert said in wrong(body)
+
+
+_TOKENS = st.sampled_from(
+    [
+        *("on: ", "hooks: ", "id: ", "type: ", "if: ", "properties: ", "args: ", "pre-commit: "),
+        *("branches: ", "webhook", "shell", "python", "lua", "url: ", "timeout: ", "command: "),
+        *("!!bool ", "!!int ", "!!float ", "!!timestamp ", "!!null ", "!!binary ", "!!set "),
+        *("!!omap ", "!!pairs ", "!!str ", "!!seq ", "!!map ", "!x ", "!", "!<", "<<: ", "= "),
+        *("\n", "\n  ", "\n- ", "  - ", "{", "}", "[", "]", ",", ": ", "? ", "| ", "> ", "---\n"),
+        *("x", "''", '"', "'", "\\", "ud800", "UFFFFFFFF", "0x", "0b", "9" * 400, "1e400", ".inf"),
+        *(
+            "2024-99-99",
+            "~",
+            "%",
+            "@",
+            "&a",
+            "*a",
+            "\0",
+            "\x85",
+            "\ufeff",
+            "\u2028",
+            "true",
+            "http://[",
+        ),
+    ]
+)
+
+
+@given(st.lists(_TOKENS, max_size=12).map("".join))
+@example("on: {pre-commit: }\nhooks: [{id: a, type: lua, if: !!bool x}]")
+def test_whatever_a_file_holds_it_is_taken_or_refused_by_name(text: str) -> None:
+    with suppress(InvalidHooksError):
+        parse_action("h.yaml", text.encode())
+
+
+@given(st.binary(max_size=40))
+def test_whatever_bytes_a_file_holds_they_are_refused_by_name(body: bytes) -> None:
+    with suppress(InvalidHooksError):
+        parse_action("h.yaml", body)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from sparklake.graveler.hook_runs import HookStatus
 from sparklake.graveler.ports import BranchMove, RefStore
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.postgres import connect_ref_store
+from sparklake.udfs.objects import ObjectInfo, object_record
 from sparklake.verbs import hooks as hooking
 from tests.support.hook_functions import CALLS, DOING
 from tests.support.hook_server import hook_server
@@ -371,6 +372,78 @@ def test_a_file_too_large_is_broken(repository: Repository) -> None:
     commit_all(main, {FILE: b"#" * 100_000}, "large")
     with refused(repository, "more than 65536 bytes", InvalidHooksError):
         commit_all(main, {"t/a": b"2"}, "another")
+
+
+TAGGED = b"on: {pre-commit: }\nhooks: !!bool x"
+
+
+def test_no_verb_is_locked_by_a_file_that_cannot_be_read(repository: Repository) -> None:
+    """Each verb is refused by name, and each that repairs the file is possible."""
+    main = repository.branch("main")
+    dev = repository.create_branch("dev", "main")
+    change = commit_all(dev, {"u": b"1"}, "change")
+    repository.create_tag("v1", "main")
+    mended = commit_all(
+        repository.create_branch("mended", "main"), {FILE: declared("pre-commit")}, "mend"
+    )
+    broken = commit_all(main, {FILE: TAGGED}, "broken")
+    for verb in (
+        lambda: commit_all(main, {"t/a": b"2"}, "another"),
+        lambda: repository.merge("dev", "main"),
+        lambda: main.cherry_pick(change.id),
+        lambda: main.revert("main~1", strategy="dest-wins"),
+        lambda: repository.create_branch("new", "dev"),
+        lambda: repository.delete_branch("dev"),
+        lambda: repository.create_tag("v2", "dev"),
+        lambda: repository.delete_tag("v1"),
+    ):
+        with refused(repository, f"{FILE}: line 2: 'x' is not a valid bool", InvalidHooksError):
+            verb()
+        main.reset()
+    for verb in (
+        lambda: commit_all(main, {FILE: None}, "delete"),
+        lambda: commit_all(main, {FILE: declared("pre-commit")}, "mend"),
+        lambda: main.revert("main"),
+        lambda: main.cherry_pick(mended.id, strategy="source-wins"),
+        lambda: repository.merge("mended", "main", "source-wins"),
+    ):
+        main.hard_reset(broken.id)
+        verb()
+        repository.create_branch("new", "main")
+        repository.delete_branch("new")
+
+
+def test_several_broken_files_are_named_and_mended_at_once(repository: Repository) -> None:
+    main = repository.branch("main")
+    names = [f"_sparklake/hooks/{number}.yaml" for number in range(5)]
+    commit_all(main, dict.fromkeys(names, TAGGED), "broken")
+    with refused(repository, r"/0\.yaml.*/1\.yaml.*/2\.yaml.*2 more", InvalidHooksError):
+        commit_all(main, {"t/a": b"2"}, "another")
+    commit_all(main, dict.fromkeys(names), "mend")
+
+
+@pytest.mark.parametrize("address", ["gs://bucket/x", "s3://", "{folder}"])
+def test_a_file_at_an_address_that_cannot_be_read_may_be_deleted(
+    repository: Repository, folder: Path, address: str
+) -> None:
+    """Data of lakeFS may name any address."""
+    main, context = repository.branch("main"), repository._context
+    found = ObjectInfo(FILE, 1, "x", 0, address.format(folder=folder.as_uri()))
+    record = object_record(found, context.info.storage_namespace)
+    context.refs.staging.put("main", [record], fence=None)
+    main.commit("guard")
+    with refused(repository, f"{FILE}: it cannot be read: ", InvalidHooksError):
+        commit_all(main, {"t/a": b"2"}, "another")
+    commit_all(main, {FILE: None}, "mend")
+
+
+def test_a_hook_may_say_any_text(repository: Repository) -> None:
+    guard(repository, declared("pre-commit", function="babble"))
+    with pytest.raises(HookFailedError):
+        commit_all(repository.branch("main"), {"t/a": b"2"}, "change")
+    assert (
+        repository.hook_runs()[0].hooks[0].output == "ValueError: \N{REPLACEMENT CHARACTER}\\ud800"
+    )
 
 
 # --- settings -------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from sparklake.errors import StrategyError
 from sparklake.graveler.records import encode_record
 from sparklake.udfs.results import Kept
-from sparklake.udfs.strategies.both import marked
+from sparklake.udfs.strategies.both import kept_keys, marked
 from sparklake.verbs.merging import keeping
 from sparklake.verbs.merging.keeping import places
 from tests.support.lakes import commit_all, contents, memory_lake
@@ -67,6 +68,42 @@ def test_nothing_is_lost_and_nothing_overwritten(
 )
 def test_a_mark_goes_before_the_extension(key: bytes, other: bytes) -> None:
     assert marked(key, b"-2") == other
+
+
+@pytest.mark.parametrize(
+    ("key", "names"),
+    [
+        ("a.csv", ["a.source.csv", "a.source-2.csv", "a.source-3.csv"]),
+        ("x/a.tar.gz", ["x/a.tar.source.gz", "x/a.tar.source-2.gz"]),
+        ("_SUCCESS", ["_SUCCESS.source", "_SUCCESS.source-2", "_SUCCESS.source-3"]),
+        ("t/p=1.5/_SUCCESS", ["t/p=1.5/_SUCCESS.source", "t/p=1.5/_SUCCESS.source-2"]),
+        (".gitignore", [".gitignore.source", ".gitignore.source-2"]),
+        ("x.y/.env", ["x.y/.env.source", "x.y/.env.source-2"]),
+        (".env.local", [".env.source.local", ".env.source-2.local"]),
+        ("a.", ["a.source.", "a.source-2."]),
+        ("x/", ["x/.source", "x/.source-2"]),
+    ],
+)
+def test_names_of_what_keep_both_keeps(key: str, names: list[str], tmp_path: Path) -> None:
+    repo = memory_lake().create_repository("lake", str(tmp_path / "ns"))
+    main = repo.branch("main")
+    taken = dict.fromkeys(names[:-1], b"taken")
+    commit_all(main, {key: b"base"}, "base")
+    commit_all(repo.create_branch("dev", "main"), {key: b"source"}, "source")
+    commit_all(main, {key: b"dest", **taken}, "dest")
+    repo.merge("dev", "main", "keep-both")
+    expected = {key: b"dest", **taken, names[-1]: b"source"}
+    assert contents(repo, "main") == dict(sorted(expected.items()))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "second"),
+    [(b"b.old", b"b-2.old"), (b"a.bak", b"a-2.bak"), (b"b", b"b-2"), (b"a.source", b"a.source-2")],
+)
+def test_names_that_a_function_wants_are_numbered_before_the_extension(
+    wanted: bytes, second: bytes
+) -> None:
+    assert list(islice(kept_keys(b"a", wanted), 2)) == [wanted, second]
 
 
 def test_a_name_for_which_there_is_no_room_is_refused() -> None:

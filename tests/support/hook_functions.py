@@ -33,6 +33,11 @@ def fail(call: HookCall) -> None:
     raise ValueError(f"{call.event.ref} is not fit")
 
 
+def babble(call: HookCall) -> None:
+    CALLS.append(call)
+    raise ValueError("\0\ud800")
+
+
 def leave(call: HookCall) -> None:
     CALLS.append(call)
     raise SystemExit(0)

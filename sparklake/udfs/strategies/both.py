@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
 from typing import TYPE_CHECKING
 
 from sparklake.graveler.records import MAX_KEY_BYTES
@@ -37,6 +39,19 @@ def _decision(key: bytes, has_source: bool, has_dest: bool) -> Decision:
     if len(key) + len(_MARK) + _ROOM > MAX_KEY_BYTES:
         return Take.CONFLICT
     return Both(marked(key, _MARK))
+
+
+def kept_keys(key: bytes, wanted: bytes) -> Iterator[bytes]:
+    """Yield the keys for what is kept of `key`, best first: `wanted`, then with numbers from 2 on.
+
+    A number follows `.source`, also where the name has no extension: `_SUCCESS.source-2`. In other
+    names it goes before the extension.
+    """
+    yield wanted
+    is_own = wanted == marked(key, _MARK)
+    for number in count(2):
+        mark = b"-%d" % number
+        yield marked(key, _MARK + mark) if is_own else marked(wanted, mark)
 
 
 def marked(key: bytes, mark: bytes) -> bytes:

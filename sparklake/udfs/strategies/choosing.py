@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
+from typing import Any
 
 from sparklake.arguments import rule_pair
 from sparklake.errors import InvalidInputError
@@ -48,7 +49,9 @@ def parse_resolution(
     strategy: StrategyLike = None, rules: RulesLike = None, delta: bool = True
 ) -> Resolution:
     """Returns how conflicts are decided; raises InvalidInputError."""
-    pairs = rules.items() if isinstance(rules, Mapping) else rules or ()
+    pairs: Any = rules.items() if isinstance(rules, Mapping) else rules or ()
+    if not isinstance(pairs, Iterable):
+        raise InvalidInputError(f"rules are pairs of a glob and a strategy, not {rules!r}")
     rest = tuple(_rule(each) for each in pairs)
     resolution = Resolution(parse_strategy(strategy), rest, delta)
     size = len(resolution.label.encode())

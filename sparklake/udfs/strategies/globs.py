@@ -12,14 +12,15 @@ import re
 from functools import lru_cache
 
 from sparklake.errors import InvalidInputError
+from sparklake.graveler.globs import path_pattern
 from sparklake.stores.objects.keys import is_utf8
-
-_WITHIN = {"*": "[^/]*", "?": "[^/]"}
 
 
 @lru_cache(maxsize=1024)
 def glob_pattern(glob: str) -> re.Pattern[str]:
     """Returns what matches the same paths, whole; raises InvalidInputError."""
+    if not isinstance(glob, str):
+        raise InvalidInputError(f"a glob is a text, not {glob!r}")
     if not glob:
         raise InvalidInputError("an empty glob matches no path: write one such as 'tables/**'")
     if not is_utf8(glob) or "\0" in glob:
@@ -29,15 +30,9 @@ def glob_pattern(glob: str) -> re.Pattern[str]:
         raise InvalidInputError(
             f"in the glob {glob!r} `**` must stand between slashes, as in 'a/**/*.csv'"
         )
-    folders = ["(?:[^/]*/)*" if part == "**" else f"{_within(part)}/" for part in parts[:-1]]
-    rest = ".*" if parts[-1] == "**" else _within(parts[-1])
-    return re.compile("".join([*folders, rest]), re.DOTALL)
+    return path_pattern(glob)
 
 
 def matches(glob: str, key: bytes) -> bool:
     """Tells whether a glob matches a key, which need not be UTF-8."""
     return glob_pattern(glob).fullmatch(key.decode(errors="surrogateescape")) is not None
-
-
-def _within(part: str) -> str:
-    return "".join(_WITHIN.get(each) or re.escape(each) for each in part)

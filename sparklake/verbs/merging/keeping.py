@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain, count
 
 from sparklake.engine.execution import finish, run_plan
 from sparklake.errors import InvalidKeyError, StrategyError
@@ -19,7 +18,7 @@ from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.records import Record, decode_record, encode_record, identity_of
 from sparklake.udfs.objects import record_batch
 from sparklake.udfs.results import Kept
-from sparklake.udfs.strategies.both import marked
+from sparklake.udfs.strategies.both import kept_keys
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.staged import INLINE_ROWS, write_meta_run
@@ -61,7 +60,7 @@ def places(kept: Sequence[Kept], find: Find) -> list[Record]:
     records = []
     for each in kept:
         content = decode_record(each.key, each.stored)
-        for key in _candidates(each.wanted):
+        for key in kept_keys(each.key, each.wanted):
             there = taken.get(key) or identity_of(key, find(key))
             if there is None:
                 taken[key] = content.identity
@@ -69,10 +68,6 @@ def places(kept: Sequence[Kept], find: Find) -> list[Record]:
             if there in (None, content.identity):
                 break
     return sorted(records)
-
-
-def _candidates(wanted: bytes) -> chain[bytes]:
-    return chain([wanted], (marked(wanted, b"-%d" % number) for number in count(2)))
 
 
 def _record(each: Kept, key: bytes, identity: bytes, data: bytes) -> Record:

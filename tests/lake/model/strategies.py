@@ -96,8 +96,8 @@ def _side(how: str, theirs: Content | None, ours: Content | None) -> str | None:
 
 
 def _places(path: str) -> Iterator[str]:
-    first = _marked(path, ".source")
-    return chain([first], (_marked(first, f"-{number}") for number in count(2)))
+    numbers = (f".source-{number}" for number in count(2))
+    return (_marked(path, mark) for mark in chain([".source"], numbers))
 
 
 def _marked(path: str, mark: str) -> str:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.errors import InvalidInputError
+from sparklake.udfs.purging import Patterns
 from sparklake.udfs.strategies.globs import matches
 from tests.support.globs import fits
 
@@ -53,3 +54,11 @@ def test_keys_that_are_not_utf_8_are_matched_by_their_other_parts() -> None:
 def test_globs_that_mean_nothing_are_refused(glob: str) -> None:
     with pytest.raises(InvalidInputError):
         matches(glob, b"a")
+
+
+@pytest.mark.timeout(60)
+def test_no_glob_of_a_rule_or_a_purge_takes_exponential_time() -> None:
+    glob = "t/" + "*a" * 30 + "b"
+    inside, outside = f"t/{'a' * 200}b", f"t/{'a' * 200}"
+    assert [path in Patterns((glob,)) for path in (inside, outside)] == [True, False]
+    assert [matches(glob, path.encode()) for path in (inside, outside)] == [True, False]

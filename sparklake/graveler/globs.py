@@ -1,0 +1,122 @@
+"""Globs as regular expressions that match in time bounded by the product of both lengths.
+
+Between two stars, each fixed piece is taken where it fits first, and is tried nowhere else again. A
+star takes whatever follows, so a later place could not help. Only the last star looks for the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import count
+
+_FOLDERS = "**"
+_CACHED = 1024
+
+
+@lru_cache(maxsize=_CACHED)
+def name_pattern(glob: str) -> re.Pattern[str]:
+    """Return what matches a name as a whole: `*` is any characters, and `?` is one."""
+    return re.compile(_within(glob, ".", count()), re.DOTALL)
+
+
+@lru_cache(maxsize=_CACHED)
+def word_pattern(glob: str) -> re.Pattern[str]:
+    """Return what matches a word as a whole: as `name_pattern`, and `[a-c]` or `[!a-c]` is one.
+
+    It means what the glob means to the library `fnmatch`, where case matters.
+    """
+    pieces = [""]
+    for each in _words(glob):
+        if each == "*":
+            pieces.append("")
+        else:
+            pieces[-1] += each
+    return re.compile(_starred(pieces, ".", count()), re.DOTALL)
+
+
+@lru_cache(maxsize=_CACHED)
+def path_pattern(glob: str) -> re.Pattern[str]:
+    """Return what matches a path as a whole: `*` and `?` stay within a folder.
+
+    `**` between slashes is any number of folders, and at the end all that begins so far.
+    """
+    numbers = count()
+    *folders, last = glob.split("/")
+    pieces = [""]
+    for each in folders:
+        if each == _FOLDERS:
+            pieces.append("")
+        else:
+            pieces[-1] += f"{_within(each, '[^/]', numbers)}/"
+    pieces[-1] += ".*" if last == _FOLDERS else _within(last, "[^/]", numbers)
+    return re.compile(_starred(pieces, "(?:[^/]*/)", numbers), re.DOTALL)
+
+
+def is_word(glob: str, word: str) -> bool:
+    """Tell whether a glob matches a word as a whole, as in `word_pattern`."""
+    return word_pattern(glob).fullmatch(word) is not None
+
+
+def _within(glob: str, one: str, numbers: Iterator[int]) -> str:
+    pieces = (
+        "".join(one if each == "?" else re.escape(each) for each in piece)
+        for piece in glob.split("*")
+    )
+    return _starred(list(pieces), one, numbers)
+
+
+def _starred(pieces: Sequence[str], gap: str, numbers: Iterator[int]) -> str:
+    """Return the expression of pieces with any number of gaps between each two of them."""
+    first, *rest = pieces
+    if not rest:
+        return first
+    *inner, last = rest
+    found = (_settled(f"{gap}*?{piece}", numbers) for piece in inner if piece)
+    return "".join([first, *found, f"{gap}*{last}"])
+
+
+def _settled(expression: str, numbers: Iterator[int]) -> str:
+    """Return an expression of which only the first match is tried.
+
+    Python 3.10 has no atomic groups: a lookahead is settled in the same way.
+    """
+    name = f"g{next(numbers)}"
+    return f"(?=(?P<{name}>{expression}))(?P={name})"
+
+
+def _words(glob: str) -> Iterator[str]:
+    """Yield the expression of each character or class of a glob, and each star as it is."""
+    at = 0
+    while at < len(glob):
+        # A bracket that comes first in a class is one of its characters.
+        end = glob.find("]", at + (3 if glob.startswith("[!", at) else 2))
+        if glob[at] == "[" and end > 0:
+            yield _class(glob[at + 1 : end])
+            at = end + 1
+            continue
+        yield {"*": "*", "?": "."}.get(glob[at]) or re.escape(glob[at])
+        at += 1
+
+
+def _class(inside: str) -> str:
+    is_negated = inside.startswith("!")
+    choices = "".join(_choices(inside[is_negated:]))
+    if not choices:
+        # All of its ranges are empty, such as `c-a`.
+        return "." if is_negated else "(?!)"
+    return f"[{'^' if is_negated else ''}{choices}]"
+
+
+def _choices(characters: str) -> Iterator[str]:
+    at = 0
+    while at < len(characters):
+        low, high = characters[at], characters[at + 2 : at + 3]
+        if not high or characters[at + 1] != "-":
+            yield re.escape(low)
+            at += 1
+            continue
+        if low <= high:
+            yield f"{re.escape(low)}-{re.escape(high)}"
+        at += 3
