@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from io import BytesIO
 from pathlib import Path
@@ -50,6 +50,9 @@ _PRESENT = {"PreconditionFailed", "412"}
 # Another conditional write of the key was under way: AWS asks for the whole write once more.
 _CONFLICT = {"ConditionalRequestConflict", "OperationAborted", "409"}
 _CONFLICT_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+
+# Names of S3 Express buckets end so.
+_EXPRESS = "--x-s3"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -147,7 +150,8 @@ class S3Store:
                     raise
                 self._check_bucket(key)
                 return None
-        return _stored(key, head["ContentLength"], head)
+        found = _stored(key, head["ContentLength"], head)
+        return replace(found, is_opaque=self.bucket.endswith(_EXPRESS) or _has_own_key(head))
 
     def checksum(self, key: str) -> str:
         """Returns the ETag of an object."""
@@ -255,6 +259,12 @@ def _save(answer: _Answer, path: Path) -> None:
 def _stored(key: str, size: int, facts: Mapping[str, Any]) -> StoredObject:
     microseconds = (facts["LastModified"] - _EPOCH) // timedelta(microseconds=1)
     return StoredObject(key, size, microseconds * 1000, facts.get("ETag", "").strip('"'))
+
+
+def _has_own_key(head: Mapping[str, Any]) -> bool:
+    """Tell whether an object is encrypted with a key of KMS or of its owner: no ETag is an MD5."""
+    by = head.get("ServerSideEncryption", "")
+    return by.startswith("aws:kms") or "SSECustomerAlgorithm" in head
 
 
 def _wins(write: Callable[[], None]) -> bool:
