@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from sparklake.errors import (
+    CorruptFileError,
     MissingDependencyError,
     MissingFileError,
     StoreError,
@@ -25,6 +26,7 @@ try:
         ClientError,
         ConnectionError,  # noqa: A004 -- botocore's own, the root of its failures to connect
         CredentialRetrievalError,
+        FlexibleChecksumError,
         HTTPClientError,
         IncompleteReadError,
         NoAuthTokenError,
@@ -58,8 +60,8 @@ __all__ = [
 
 MAX_CONNECTIONS = 32
 
-# botocore retries until an answer begins; these fail in the midst of one.
-CUT_SHORT = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
+# botocore retries until an answer begins; these fail in the midst of one, or at its end.
+CUT_SHORT = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError, FlexibleChecksumError)
 
 # To make a client takes 0.2 s of CPU, so that threads wait for one rather than make one each. A
 # lock for each process: one that was held while the process forked would never come free.
@@ -143,6 +145,8 @@ def s3_errors(address: str) -> Iterator[None]:
             f"There are no usable credentials for {address} ({type(error).__name__}): set "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role."
         ) from error
+    except (FlexibleChecksumError, IncompleteReadError, ResponseStreamingError) as error:
+        raise _broken_body(error, address) from error
     except (ConnectionError, HTTPClientError) as error:
         raise StoreUnreachableError(
             f"{_endpoint(error)} does not answer for {address} ({type(error).__name__}): check "
@@ -166,6 +170,23 @@ def no_bucket(address: str) -> StoreUnreachableError:
     """Returns the error for an address whose bucket does not exist."""
     return StoreUnreachableError(
         f"There is no bucket for {address}: create it, or correct the name or the endpoint."
+    )
+
+
+def _broken_body(error: BotoCoreError, address: str) -> StoreError:
+    """Return the error for a body that ends early, or does not have the checksum announced."""
+    if isinstance(error, FlexibleChecksumError):
+        what = "does not have the checksum that S3 announces for it"
+    elif isinstance(error, IncompleteReadError) or "IncompleteRead" in str(error):
+        what = "ends before its announced length"
+    else:
+        return StoreUnreachableError(
+            f"The connection broke while {address} was read ({type(error).__name__}): check the "
+            "network, and try again."
+        )
+    return CorruptFileError(
+        f"The body of {address} {what}, each time it was read: it is damaged in the bucket or on "
+        "the way. Check proxies between here and the store, and restore the object if it stays so."
     )
 
 
