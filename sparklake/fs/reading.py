@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from fsspec.utils import isfilelike
 from sparklake.errors import CorruptFileError, ObjectNotFoundError
 from sparklake.fs.infos import file_info, nothing_there, place_of
 from sparklake.fs.listing import ListingFileSystem
+from sparklake.interrupts import Threads
 from sparklake.verbs.bodies import AHEAD_BYTES, CheckedContent, ObjectContent, ReadAhead
 
 _GET_THREADS = 8
@@ -76,13 +76,10 @@ class ReadingFileSystem(ListingFileSystem):
         pairs: list[tuple[str, Any]] = []
         super().get(rpath, lpath, recursive, maxdepth=maxdepth, gathered=pairs, **kwargs)
         callback.set_size(len(pairs))
-        with ThreadPoolExecutor(_GET_THREADS) as pool:
-            waiting = [pool.submit(self.get_file, *pair) for pair in pairs]
-            try:
-                for each in callback.wrap(waiting):
-                    each.result()
-            finally:
-                pool.shutdown(cancel_futures=True)
+        with Threads(_GET_THREADS, "sparklake-get") as threads:
+            waiting = [threads.submit(self.get_file, *pair) for pair in pairs]
+            for each in callback.wrap(waiting):
+                each.result()
 
     def _read(self, path: str, block_size: int | None, **kwargs: Any) -> LakeFile:
         content = self.content(path)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +21,7 @@ from sparklake.graveler.blocks import Block
 from sparklake.graveler.entry_columns import decode_entries
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.tables import read_range_file
+from sparklake.interrupts import Threads
 from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import open_object
 from sparklake.udfs.strategies.objects import DATA_FOLDER
@@ -70,7 +70,7 @@ def _check_objects(store: ObjectStore, ours: Block, theirs: Block) -> None:
             f"what is to be written is there already and names {others[0].key!r}, which a garbage "
             "collection may be taking: try again when `sparklake gc run` has ended"
         )
-    with ThreadPoolExecutor(OBJECT_THREADS) as threads:
+    with Threads(OBJECT_THREADS, "sparklake-adopt") as threads:
         for _ in threads.map(partial(_put_back, store), others):
             pass
 

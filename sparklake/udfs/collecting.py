@@ -7,7 +7,6 @@ which objects nobody names is written as ranges, and diffed as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import msgspec
@@ -24,6 +23,7 @@ from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, encode_record
 from sparklake.graveler.tables import read_each, read_together
+from sparklake.interrupts import Threads
 from sparklake.stores.objects import open_store
 from sparklake.udfs.adopting import OBJECT_THREADS
 from sparklake.udfs.objects import ObjectInfo, object_record, record_batch
@@ -138,7 +138,7 @@ def sweep_body(
 ) -> Iterator[pa.RecordBatch]:
     """Deletes the objects of a list from a namespace; yields WEIGHT_SCHEMA of what is gone."""
     lists, store = workspace.open_store(), open_store(namespace)
-    with ThreadPoolExecutor(OBJECT_THREADS) as threads:
+    with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:
         for task in decode_tasks(batches):
             (blocks,) = open_sides(lists, task.pieces)
             for block in blocks:

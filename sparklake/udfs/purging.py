@@ -6,7 +6,6 @@ import io
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -27,6 +26,7 @@ from sparklake.graveler.purges import PurgeCounts
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
 from sparklake.graveler.tables import read_ranges
+from sparklake.interrupts import Threads
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.stores.objects.keys import check_key
 from sparklake.udfs.objects import object_batch
@@ -311,7 +311,7 @@ def _deleted(
         return time.time_ns() // 1000
 
     names = list(dict.fromkeys(addresses))
-    with ThreadPoolExecutor(DELETE_THREADS, "sparklake-purge") as pool:
+    with Threads(DELETE_THREADS, "sparklake-purge") as pool:
         moments = dict(zip(names, pool.map(delete, names), strict=True))
     kind = RECEIPT_SCHEMA.field("deleted_at").type
     return pa.array([moments[each] for each in addresses], pa.int64()).cast(kind)

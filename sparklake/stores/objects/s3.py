@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 
 from sparklake.graveler.ports import Folder, Part, StoredObject
+from sparklake.interrupts import Threads, within_grace
 from sparklake.stores.objects.files import store_errors, whole_file
 from sparklake.stores.objects.keys import check_key, check_prefix
 from sparklake.stores.objects.overlap import overlapped
@@ -30,6 +32,8 @@ from sparklake.stores.objects.s3_client import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+_LOG = logging.getLogger("sparklake.s3")
 
 _T = TypeVar("_T")
 _Answer: TypeAlias = "Mapping[str, Any]"
@@ -132,12 +136,9 @@ class S3Store:
     def _put_all(self, items: Mapping[str, _T], put: Callable[[str, _T], bool]) -> Sequence[str]:
         for key in items:
             check_key(key)
-        with ThreadPoolExecutor(max(1, min(PUT_THREADS, len(items)))) as pool:
-            writing = {key: pool.submit(put, key, item) for key, item in items.items()}
-            try:
-                return [key for key, written in writing.items() if written.result()]
-            finally:
-                pool.shutdown(cancel_futures=True)
+        with Threads(min(PUT_THREADS, len(items)) or 1, "sparklake-put") as threads:
+            writing = {key: threads.submit(put, key, item) for key, item in items.items()}
+            return [key for key, written in writing.items() if written.result()]
 
     def find(self, key: str) -> StoredObject | None:
         """Returns what is known of an object, or None when there is none."""
@@ -230,10 +231,14 @@ class S3Store:
 
 def _read(target: Mapping[str, str], consume: Callable[[_Answer], _T]) -> _T:
     """Asks for an object, again if the answer is cut short."""
-    for _ in range(_READ_ATTEMPTS - 1):
+    for attempt in range(1, _READ_ATTEMPTS):
         answer = s3_client().get_object(**target)
         with closing(answer["Body"]), suppress(*CUT_SHORT):
             return consume(answer)
+        _LOG.warning(
+            "s3://%s/%s came damaged or not to its end: it is read again, after attempt %d",
+            *(target["Bucket"], target["Key"], attempt),
+        )
     answer = s3_client().get_object(**target)
     with closing(answer["Body"]):
         return consume(answer)
@@ -307,10 +312,14 @@ def _put_parts(target: Mapping[str, str], stream: BinaryIO, size: int) -> None:
         client.complete_multipart_upload(
             **upload, MultipartUpload={"Parts": parts}, IfNoneMatch="*"
         )
-    except BaseException:
+    except BaseException as error:
         # Otherwise the parts stay, unseen and paid for.
-        with suppress(ClientError, BotoCoreError):
-            client.abort_multipart_upload(**upload)
+        abort = partial(client.abort_multipart_upload, **upload)
+        if isinstance(error, Exception):
+            with suppress(ClientError, BotoCoreError):
+                abort()
+        else:
+            within_grace(abort)
         raise
 
 

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from sparklake.config import S3Timeouts
 from sparklake.errors import (
     CorruptFileError,
     MissingDependencyError,
@@ -17,6 +18,8 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
+from sparklake.interrupts import check_interrupted
+from sparklake.stores.objects.waiting import Waits, timeouts
 
 try:
     from boto3.session import Session
@@ -25,6 +28,7 @@ try:
         BotoCoreError,
         ClientError,
         ConnectionError,  # noqa: A004 -- botocore's own, the root of its failures to connect
+        ConnectTimeoutError,
         CredentialRetrievalError,
         FlexibleChecksumError,
         HTTPClientError,
@@ -70,8 +74,13 @@ _CREATING: dict[int, Lock] = {}
 # Tasks on many machines throttle a bucket together; each waits longer with every try. What the user
 # has set (AWS_MAX_ATTEMPTS, max_attempts of a profile) wins.
 _ATTEMPTS = 8
-_CONNECT_SECONDS = 10
-_READ_SECONDS = 60
+# An endpoint that says nothing at all is rarely cured by waiting more.
+_SILENT_ATTEMPTS = 3
+_SILENCE = (ConnectTimeoutError, ReadTimeoutError)
+
+_WAITS = Waits()
+# An upload that an interrupt has left behind takes its parts back.
+_TIDYING = "before-send.s3.AbortMultipartUpload"
 
 _REFUSED = {
     "AccessDenied",
@@ -103,26 +112,47 @@ def s3_client() -> Any:  # boto3 makes a client's methods at run time
     settings = ((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
     pid = os.getpid()
     with _CREATING.setdefault(pid, Lock()):
-        return _client(pid, tuple(sorted(settings)))
+        return _client(pid, tuple(sorted(settings)), timeouts())
 
 
 @lru_cache(maxsize=8)
-def _client(pid: int, environment: tuple[tuple[str, str], ...]) -> Any:
+def _client(pid: int, environment: tuple[tuple[str, str], ...], patience: S3Timeouts) -> Any:
     # A session of its own, because boto3's default one may not be used by two threads at once.
     core = get_session()
     attempts = core.get_config_variable("max_attempts") or _ATTEMPTS
     config = Config(
         retries={"mode": "standard", "total_max_attempts": attempts},
-        connect_timeout=_CONNECT_SECONDS,
-        read_timeout=_READ_SECONDS,
+        connect_timeout=patience.connect_seconds,
+        read_timeout=patience.read_seconds,
         max_pool_connections=MAX_CONNECTIONS,
     )
     try:
-        return Session(botocore_session=core).client("s3", config=config)
+        client = Session(botocore_session=core).client("s3", config=config)
     except ValueError as error:
         raise StoreUnreachableError(
             "The S3 endpoint is no URL: correct AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL."
         ) from error
+
+    client.meta.events.register_first("before-send.s3", _before_send)
+    client.meta.events.register_first("needs-retry.s3", _after_attempt)
+    return client
+
+
+def _before_send(request: Any, event_name: str, **_: object) -> None:
+    """Stop what an interrupt has left behind, and note that the request waits."""
+    if event_name != _TIDYING:
+        check_interrupted()
+    _WAITS.begin(_public(request.url))
+
+
+def _after_attempt(
+    attempts: int, response: Any = None, caught_exception: Exception | None = None, **_: object
+) -> None:
+    """End the wait of a request that was answered, and that for an endpoint that stays silent."""
+    if response is not None and response[0].status_code < 500:
+        _WAITS.end()
+    elif isinstance(caught_exception, _SILENCE) and attempts >= _SILENT_ATTEMPTS:
+        raise caught_exception
 
 
 def error_code(error: ClientError) -> str:
@@ -156,6 +186,8 @@ def s3_errors(address: str) -> Iterator[None]:
         raise StoreError(
             f"The S3 client failed at {address} ({type(error).__name__}): check the AWS settings."
         ) from error
+    finally:
+        _WAITS.end()
 
 
 def no_object(address: str) -> MissingFileError:
@@ -191,7 +223,11 @@ def _broken_body(error: BotoCoreError, address: str) -> StoreError:
 
 
 def _endpoint(error: BotoCoreError) -> str:
-    url = urlsplit(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
+    return _public(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
+
+
+def _public(text: str) -> str:
+    url = urlsplit(text)
     # Rebuilt from its parts, since a URL may hold a password.
     return f"{url.scheme}://{url.netloc.rpartition('@')[2]}" if url.netloc else "The S3 endpoint"
 
