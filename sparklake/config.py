@@ -7,6 +7,7 @@ is the one that SPARKLAKE_CONFIG names, or `sparklake.toml` in the home folder w
 from __future__ import annotations
 
 import getpass
+import math
 import os
 import shutil
 import tempfile
@@ -20,6 +21,8 @@ import msgspec
 from sparklake.errors import InvalidInputError
 
 SETTINGS_FILE = "sparklake.toml"
+S3_CONNECT_SECONDS = "SPARKLAKE_S3_CONNECT_SECONDS"
+S3_READ_SECONDS = "SPARKLAKE_S3_READ_SECONDS"
 _ANONYMOUS = "anonymous"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a mount point, not a guessable file)
 _PLENTY_BYTES = 2 * 1024**3
@@ -93,6 +96,17 @@ WEBHOOKS_ONLY = HookSettings()
 
 
 @dataclass(frozen=True, slots=True)
+class S3Timeouts:
+    """How long a request waits for an S3 endpoint: to connect, and for the next bytes."""
+
+    connect_seconds: float = 5.0
+    read_seconds: float = 30.0
+
+
+_TIMEOUTS = S3Timeouts()
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Is the configuration of one lake.
 
@@ -108,6 +122,7 @@ class Settings:
     workers: int | None = None
     hooks: HookSettings = WEBHOOKS_ONLY
     s3_writes: S3Writes = S3Writes.AUTO
+    s3_timeouts: S3Timeouts = _TIMEOUTS
 
 
 class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -124,6 +139,8 @@ class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hooks_private: tuple[str, ...] | None = None
     hooks_env: tuple[str, ...] | None = None
     s3_writes: S3Writes | None = None
+    s3_connect_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    s3_read_seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
 def load_settings(
@@ -134,9 +151,9 @@ def load_settings(
     """Returns settings; raises InvalidInputError for a settings file that cannot be used.
 
     The environment is SPARKLAKE_HOME, SPARKLAKE_CONFIG, SPARKLAKE_DSN, SPARKLAKE_COMMITTER,
-    SPARKLAKE_CACHE, SPARKLAKE_CACHE_BYTES, SPARKLAKE_WORKERS and SPARKLAKE_S3_WRITES;
-    and with commas between values SPARKLAKE_HOOKS_ALLOW, SPARKLAKE_HOOKS_SKIP,
-    SPARKLAKE_HOOKS_PRIVATE and SPARKLAKE_HOOKS_ENV.
+    SPARKLAKE_CACHE, SPARKLAKE_CACHE_BYTES, SPARKLAKE_WORKERS, SPARKLAKE_S3_WRITES,
+    SPARKLAKE_S3_CONNECT_SECONDS and SPARKLAKE_S3_READ_SECONDS; and with commas between values
+    SPARKLAKE_HOOKS_ALLOW, SPARKLAKE_HOOKS_SKIP, SPARKLAKE_HOOKS_PRIVATE and SPARKLAKE_HOOKS_ENV.
     """
     folder = _home(home)
     from_file = _find_file_settings(folder)
@@ -149,6 +166,12 @@ def load_settings(
         workers=_workers() or from_file.workers,
         hooks=_hooks(from_file),
         s3_writes=_s3_writes() or from_file.s3_writes or S3Writes.AUTO,
+        s3_timeouts=s3_timeouts_here(
+            S3Timeouts(
+                from_file.s3_connect_seconds or _TIMEOUTS.connect_seconds,
+                from_file.s3_read_seconds or _TIMEOUTS.read_seconds,
+            )
+        ),
     )
 
 
@@ -174,6 +197,27 @@ def cache_place(given: CacheSettings) -> tuple[Path, int]:
     folder = Path(chosen.folder) if chosen.folder else _default_cache()
     max_bytes = _CACHE_BYTES if chosen.max_bytes is None else chosen.max_bytes
     return folder.expanduser().absolute(), 0 if given.max_bytes == 0 else max_bytes
+
+
+def s3_timeouts_here(given: S3Timeouts) -> S3Timeouts:
+    """Return timeouts with this machine's environment over them."""
+    return S3Timeouts(
+        _seconds(S3_CONNECT_SECONDS) or given.connect_seconds,
+        _seconds(S3_READ_SECONDS) or given.read_seconds,
+    )
+
+
+def _seconds(name: str) -> float | None:
+    given = os.environ.get(name)
+    if not given:
+        return None
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise InvalidInputError(f"{name} is {given!r}: give a number of seconds above 0")
+    return seconds
 
 
 def _cache_here(given: CacheSettings) -> CacheSettings:

@@ -36,6 +36,7 @@ from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORD
 from sparklake.repository import Repository
 from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
+from sparklake.stores.objects.waiting import use_timeouts
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.context import CommitGraph, Context, Trees, now
 from sparklake.verbs.namespaces import leave_namespace, take_namespace
@@ -64,6 +65,7 @@ def connect(
     far commits, merges and diffs have come. Raises RefStoreUnavailableError.
     """
     settings = load_settings(home, dsn, parse_engine(engine))
+    use_timeouts(settings.s3_timeouts)
     ref_store, release = _open_ref_store(settings)
     runners = Runners(settings.engine, spark, settings.workers, progress, settings.s3_writes)
     return Lake(

@@ -13,6 +13,7 @@ from sparklake.config import (
     CacheSettings,
     Engine,
     FileSettings,
+    S3Timeouts,
     S3Writes,
     Settings,
     cache_place,
@@ -35,6 +36,8 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "CACHE",
         "CACHE_BYTES",
         "WORKERS",
+        "S3_CONNECT_SECONDS",
+        "S3_READ_SECONDS",
     ):
         monkeypatch.delenv(f"SPARKLAKE_{name}", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -78,6 +81,18 @@ def test_workers_are_a_number_from_one_on(tmp_path: Path, monkeypatch: pytest.Mo
             load_settings()
 
 
+def test_timeouts_are_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().s3_timeouts == S3Timeouts()
+    write_file(tmp_path / ".sparklake", "s3_connect_seconds = 0.5\ns3_read_seconds = 120")
+    assert load_settings().s3_timeouts == S3Timeouts(0.5, 120)
+    monkeypatch.setenv("SPARKLAKE_S3_READ_SECONDS", "7.5")
+    assert load_settings().s3_timeouts == S3Timeouts(0.5, 7.5)
+    for bad in ("0", "-1", "long", "inf", "nan"):
+        monkeypatch.setenv("SPARKLAKE_S3_READ_SECONDS", bad)
+        with pytest.raises(InvalidInputError, match=f"SPARKLAKE_S3_READ_SECONDS is '{bad}'"):
+            load_settings()
+
+
 def test_the_file_lies_in_the_chosen_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_file(tmp_path / "given", 'committer = "given"')
     write_file(tmp_path / "named", 'committer = "named"')
@@ -108,6 +123,7 @@ def test_an_empty_variable_is_no_choice(tmp_path: Path, monkeypatch: pytest.Monk
         ("engine = 'turbo'", "Invalid enum value 'turbo'"),
         ("workers = 0", "`int` >= 1"),
         ("dsn = ", "Invalid value"),
+        ("s3_read_seconds = 0", "`float` > 0"),
         ("cache_bytes = -1", "Expected `int` >= 0"),
         ("cache_bytes = 'much'", "Expected `int | null`, got `str`"),
         ("[lake]\ndsn = 'x'", "unknown field `lake`"),
@@ -169,6 +185,8 @@ def test_the_sample_in_conf_is_valid() -> None:
         ("hooks.example.com", "10.20.0.0/16"),
         ("LAKEFSACTIONS_*",),
         S3Writes.AUTO,
+        5.0,
+        30.0,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -14,6 +14,7 @@ from sparklake.cli.options import Options, absorbed, global_options
 from sparklake.cli.output import Output, OutputClosedError, abandon_stdout
 from sparklake.config import Engine, Settings, load_settings
 from sparklake.errors import InterruptError, SparklakeError
+from sparklake.interrupts import ending_soon
 from sparklake.lightness import keep_pandas_out
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         given = {each.name: arguments.pop(each.name) for each in shared}
         options = absorbed(arguments.pop(context.name), given)
         out = Output(options.output)
-        with _exit_codes(out), ExitStack() as closing:
+        with _exit_codes(out), _ending(options, out), ExitStack() as closing:
             function(Session(options, out, closing), **arguments)
             out.flush()
 
@@ -92,6 +93,16 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     described.__signature__ = inspect.Signature(parameters)
     described.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
+
+
+def _ending(options: Options, out: Output) -> AbstractContextManager[None]:
+    """Ends the process soon after Ctrl-C, where it is this command's own."""
+
+    def say() -> None:
+        out.fail(InterruptError())
+        out.flush()
+
+    return ending_soon(say) if options.owns_process else nullcontext()
 
 
 @contextmanager

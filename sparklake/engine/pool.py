@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -28,12 +29,14 @@ from sparklake.engine.sorting import (
 )
 from sparklake.engine.worker import Worker
 from sparklake.errors import LostWorkerError
+from sparklake.interrupts import GRACE_SECONDS, Threads
 from sparklake.scratch import scratch_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _AHEAD_A_WORKER = 2
+_CLOSE_SECONDS = 5.0
 
 _SLICE_BYTES = 16 * 1024 * 1024
 _MIN_SHARE_BYTES = 8 * 1024 * 1024
@@ -54,12 +57,15 @@ class PoolRunner:
         """Tells whether the workers are there already."""
         return self._crew is not None
 
-    def close(self) -> None:
-        """Ends the workers, in the midst of a task too. The next task would start new ones."""
+    def close(self, patience: float = _CLOSE_SECONDS) -> None:
+        """Ends the workers, in the midst of a task too. The next task would start new ones.
+
+        Workers that need longer than `patience` to clean up are killed.
+        """
         with self._lock:
             crew, self._crew = self._crew, None
         if crew is not None:
-            crew.end()
+            crew.end(patience)
 
     def task_records(self, records: int) -> int:
         """Returns how many records a task of a plan should read: small ones share out evenly."""
@@ -119,7 +125,7 @@ class _Crew:
     """Is the workers, each led by a thread while it has something to do."""
 
     def __init__(self, count: int) -> None:
-        self._threads = ThreadPoolExecutor(count, "sparklake-worker")
+        self._threads = Threads(count, "sparklake-worker")
         self._workers: set[Worker] = set()
         self._idle = SimpleQueue[Worker]()
         self._has_ended = False
@@ -129,14 +135,15 @@ class _Crew:
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         return self._threads.submit(self._call, function, *arguments)
 
-    def end(self) -> None:
+    def end(self, patience: float) -> None:
         self._has_ended = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         workers = tuple(self._workers)
+        end = time.monotonic() + patience
         for each in workers:
             each.stop()
         for each in workers:
-            each.join()
+            each.join(end)
         self._threads.shutdown()
         for each in workers:
             each.close()
@@ -208,7 +215,7 @@ class _Results:
     def _leave(self, kind: type[BaseException] | None) -> None:
         running = [each for each in self._waiting if not each.cancel()]
         if kind is KeyboardInterrupt:
-            self._runner.close()
+            self._runner.close(GRACE_SECONDS)
         elif kind is not GeneratorExit:
             # Nothing is written behind the back of who was told that it failed.
             wait(running)

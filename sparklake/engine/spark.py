@@ -6,7 +6,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import Future, as_completed, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import pairwise
@@ -19,6 +19,7 @@ from sparklake.engine.base import MAX_TASK_RECORDS, Body, Source, Work
 from sparklake.engine.cancelling import cancel, inheriting
 from sparklake.engine.ipc import pack, unpack
 from sparklake.engine.shipping import packed_tasks, unpacked_body
+from sparklake.interrupts import Threads
 from sparklake.session import described
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class SparkRunner:
         """
         if not jobs:
             return
-        pool, tag = ThreadPoolExecutor(len(jobs), "sparklake-job"), f"sparklake-{uuid.uuid4().hex}"
+        pool, tag = Threads(len(jobs), "sparklake-job"), f"sparklake-{uuid.uuid4().hex}"
         runs = [pool.submit(inheriting(self._spark, job, tag)) for job in jobs]
         pool.shutdown(wait=False)
         with self._interrupted(runs, tag):

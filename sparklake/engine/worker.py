@@ -23,9 +23,11 @@ from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
+from sparklake.config import S3_CONNECT_SECONDS, S3_READ_SECONDS
 from sparklake.engine.allocation import ENVIRONMENT, give_back_memory
 from sparklake.errors import LostWorkerError
 from sparklake.lightness import keep_pandas_out
+from sparklake.stores.objects.waiting import timeouts
 
 # The path is set first: it must not be searched from this process's working folder.
 _START = (
@@ -48,7 +50,7 @@ class Worker:
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  (this interpreter)
                 [sys.executable, "-c", _START, str(theirs.fileno()), *map(str, sys.path)],
-                env={**ENVIRONMENT, **os.environ},
+                env={**ENVIRONMENT, **_timeouts(), **os.environ},
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
@@ -81,10 +83,13 @@ class Worker:
         """Asks the worker to leave what it does and to clean up."""
         self._process.terminate()
 
-    def join(self) -> None:
-        """Waits until the worker has gone, and kills it when it takes too long."""
+    def join(self, end: float | None = None) -> None:
+        """Waits until the worker has gone, and kills it when it takes too long.
+
+        `end` is by the monotonic clock.
+        """
         try:
-            self._process.wait(_GRACE_SECONDS)
+            self._process.wait(_GRACE_SECONDS if end is None else max(0.0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -103,6 +108,13 @@ class Worker:
             "often for want of memory; nothing was published. Run it again, with fewer processes "
             "(SPARKLAKE_WORKERS, 1 for none besides this one) or on Spark (--engine spark)"
         )
+
+
+def _timeouts() -> dict[str, str]:
+    """Return what a worker is told of this process's settings."""
+    given = timeouts()
+    seconds = {S3_CONNECT_SECONDS: given.connect_seconds, S3_READ_SECONDS: given.read_seconds}
+    return {name: str(value) for name, value in seconds.items()}
 
 
 def serve(descriptor: int) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.spec import AbstractBufferedFile
+from fsspec.utils import isfilelike
 
-from sparklake.errors import ObjectNotFoundError
+from sparklake.errors import CorruptFileError, ObjectNotFoundError
 from sparklake.fs.infos import file_info, nothing_there, place_of
 from sparklake.fs.listing import ListingFileSystem
-from sparklake.verbs.bodies import AHEAD_BYTES, ObjectContent, ReadAhead
+from sparklake.interrupts import Threads
+from sparklake.verbs.bodies import AHEAD_BYTES, CheckedContent, ObjectContent, ReadAhead
 
 _GET_THREADS = 8
 
@@ -24,8 +25,8 @@ class ReadingFileSystem(ListingFileSystem):
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
     ) -> bytes:
-        """Returns the bytes of a file, or only those between two places."""
-        return self.content(path)[start:end]
+        """Returns the bytes of a file, checked, or only those between two places."""
+        return CheckedContent(self.content(path))[start:end]
 
     def content(self, path: str) -> ObjectContent:
         """Returns the content of a file as it is now; raises FileNotFoundError."""
@@ -46,11 +47,19 @@ class ReadingFileSystem(ListingFileSystem):
         gathered: list[tuple[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Copies a file to local disk; makes a folder of a directory."""
-        if gathered is None:
-            super().get_file(rpath, lpath, callback=callback, outfile=outfile, **kwargs)
-        else:
+        """Copies a file to local disk; makes a folder of a directory.
+
+        What turns out to be damaged at its end leaves no file.
+        """
+        if gathered is not None:
             gathered.append((rpath, lpath))
+            return
+        try:
+            super().get_file(rpath, lpath, callback=callback, outfile=outfile, **kwargs)
+        except CorruptFileError:
+            if outfile is None and not isfilelike(lpath):
+                Path(lpath).unlink(missing_ok=True)
+            raise
 
     def get(
         self,
@@ -67,13 +76,10 @@ class ReadingFileSystem(ListingFileSystem):
         pairs: list[tuple[str, Any]] = []
         super().get(rpath, lpath, recursive, maxdepth=maxdepth, gathered=pairs, **kwargs)
         callback.set_size(len(pairs))
-        with ThreadPoolExecutor(_GET_THREADS) as pool:
-            waiting = [pool.submit(self.get_file, *pair) for pair in pairs]
-            try:
-                for each in callback.wrap(waiting):
-                    each.result()
-            finally:
-                pool.shutdown(cancel_futures=True)
+        with Threads(_GET_THREADS, "sparklake-get") as threads:
+            waiting = [threads.submit(self.get_file, *pair) for pair in pairs]
+            for each in callback.wrap(waiting):
+                each.result()
 
     def _read(self, path: str, block_size: int | None, **kwargs: Any) -> LakeFile:
         content = self.content(path)
@@ -96,7 +102,8 @@ class LakeFile(AbstractBufferedFile):  # type: ignore[misc]
         cache_type: str = "none",
         cache_options: dict[str, Any] | None = None,
     ) -> None:
-        self._ahead = ReadAhead(content, block_size if cache_type == "none" else 0)
+        checked = CheckedContent(content)
+        self._ahead = ReadAhead(checked, block_size if cache_type == "none" else 0)
         self._content = content
         self._details = file_info(path, content.found)
         super().__init__(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from sparklake.arguments import labels, rule_pairs
 from sparklake.branch import Branch
 from sparklake.config import Engine
 from sparklake.errors import InterruptError, InvalidInputError, SparklakeError
+from sparklake.interrupts import ending_soon
 from sparklake.lake import Lake, connect
 from sparklake.report import Document, error_document, json_list, json_object
 from sparklake.repository import Repository
@@ -139,13 +141,21 @@ def run(parser: ArgumentParser, verb: Verb, argv: Sequence[str] | None = None) -
     """
     arguments = parser.parse_intermixed_args(argv)
     has_begun = False
+
+    def say() -> None:
+        _fail(InterruptError(), has_begun=has_begun)
+        sys.stdout.flush()
+
     try:
-        with connect(
-            home=arguments.home,
-            dsn=arguments.dsn,
-            spark=submitted_session(f"sparklake {verb.__name__}"),
-            engine=arguments.engine,
-        ) as lake:
+        with (
+            ending_soon(say) if argv is None else nullcontext(),
+            connect(
+                home=arguments.home,
+                dsn=arguments.dsn,
+                spark=submitted_session(f"sparklake {verb.__name__}"),
+                engine=arguments.engine,
+            ) as lake,
+        ):
             for part in _parts(verb(lake, arguments)):
                 has_begun = True
                 _write(part)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +35,7 @@ from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.tables import read_meta_range, read_range_file, read_ranges
+from sparklake.interrupts import Threads
 from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.udfs.strategies.objects import DATA_FOLDER
@@ -110,7 +110,7 @@ def _check_objects(
             f"what is to be written is there already and names {own[0].theirs!r}, which a garbage "
             "collection may be taking: try again when `sparklake gc run` has ended"
         )
-    with ThreadPoolExecutor(OBJECT_THREADS) as threads:
+    with Threads(OBJECT_THREADS, "sparklake-adopt") as threads:
         for _ in threads.map(partial(_put_back, store), own):
             pass
 
@@ -153,7 +153,7 @@ def _check_foreign(
     for each in others:
         if (each.key, each.theirs) not in named:
             raise _taken(each)
-    with ThreadPoolExecutor(OBJECT_THREADS) as threads:
+    with Threads(OBJECT_THREADS, "sparklake-look") as threads:
         for each, there in zip(
             others, threads.map(_is_there, (each.theirs for each in others)), strict=True
         ):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 
+from sparklake.interrupts import Threads
 from sparklake.udfs.objects import OBJECT_SCHEMA
 from sparklake.udfs.tasks import Workspace
 
@@ -36,7 +35,7 @@ def checksum_body(
     """Yields rows of FILE_SCHEMA with the checksums of their files; raises MissingFileError."""
     store = workspace.open_store()
     # Hashing lets go of the interpreter lock, so a task's threads share its cores.
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with Threads(name="sparklake-hash") as threads:
         for rows in share_rows(batches):
             keys = (f"{place}/{name}" for name in rows.column("name").to_pylist())
             checksums = pa.array(threads.map(store.checksum, keys), pa.string())

@@ -7,7 +7,6 @@ which objects nobody names is written as ranges, and diffed as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 import msgspec
@@ -27,6 +26,7 @@ from sparklake.graveler.records import MAX_KEY_BYTES, Record, encode_record
 from sparklake.graveler.sums import column_sum
 from sparklake.graveler.tables import read_each, read_together
 from sparklake.graveler.times import shown_nanoseconds
+from sparklake.interrupts import Threads
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY, NamespaceMarks, nested_error
 from sparklake.udfs.adopting import OBJECT_THREADS
@@ -158,7 +158,7 @@ def sweep_body(
     """
     lists, store = workspace.open_store(), open_store(namespace)
     marks = NamespaceMarks(store)
-    with ThreadPoolExecutor(OBJECT_THREADS) as threads:
+    with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:
         for task in decode_tasks(batches):
             (blocks,) = open_sides(lists, task.pieces)
             for block in blocks:
@@ -174,7 +174,7 @@ def sweep_body(
 def _check_apart(marks: NamespaceMarks, keys: Iterable[str]) -> None:
     """Raise NamespaceInUseError for keys below the mark of another namespace."""
     folders = {f"{key.rpartition('/')[0]}/" for key in keys}
-    with ThreadPoolExecutor(OBJECT_THREADS) as threads:
+    with Threads(OBJECT_THREADS, "sparklake-marks") as threads:
         list(threads.map(marks.check, folders))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from functools import partial
@@ -15,6 +15,7 @@ import pyarrow as pa
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.algebra import Changes, ChangeType, diff
 from sparklake.graveler.sums import bounded, bounded_sum
+from sparklake.interrupts import Threads
 from sparklake.stores.exports import Wanted, open_destination
 from sparklake.stores.exports.checking import Destination
 from sparklake.udfs.manifests import MANIFEST_SCHEMA, ManifestFormat, encode_manifest
@@ -114,7 +115,7 @@ def export_body(export: Export, batches: Iterable[pa.RecordBatch]) -> Iterator[p
     """Yields a report a task, as REPORT_SCHEMA; sides are left, which is there, and right."""
     store, destination = export.workspace.open_store(), open_destination(export.to)
     work = _STEPS[export.step]
-    with ThreadPoolExecutor(COPY_THREADS, "sparklake-export") as pool:
+    with Threads(COPY_THREADS, "sparklake-export") as pool:
         for batch in batches:
             positions = batch.column("position").to_pylist()
             for position, task in zip(positions, decode_tasks([batch]), strict=True):
@@ -132,7 +133,7 @@ class _Share:
 
     export: Export
     destination: Destination
-    pool: ThreadPoolExecutor
+    pool: Executor
     report: ExportReport
 
     def rows(self, changes: Changes) -> tuple[pa.RecordBatch, pa.RecordBatch]:

@@ -6,7 +6,6 @@ import io
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -28,6 +27,7 @@ from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
 from sparklake.graveler.sums import bounded
 from sparklake.graveler.tables import read_ranges
+from sparklake.interrupts import Threads
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.stores.objects.keys import check_key
 from sparklake.stores.objects.namespaces import NamespaceMarks, nested_error
@@ -361,7 +361,7 @@ def _deleted(places: _Places, found: pa.Table) -> pa.Array:
     """Deletes the objects of rows; returns when, and null where one is not ours."""
     addresses = found.column("address").to_pylist()
     names = list(dict.fromkeys(addresses))
-    with ThreadPoolExecutor(DELETE_THREADS, "sparklake-purge") as pool:
+    with Threads(DELETE_THREADS, "sparklake-purge") as pool:
         moments = dict(zip(names, pool.map(places.delete, names), strict=True))
     kind = RECEIPT_SCHEMA.field("deleted_at").type
     return pa.array([moments[each] for each in addresses], pa.int64()).cast(kind)

@@ -1,7 +1,11 @@
-"""The content of objects."""
+"""The content of objects.
+
+What is read as a whole is checked against the MD5 of its entry, where the entry has one.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +13,7 @@ from dataclasses import dataclass
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ports import Content
 from sparklake.stores.objects import open_object
+from sparklake.stores.objects.digests import contradicts, may_be_md5
 from sparklake.udfs.objects import ObjectInfo
 
 AHEAD_BYTES = 1 << 20
@@ -17,13 +22,15 @@ AHEAD_BYTES = 1 << 20
 def read_body(found: ObjectInfo, ref: str) -> bytes:
     """Returns the bytes of an object that a ref holds.
 
-    Raises MissingFileError or CorruptFileError when the file at its address is gone or has another
-    size than it had when it was added.
+    Raises MissingFileError when the file at its address is gone, CorruptFileError when it has
+    another size or another MD5 than it had when it was added.
     """
     store, key = open_object(found.address)
     with _missing(found, ref):
         body = store.get(key)
     _check_size(found, ref, len(body))
+    if may_be_md5(found.checksum):
+        _check_digest(found, ref, hashlib.md5(body, usedforsecurity=False).hexdigest())
     return body
 
 
@@ -31,7 +38,8 @@ def read_body(found: ObjectInfo, ref: str) -> bytes:
 class ObjectContent:
     """Is the content of an object that a ref holds, read in the parts that are asked for.
 
-    To ask for one raises what `read_body` raises.
+    To ask for one raises what `read_body` raises, but the bytes of a part are not checked: see
+    CheckedContent.
     """
 
     found: ObjectInfo
@@ -51,6 +59,45 @@ class ObjectContent:
             read = store.get_part(key, start, stop)
         _check_size(self.found, self.ref, read.size)
         return read.body
+
+    def check_digest(self, digest: str) -> None:
+        """Raise CorruptFileError where the MD5 of all bytes is not that of the entry."""
+        _check_digest(self.found, self.ref, digest)
+
+
+class CheckedContent:
+    """The content of an object that one reader reads, checked when all of it has been read.
+
+    The MD5 is taken of what is read in order from the start. Parts that are read before, between
+    or once more do no harm; a reader that leaves gaps gets no check. The read that completes the
+    content raises CorruptFileError if the MD5 is wrong, and so does every later one.
+    """
+
+    def __init__(self, content: ObjectContent) -> None:
+        self._content = content
+        self._is_checked = may_be_md5(content.found.checksum)
+        self._digest = hashlib.md5(usedforsecurity=False)
+        self._hashed = 0
+
+    def __len__(self) -> int:
+        """Return how many bytes there are."""
+        return len(self._content)
+
+    def __getitem__(self, part: slice, /) -> bytes:
+        """Return some of the bytes."""
+        read = self._content[part]
+        if self._is_checked:
+            self._note(part.indices(len(self))[0], read)
+        return read
+
+    def _note(self, start: int, read: bytes) -> None:
+        if start > self._hashed:
+            return
+        fresh = memoryview(read)[self._hashed - start :]
+        self._digest.update(fresh)
+        self._hashed += len(fresh)
+        if self._hashed == len(self):
+            self._content.check_digest(self._digest.hexdigest())
 
 
 class ReadAhead:
@@ -102,4 +149,14 @@ def _check_size(found: ObjectInfo, ref: str, size: int) -> None:
         raise CorruptFileError(
             f"{found.path!r} at {ref!r} has {size} bytes at {found.address}, not "
             f"{found.size}: it was overwritten outside of the lake; restore what was there"
+        )
+
+
+def _check_digest(found: ObjectInfo, ref: str, digest: str) -> None:
+    store, key = open_object(found.address)
+    if contradicts(found.checksum, digest, lambda: store.find(key)):
+        raise CorruptFileError(
+            f"{found.path!r} at {ref!r} has the MD5 {digest} at {found.address}, not "
+            f"{found.checksum}: it was overwritten outside of the lake, or damaged on the disk or "
+            "on the way. Read it again; if that does not help, restore what was there"
         )

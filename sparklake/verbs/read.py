@@ -78,8 +78,8 @@ def diff_trees(
 def read_object(context: Context, ref: str, path: str) -> bytes:
     """Returns the bytes of one object.
 
-    Raises MissingFileError or CorruptFileError when the file at its address is gone or has another
-    size than it had when it was added, PurgedError where a purge took it, ExpiredError.
+    Raises MissingFileError when the file at its address is gone, CorruptFileError when it is not
+    what was added (see `read_body`), PurgedError where a purge took it, ExpiredError.
     """
     found = kept_object(context, ref, path)
     try:

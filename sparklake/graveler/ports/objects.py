@@ -12,13 +12,15 @@ from typing import Protocol
 class StoredObject:
     """Is what a listing says of one object. `mtime` is in unix nanoseconds.
 
-    `checksum` is the store's ETag without quotes, or "" where the store keeps none.
+    `checksum` is the store's ETag without quotes, or "" where the store keeps none. `is_opaque`
+    says that it is no MD5 though it may look like one; a listing does not know that.
     """
 
     key: str
     size: int
     mtime: int
     checksum: str = ""
+    is_opaque: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from sparklake.errors import CorruptFileError, MissingFileError
+from sparklake.graveler.ports import StoredObject
+from sparklake.stores.objects.digests import contradicts, may_be_md5
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 CHUNK_BYTES = 1 << 20
 
-_MD5 = re.compile(r"[0-9a-f]{32}")
 _ETAG_OF_PARTS = re.compile(r"[0-9a-f]{32}-[0-9]+")
 
 
@@ -34,26 +35,25 @@ class Wanted:
         if size != self.size:
             raise self.corrupt(f"has {size} bytes, not {self.size}")
 
-    def check(self, size: int, digest: str, etag: Callable[[], str]) -> None:
+    def check(self, size: int, digest: str, find: Callable[[], StoredObject | None]) -> None:
         """Raises CorruptFileError unless what was read is what was added.
 
-        An ETag settles it where it is no MD5, as of encrypted objects and of those in parts. Of any
-        other checksum, only the size is known to be right.
+        `find` asks the store where that is a bucket. The ETag settles it where it is no MD5, as of
+        encrypted objects and of those in parts. Of any other checksum, only the size is known to
+        be right.
         """
         self.check_size(size)
-        if (
-            _MD5.fullmatch(self.checksum)
-            and digest not in (self.checksum, "")
-            and (etag() != self.checksum)
-        ):
+        if digest and contradicts(self.checksum, digest, find):
             raise self.corrupt(f"has the MD5 {digest}, not {self.checksum}")
-        if _ETAG_OF_PARTS.fullmatch(self.checksum) and etag() not in (self.checksum, ""):
-            raise self.corrupt(f"has no longer the ETag {self.checksum}")
+        if _ETAG_OF_PARTS.fullmatch(self.checksum):
+            found = find()
+            if found is not None and found.checksum != self.checksum:
+                raise self.corrupt(f"has no longer the ETag {self.checksum}")
 
     @property
     def has_md5(self) -> bool:
         """Tells whether the checksum may be an MD5 of the bytes."""
-        return _MD5.fullmatch(self.checksum) is not None
+        return may_be_md5(self.checksum)
 
     def missing(self) -> MissingFileError:
         """Returns the error that says that there is nothing where the object lay."""
@@ -131,5 +131,5 @@ class Checked(io.RawIOBase):
             parts.append(part)
         if left or self._size >= self._wanted.size:
             extra = len(self._stream.read(1))
-            self._wanted.check(self._size + extra, self._digest.hexdigest(), lambda: "")
+            self._wanted.check(self._size + extra, self._digest.hexdigest(), lambda: None)
         return b"".join(parts)

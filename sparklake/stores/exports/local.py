@@ -63,13 +63,13 @@ class LocalDestination:
         with self._replacing(key) as temporary:
             store, source = open_object(wanted.address)
             if isinstance(store, LocalStore):
-                wanted.check(*_copied(store.root / source, temporary, wanted), lambda: "")
+                wanted.check(*_copied(store.root / source, temporary, wanted), lambda: None)
             else:
                 try:
                     store.get_to_file(source, temporary)
                 except MissingFileError as error:
                     raise wanted.missing() from error
-                wanted.check(*_measured(temporary), lambda: store.checksum(source))
+                wanted.check(*_measured(temporary), lambda: store.find(source))
 
     def put(self, key: str, body: bytes) -> None:
         """Writes a small file."""

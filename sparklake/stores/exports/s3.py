@@ -103,7 +103,7 @@ class S3Destination:
         wanted.check_size(found.size)
         if found.checksum != wanted.checksum:
             digest = _md5(store.bucket, source, found.checksum) if wanted.has_md5 else ""
-            wanted.check(found.size, digest, lambda: found.checksum)
+            wanted.check(found.size, digest, lambda: found)
         config = TransferConfig(
             COPY_BYTES, multipart_chunksize=_COPIED_PART_BYTES, use_threads=False
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from uuid import uuid4
 
 from sparklake.errors import SparklakeError, StoreError, StorePermissionError
 from sparklake.graveler.ports import Part
+from sparklake.interrupts import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -189,8 +189,8 @@ def sync(paths: Collection[Path]) -> None:
         for path in paths:
             _sync(path)
         return
-    with ThreadPoolExecutor(min(SYNC_THREADS, len(paths))) as pool:
-        for _ in pool.map(_sync, paths):
+    with Threads(min(SYNC_THREADS, len(paths)), "sparklake-sync") as threads:
+        for _ in threads.map(_sync, paths):
             pass
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
+
+from sparklake.interrupts import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,16 +28,13 @@ def overlapped(get: Callable[[str], bytes], keys: Sequence[str]) -> Iterator[byt
         yield from map(get, keys)
         return
     waiting, ahead = deque[Future[bytes]](), iter(keys)
-    with ThreadPoolExecutor(min(READS_AHEAD, len(keys)), "sparklake-read") as pool:
-        try:
-            while True:
-                while _has_room(waiting) and (key := next(ahead, None)) is not None:
-                    waiting.append(pool.submit(get, key))
-                if not waiting:
-                    return
-                yield waiting.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+    with Threads(min(READS_AHEAD, len(keys)), "sparklake-read") as threads:
+        while True:
+            while _has_room(waiting) and (key := next(ahead, None)) is not None:
+                waiting.append(threads.submit(get, key))
+            if not waiting:
+                return
+            yield waiting.popleft().result()
 
 
 def _has_room(waiting: deque[Future[bytes]]) -> bool:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypeVar
 
 from sparklake.graveler.ports import Folder, Part, StoredObject
+from sparklake.interrupts import Threads, within_grace
 from sparklake.stores.objects.files import store_errors, whole_file
 from sparklake.stores.objects.keys import check_key, check_prefix
 from sparklake.stores.objects.overlap import overlapped
@@ -30,6 +32,8 @@ from sparklake.stores.objects.s3_client import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+_LOG = logging.getLogger("sparklake.s3")
 
 _T = TypeVar("_T")
 _Answer: TypeAlias = "Mapping[str, Any]"
@@ -50,6 +54,9 @@ _PRESENT = {"PreconditionFailed", "412"}
 # Another conditional write of the key was under way: AWS asks for the whole write once more.
 _CONFLICT = {"ConditionalRequestConflict", "OperationAborted", "409"}
 _CONFLICT_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+
+# Names of S3 Express buckets end so.
+_EXPRESS = "--x-s3"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -129,12 +136,9 @@ class S3Store:
     def _put_all(self, items: Mapping[str, _T], put: Callable[[str, _T], bool]) -> Sequence[str]:
         for key in items:
             check_key(key)
-        with ThreadPoolExecutor(max(1, min(PUT_THREADS, len(items)))) as pool:
-            writing = {key: pool.submit(put, key, item) for key, item in items.items()}
-            try:
-                return [key for key, written in writing.items() if written.result()]
-            finally:
-                pool.shutdown(cancel_futures=True)
+        with Threads(min(PUT_THREADS, len(items)) or 1, "sparklake-put") as threads:
+            writing = {key: threads.submit(put, key, item) for key, item in items.items()}
+            return [key for key, written in writing.items() if written.result()]
 
     def find(self, key: str) -> StoredObject | None:
         """Returns what is known of an object, or None when there is none."""
@@ -147,7 +151,8 @@ class S3Store:
                     raise
                 self._check_bucket(key)
                 return None
-        return _stored(key, head["ContentLength"], head)
+        found = _stored(key, head["ContentLength"], head)
+        return replace(found, is_opaque=self.bucket.endswith(_EXPRESS) or _has_own_key(head))
 
     def checksum(self, key: str) -> str:
         """Returns the ETag of an object."""
@@ -226,10 +231,14 @@ class S3Store:
 
 def _read(target: Mapping[str, str], consume: Callable[[_Answer], _T]) -> _T:
     """Asks for an object, again if the answer is cut short."""
-    for _ in range(_READ_ATTEMPTS - 1):
+    for attempt in range(1, _READ_ATTEMPTS):
         answer = s3_client().get_object(**target)
         with closing(answer["Body"]), suppress(*CUT_SHORT):
             return consume(answer)
+        _LOG.warning(
+            "s3://%s/%s came damaged or not to its end: it is read again, after attempt %d",
+            *(target["Bucket"], target["Key"], attempt),
+        )
     answer = s3_client().get_object(**target)
     with closing(answer["Body"]):
         return consume(answer)
@@ -255,6 +264,12 @@ def _save(answer: _Answer, path: Path) -> None:
 def _stored(key: str, size: int, facts: Mapping[str, Any]) -> StoredObject:
     microseconds = (facts["LastModified"] - _EPOCH) // timedelta(microseconds=1)
     return StoredObject(key, size, microseconds * 1000, facts.get("ETag", "").strip('"'))
+
+
+def _has_own_key(head: Mapping[str, Any]) -> bool:
+    """Tell whether an object is encrypted with a key of KMS or of its owner: no ETag is an MD5."""
+    by = head.get("ServerSideEncryption", "")
+    return by.startswith("aws:kms") or "SSECustomerAlgorithm" in head
 
 
 def _wins(write: Callable[[], None]) -> bool:
@@ -297,10 +312,14 @@ def _put_parts(target: Mapping[str, str], stream: BinaryIO, size: int) -> None:
         client.complete_multipart_upload(
             **upload, MultipartUpload={"Parts": parts}, IfNoneMatch="*"
         )
-    except BaseException:
+    except BaseException as error:
         # Otherwise the parts stay, unseen and paid for.
-        with suppress(ClientError, BotoCoreError):
-            client.abort_multipart_upload(**upload)
+        abort = partial(client.abort_multipart_upload, **upload)
+        if isinstance(error, Exception):
+            with suppress(ClientError, BotoCoreError):
+                abort()
+        else:
+            within_grace(abort)
         raise
 
 

@@ -9,13 +9,17 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from sparklake.config import S3Timeouts
 from sparklake.errors import (
+    CorruptFileError,
     MissingDependencyError,
     MissingFileError,
     StoreError,
     StorePermissionError,
     StoreUnreachableError,
 )
+from sparklake.interrupts import check_interrupted
+from sparklake.stores.objects.waiting import Waits, timeouts
 
 try:
     from boto3.session import Session
@@ -24,7 +28,9 @@ try:
         BotoCoreError,
         ClientError,
         ConnectionError,  # noqa: A004 -- botocore's own, the root of its failures to connect
+        ConnectTimeoutError,
         CredentialRetrievalError,
+        FlexibleChecksumError,
         HTTPClientError,
         IncompleteReadError,
         NoAuthTokenError,
@@ -58,8 +64,8 @@ __all__ = [
 
 MAX_CONNECTIONS = 32
 
-# botocore retries until an answer begins; these fail in the midst of one.
-CUT_SHORT = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError)
+# botocore retries until an answer begins; these fail in the midst of one, or at its end.
+CUT_SHORT = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError, FlexibleChecksumError)
 
 # To make a client takes 0.2 s of CPU, so that threads wait for one rather than make one each. A
 # lock for each process: one that was held while the process forked would never come free.
@@ -68,8 +74,13 @@ _CREATING: dict[int, Lock] = {}
 # Tasks on many machines throttle a bucket together; each waits longer with every try. What the user
 # has set (AWS_MAX_ATTEMPTS, max_attempts of a profile) wins.
 _ATTEMPTS = 8
-_CONNECT_SECONDS = 10
-_READ_SECONDS = 60
+# An endpoint that says nothing at all is rarely cured by waiting more.
+_SILENT_ATTEMPTS = 3
+_SILENCE = (ConnectTimeoutError, ReadTimeoutError)
+
+_WAITS = Waits()
+# An upload that an interrupt has left behind takes its parts back.
+_TIDYING = "before-send.s3.AbortMultipartUpload"
 
 _REFUSED = {
     "AccessDenied",
@@ -101,26 +112,47 @@ def s3_client() -> Any:  # boto3 makes a client's methods at run time
     settings = ((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
     pid = os.getpid()
     with _CREATING.setdefault(pid, Lock()):
-        return _client(pid, tuple(sorted(settings)))
+        return _client(pid, tuple(sorted(settings)), timeouts())
 
 
 @lru_cache(maxsize=8)
-def _client(pid: int, environment: tuple[tuple[str, str], ...]) -> Any:
+def _client(pid: int, environment: tuple[tuple[str, str], ...], patience: S3Timeouts) -> Any:
     # A session of its own, because boto3's default one may not be used by two threads at once.
     core = get_session()
     attempts = core.get_config_variable("max_attempts") or _ATTEMPTS
     config = Config(
         retries={"mode": "standard", "total_max_attempts": attempts},
-        connect_timeout=_CONNECT_SECONDS,
-        read_timeout=_READ_SECONDS,
+        connect_timeout=patience.connect_seconds,
+        read_timeout=patience.read_seconds,
         max_pool_connections=MAX_CONNECTIONS,
     )
     try:
-        return Session(botocore_session=core).client("s3", config=config)
+        client = Session(botocore_session=core).client("s3", config=config)
     except ValueError as error:
         raise StoreUnreachableError(
             "The S3 endpoint is no URL: correct AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL."
         ) from error
+
+    client.meta.events.register_first("before-send.s3", _before_send)
+    client.meta.events.register_first("needs-retry.s3", _after_attempt)
+    return client
+
+
+def _before_send(request: Any, event_name: str, **_: object) -> None:
+    """Stop what an interrupt has left behind, and note that the request waits."""
+    if event_name != _TIDYING:
+        check_interrupted()
+    _WAITS.begin(_public(request.url))
+
+
+def _after_attempt(
+    attempts: int, response: Any = None, caught_exception: Exception | None = None, **_: object
+) -> None:
+    """End the wait of a request that was answered, and that for an endpoint that stays silent."""
+    if response is not None and response[0].status_code < 500:
+        _WAITS.end()
+    elif isinstance(caught_exception, _SILENCE) and attempts >= _SILENT_ATTEMPTS:
+        raise caught_exception
 
 
 def error_code(error: ClientError) -> str:
@@ -143,6 +175,8 @@ def s3_errors(address: str) -> Iterator[None]:
             f"There are no usable credentials for {address} ({type(error).__name__}): set "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role."
         ) from error
+    except (FlexibleChecksumError, IncompleteReadError, ResponseStreamingError) as error:
+        raise _broken_body(error, address) from error
     except (ConnectionError, HTTPClientError) as error:
         raise StoreUnreachableError(
             f"{_endpoint(error)} does not answer for {address} ({type(error).__name__}): check "
@@ -152,6 +186,8 @@ def s3_errors(address: str) -> Iterator[None]:
         raise StoreError(
             f"The S3 client failed at {address} ({type(error).__name__}): check the AWS settings."
         ) from error
+    finally:
+        _WAITS.end()
 
 
 def no_object(address: str) -> MissingFileError:
@@ -169,8 +205,29 @@ def no_bucket(address: str) -> StoreUnreachableError:
     )
 
 
+def _broken_body(error: BotoCoreError, address: str) -> StoreError:
+    """Return the error for a body that ends early, or does not have the checksum announced."""
+    if isinstance(error, FlexibleChecksumError):
+        what = "does not have the checksum that S3 announces for it"
+    elif isinstance(error, IncompleteReadError) or "IncompleteRead" in str(error):
+        what = "ends before its announced length"
+    else:
+        return StoreUnreachableError(
+            f"The connection broke while {address} was read ({type(error).__name__}): check the "
+            "network, and try again."
+        )
+    return CorruptFileError(
+        f"The body of {address} {what}, each time it was read: it is damaged in the bucket or on "
+        "the way. Check proxies between here and the store, and restore the object if it stays so."
+    )
+
+
 def _endpoint(error: BotoCoreError) -> str:
-    url = urlsplit(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
+    return _public(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
+
+
+def _public(text: str) -> str:
+    url = urlsplit(text)
     # Rebuilt from its parts, since a URL may hold a password.
     return f"{url.scheme}://{url.netloc.rpartition('@')[2]}" if url.netloc else "The S3 endpoint"
 

@@ -242,7 +242,13 @@ def _run(layout: Layout, command: list[str], *inherited: int) -> None:
         ) as process
     ):
         assert process.stderr is not None
-        said = process.stderr.read()
+        try:
+            said = process.stderr.read()
+        except BaseException:
+            # All of it: what goes on would meet the next start. A server that runs stays.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
     if process.returncode:
         raise RefStoreUnavailableError(
             f"{command[0]} failed in {layout.base}: {said.strip()}\n{_log_tail(layout)}".rstrip()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice
 
 import msgspec
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from sparklake.graveler.ports import Folder, ObjectStore, StoredObject
 from sparklake.graveler.times import checked_microseconds
+from sparklake.interrupts import Threads
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.keys import is_utf8
 from sparklake.udfs.imports.rows import IMPORT_SCHEMA
@@ -89,7 +89,7 @@ def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
             yield _rows(store.uri, chunk)
         return
     # An answer of S3 has a thousand keys and takes its time.
-    with ThreadPoolExecutor(_LISTED_AT_ONCE) as threads:
+    with Threads(_LISTED_AT_ONCE, "sparklake-list") as threads:
         active = list(islice(listings, _LISTED_AT_ONCE))
         while active:
             chunks = list(threads.map(_next, active))

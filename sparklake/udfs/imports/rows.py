@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from sparklake.graveler.columns import Mask
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record
 from sparklake.graveler.times import MICROSECOND, OUT_OF_YEARS, is_storable
+from sparklake.interrupts import Threads
 from sparklake.stores.objects import check_object_uri, normalise_object_uri
 from sparklake.stores.objects.keys import check_key
 from sparklake.udfs.imports.defects import Defect, Reason, defect_record, new_defect
@@ -60,7 +60,7 @@ def import_body(
     """Turns a task's part of a source into rows of RECORD_SCHEMA, defects among them."""
     own = OwnNamespace(workspace.storage_namespace)
     # Hashing lets go of the interpreter lock, so a task's threads share its cores.
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with Threads(name="sparklake-hash") as threads:
         rows_of = _Rows(workspace, terms, own, threads)
         for rows in read(batches):
             if rows.num_rows:

@@ -59,7 +59,7 @@ def _decision(row: dict[str, Any], objects: Objects) -> Decision:
                 f"the object {row['path'] or row['key']!r} has {each['size']:,} bytes on a side, "
                 f"and by lines at most {MAX_BYTES:,} are merged: decide it by another rule"
             )
-    texts = [objects.read(each["address"]) if each else b"" for each in (base, source, dest)]
+    texts = [objects.read(each) if each else b"" for each in (base, source, dest)]
     if any(b"\0" in text for text in texts):
         return Take.CONFLICT
     merged = merged_lines(*texts)

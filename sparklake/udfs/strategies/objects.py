@@ -8,10 +8,13 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+from sparklake.errors import CorruptFileError
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE, Entry
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_object, open_store
+from sparklake.stores.objects.digests import contradicts
 
 DATA_FOLDER = "data"
 """Where in a storage namespace the users' objects lie."""
@@ -35,10 +38,18 @@ class Objects:
     storage_namespace: str
     only_previews: bool = False
 
-    def read(self, address: str) -> bytes:
-        """Returns the bytes of an object, as its entry names it; raises MissingFileError."""
-        store, key = open_object(address)
-        return store.get(key)
+    def read(self, place: str | Mapping[str, Any]) -> bytes:
+        """Return the bytes of an object: of an address, or of one side of a conflict.
+
+        Of a side they are checked. Raises MissingFileError, and CorruptFileError for bytes that
+        are not of the size and the MD5 that the side has.
+        """
+        if isinstance(place, str):
+            store, key = open_object(place)
+            return store.get(key)
+        body = self.read(place["address"])
+        _check(place, body)
+        return body
 
     def write(
         self,
@@ -68,3 +79,15 @@ class Objects:
     @cached_property
     def _store(self) -> ObjectStore:
         return open_store(self.storage_namespace)
+
+
+def _check(side: Mapping[str, Any], body: bytes) -> None:
+    address, checksum = side["address"], side["checksum"]
+    store, key = open_object(address)
+    digest = hashlib.md5(body, usedforsecurity=False).hexdigest()
+    if len(body) != side["size"] or contradicts(checksum, digest, lambda: store.find(key)):
+        raise CorruptFileError(
+            f"{address} has {len(body)} bytes of the MD5 {digest}, not {side['size']} of "
+            f"{checksum}: it was overwritten outside of the lake, or damaged; "
+            "restore what was there"
+        )

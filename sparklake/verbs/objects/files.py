@@ -20,7 +20,7 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import Content
 from sparklake.scratch import scratch_folder
-from sparklake.verbs.bodies import ObjectContent, ReadAhead
+from sparklake.verbs.bodies import CheckedContent, ObjectContent, ReadAhead
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.resolve import open_branch
@@ -61,11 +61,11 @@ class TextOptions:
 def open_to_read(context: Context, ref: str, path: str, mode: Mode, text: TextOptions) -> IO[Any]:
     """Opens an object of a ref as it is now; only the parts that are asked for are read.
 
-    Raises ExpiredError.
+    What is read from its start to its end is checked. Raises ExpiredError.
     """
     if mode.kind != "r":
         raise InvalidInputError(f"{ref!r} is opened to be read: to write, open a file of a branch")
-    content = ObjectContent(kept_object(context, ref, path), ref)
+    content = CheckedContent(ObjectContent(kept_object(context, ref, path), ref))
     file = io.BufferedReader(ContentReader(ReadAhead(content), path), _BUFFERED_BYTES)
     return (
         io.TextIOWrapper(file, text.encoding, text.errors, text.newline) if mode.is_text else file

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pickle
@@ -10,10 +11,12 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 
 from sparklake.errors import (
+    CorruptFileError,
     MissingFileError,
     SparklakeError,
     StoreError,
@@ -220,6 +223,7 @@ class Endpoint(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), AnswerNext)
         self.answers = answers
         self.asked: list[str] = []
+        self.headers: dict[str, str] = {}
 
 
 class AnswerNext(BaseHTTPRequestHandler):
@@ -234,6 +238,8 @@ class AnswerNext(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(length))
         self.send_header("Connection", "close")
+        for name, value in self.server.headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
@@ -296,14 +302,42 @@ def test_an_object_that_breaks_off_is_read_again(
     assert (tmp_path / "copy").read_bytes() == b"body"
 
 
+def every_read(store: S3Store, folder: Path) -> list[Callable[[], object]]:
+    return [
+        lambda: store.get("x"),
+        lambda: list(store.get_many(["x", "y"])),
+        lambda: store.get_part("x", 0, 4),
+        lambda: store.get_to_file("x", folder / "copy"),
+    ]
+
+
 def test_an_object_that_always_breaks_off_leaves_no_file(
     endpoint: Callable[..., Endpoint], tmp_path: Path
 ) -> None:
-    with endpoint((200, b"bo", 4)) as server:
-        with pytest.raises(StoreError):
-            S3Store("bucket").get_to_file("x", tmp_path / "copy")
-        assert server.asked == ["GET"] * 3
+    for read in every_read(S3Store("bucket"), tmp_path):
+        with endpoint((200, b"bo", 4)) as server:
+            with pytest.raises(CorruptFileError, match=r"s3://bucket/[xy] ends before") as caught:
+                read()
+            assert server.asked.count("GET") in (3, 6)
+        assert caught.value.kind == "corrupt_file"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_body_that_is_damaged_on_the_way(
+    endpoint: Callable[..., Endpoint], tmp_path: Path
+) -> None:
+    """Once, it is read again; always, the error says so, and no file is left."""
+    crc = base64.b64encode(crc32(b"body").to_bytes(4, "big")).decode()
+    for read in every_read(S3Store("bucket"), tmp_path):
+        with endpoint((200, b"bOdy", 4)) as server:
+            server.headers = {"x-amz-checksum-crc32": crc}
+            with pytest.raises(CorruptFileError, match=r"s3://bucket/[xy] does not have the check"):
+                read()
+    assert list(tmp_path.iterdir()) == []
+    with endpoint((200, b"bOdy", 4), (200, b"body", 4)) as server:
+        server.headers = {"x-amz-checksum-crc32": crc}
+        assert S3Store("bucket").get("x") == b"body"
+        assert server.asked == ["GET"] * 2
 
 
 def test_an_object_that_vanishes_while_it_is_read(endpoint: Callable[..., Endpoint]) -> None:

@@ -1,0 +1,194 @@
+"""Ctrl-C: threads that it leaves behind, and programs that end soon after it.
+
+A thread that waits for a store hears no Ctrl-C, and Python waits for threads when it ends. So all
+threads of sparklake that may wait come from here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from functools import partial
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from sparklake.errors import InterruptError
+
+GRACE_SECONDS = 0.3
+"""How long an interrupt waits for threads at work, so that on a healthy store they finish."""
+
+END_SECONDS = 1.2
+"""How long after an interrupt a program ends whatever it waits for."""
+
+_SAY_SECONDS = 0.3
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Task = tuple["Future[Any]", Callable[[], Any]]
+
+_here = threading.local()
+
+
+class Threads(Executor):
+    """A pool of threads that an interrupt leaves behind.
+
+    Leaving its `with` waits for what is at work, after an error too: nothing is written behind the
+    back of a caller that was told of a failure. An error drops what has not begun. An interrupt
+    does so too, waits GRACE_SECONDS at most, and gives the threads up: they are daemons, and end
+    at their next call of `check_interrupted`.
+    """
+
+    def __init__(self, count: int | None = None, name: str = "sparklake") -> None:
+        self._count = max(1, count or os.cpu_count() or 1)
+        self._name = name
+        self._tasks = SimpleQueue[_Task | None]()
+        self._idle = threading.Semaphore(0)
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._is_shut = False
+        self._is_left = threading.Event()
+
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        """Run a function in one of the threads; return its result to come."""
+        future: Future[_T] = Future()
+        with self._lock:
+            if self._is_shut:
+                raise RuntimeError("the threads have been shut down: submit work to new ones")
+            self._tasks.put((future, partial(fn, *args, **kwargs)))
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self._count:
+                name = f"{self._name}-{len(self._threads)}"
+                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more work; with `wait`, return when what was begun is done."""
+        with self._lock:
+            self._is_shut = True
+            if cancel_futures:
+                self._drop()
+            for _ in self._threads:
+                self._tasks.put(None)
+        try:
+            for each in self._threads if wait else ():
+                each.join()
+        except BaseException:
+            self.leave()
+            raise
+
+    def leave(self) -> None:
+        """Drop what has not begun, wait a moment for the rest, and give it up."""
+        self._is_left.set()
+        self.shutdown(wait=False, cancel_futures=True)
+        self.wait_for_grace()
+
+    def wait_for_grace(self) -> None:
+        """Wait for the threads, which have been shut down, but GRACE_SECONDS at most."""
+        end = time.monotonic() + GRACE_SECONDS
+        for each in self._threads:
+            each.join(max(0.0, end - time.monotonic()))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None or issubclass(kind, Exception | GeneratorExit):
+            self.shutdown(cancel_futures=kind is not None)
+        else:
+            self.leave()
+
+    def _drop(self) -> None:
+        try:
+            while True:
+                task = self._tasks.get_nowait()
+                if task is not None:
+                    task[0].cancel()
+        except Empty:
+            return
+
+    def _work(self) -> None:
+        _here.is_left = self._is_left
+        while (task := self._tasks.get()) is not None:
+            _run(*task)
+            del task  # or its result would live until the next one comes
+            self._idle.release()
+
+
+def check_interrupted() -> None:
+    """Raise InterruptError in a thread that an interrupt has left behind."""
+    is_left = getattr(_here, "is_left", None)
+    if is_left is not None and is_left.is_set():
+        raise InterruptError
+
+
+def within_grace(call: Callable[[], object]) -> None:
+    """Run a call for GRACE_SECONDS at most, and leave it behind then; its errors are dropped."""
+    threads = Threads(1)
+    threads.submit(call)
+    threads.shutdown(wait=False)
+    threads.wait_for_grace()
+
+
+def _run(future: Future[Any], call: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = call()
+    except BaseException as error:  # noqa: BLE001  (it is raised by whoever asks for the result)
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+@contextmanager
+def ending_soon(say: Callable[[], object]) -> Iterator[None]:
+    """End this program soon after Ctrl-C, whatever it waits for or tidies up then.
+
+    For programs alone, which end with what is inside: from the Ctrl-C on they have END_SECONDS.
+    Then `say` tells the user, and the process ends with InterruptError's exit code. A kill at any
+    time leaves every branch whole. Outside of the main thread it does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # The system writes to it when a signal arrives, even while no Python code can run here.
+    hears, told = socket.socketpair()
+    told.setblocking(False)
+    is_done = threading.Event()
+    before = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+    watch = threading.Thread(target=_watch, args=(hears, is_done, say), daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        is_done.set()
+        signal.set_wakeup_fd(before)
+        told.close()
+
+
+def _watch(hears: socket.socket, is_done: threading.Event, say: Callable[[], object]) -> None:
+    with hears:
+        while signals := hears.recv(64):
+            if signal.SIGINT in signals:
+                _end(is_done, say)
+
+
+def _end(is_done: threading.Event, say: Callable[[], object]) -> None:
+    # To the end of the process, which may wait for more after this program is done.
+    time.sleep(END_SECONDS)
+    if not is_done.is_set():
+        # In a thread: it may have to wait for who reads the output.
+        saying = threading.Thread(target=say, daemon=True)
+        saying.start()
+        saying.join(_SAY_SECONDS)
+    os._exit(InterruptError.exit_code)
