@@ -11,6 +11,7 @@ from sparklake.arguments import labels, rule_pairs
 from sparklake.branch import Branch
 from sparklake.config import Engine
 from sparklake.errors import InterruptError, InvalidInputError, SparklakeError
+from sparklake.extras import missing_extras
 from sparklake.lake import Lake, connect
 from sparklake.report import Document, error_document, json_list, json_object
 from sparklake.repository import Repository
@@ -140,12 +141,15 @@ def run(parser: ArgumentParser, verb: Verb, argv: Sequence[str] | None = None) -
     arguments = parser.parse_intermixed_args(argv)
     has_begun = False
     try:
-        with connect(
-            home=arguments.home,
-            dsn=arguments.dsn,
-            spark=submitted_session(f"sparklake {verb.__name__}"),
-            engine=arguments.engine,
-        ) as lake:
+        with (
+            missing_extras(),
+            connect(
+                home=arguments.home,
+                dsn=arguments.dsn,
+                spark=submitted_session(f"sparklake {verb.__name__}"),
+                engine=arguments.engine,
+            ) as lake,
+        ):
             for part in _parts(verb(lake, arguments)):
                 has_begun = True
                 _write(part)

@@ -114,10 +114,10 @@ def diff_table(
     left, right = _sides(context, chosen_format, folder, refs, trees, options)
     if not (left.is_there or right.is_there):
         raise ObjectNotFoundError(f"neither of {' and '.join(map(repr, refs))} has {path!r}")
+    spark, how = context.runners.session(), (chosen_format.value, options)
     # Not at the top: it loads Spark.
     from sparklake.frames import row_diff, side_files
 
-    spark, how = context.runners.session(), (chosen_format.value, options)
     found = [
         side_files.schema_of(spark, each, *how) if each.is_there else None for each in (left, right)
     ]
