@@ -13,6 +13,7 @@ from sparklake.errors import (
     StoreError,
     StoreUnreachableError,
 )
+from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
 from sparklake.stores.objects import normalise_store_uri
 from sparklake.udfs.imports.own import real_root
@@ -117,7 +118,7 @@ def check_apart(info: RepositoryInfo, uri: str) -> str:
 def _find_mark(store: ObjectStore) -> Mark | None:
     try:
         return msgspec.json.decode(store.get(MARKER_KEY), type=Mark)
-    except (msgspec.DecodeError, MissingFileError):
+    except (*BAD_JSON, MissingFileError):
         return None
 
 
