@@ -22,7 +22,6 @@ from sparklake.graveler.keys import Interval
 from sparklake.graveler.messages import RangeDataMessage
 from sparklake.graveler.ranges import RangeInfo, record_count
 from sparklake.graveler.records import Record, decode_record, encode_record
-from sparklake.graveler.refs import is_commit_id
 
 _DECODED_AT_ONCE = 1024
 _FEW = 16
@@ -168,8 +167,7 @@ def _range_info(record: Record) -> RangeInfo:
         range_id = RangeId(decoded.identity.decode())
     except (DecodeError, UnicodeDecodeError) as error:
         raise _no_range(decoded.key) from error
-    is_sound = message.min_key <= message.max_key == decoded.key and message.count > 0
-    if not is_sound or not is_commit_id(range_id):  # All ids have the same form.
+    if message.max_key != decoded.key:
         raise _no_range(decoded.key)
     return RangeInfo(
         id=range_id,
