@@ -275,7 +275,7 @@ def _open_ref_store(settings: Settings) -> tuple[RefStore, Callable[[], None]]:
 
     server = embedded_dsn(settings.home)
     try:
-        return connect_ref_store(server.dsn), server.release
+        return connect_ref_store(server.dsn, server.restart), server.release
     except BaseException:
         server.release()
         raise

@@ -14,6 +14,7 @@ from sparklake.cli.options import Options, absorbed, global_options
 from sparklake.cli.output import Output, OutputClosedError, abandon_stdout
 from sparklake.config import Engine, Settings, load_settings
 from sparklake.errors import InterruptError, SparklakeError
+from sparklake.extras import missing_extras
 from sparklake.interrupts import ending_soon
 from sparklake.lightness import keep_pandas_out
 
@@ -109,7 +110,8 @@ def _ending(options: Options, out: Output) -> AbstractContextManager[None]:
 def _exit_codes(out: Output) -> Iterator[None]:
     """Turns what can go wrong into exit codes; what nobody foresaw keeps its traceback."""
     try:
-        yield
+        with missing_extras():
+            yield
     except SparklakeError as error:
         out.fail(error)
         raise typer.Exit(error.exit_code) from error

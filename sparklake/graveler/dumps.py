@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 from sparklake.errors import CorruptFileError, InvalidDumpError, InvalidNameError, MissingFileError
 from sparklake.graveler.commits import Commit, commit_id
 from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, TagInfo
 from sparklake.graveler.records import Record, ValueRecord, plain_value
 from sparklake.graveler.ref_tables import MESSAGES, Entity, make_ref_tables, read_ref_records
@@ -51,7 +52,7 @@ def read_manifest(store: ObjectStore) -> Manifest:
             f"{store.uri} has no {MANIFEST_KEY}, and so no dump: `sparklake refs dump` writes one, "
             "and so does lakeFS"
         ) from error
-    except msgspec.DecodeError as error:
+    except BAD_JSON as error:
         raise CorruptFileError(
             f"{MANIFEST_KEY} in {store.uri} is no manifest of a dump ({error}): dump the refs "
             "again, or restore the file from a backup"

@@ -75,7 +75,10 @@ class Encoded:
     def shape(self) -> Shape:
         """Returns how the entries are divided; raises CorruptFileError where they are not plain."""
         if self._shape is None:
-            self._shape = _shape_of(self.entries)
+            try:
+                self._shape = _shape_of(self.entries)
+            except IndexError:
+                raise _other_form() from None
         return self._shape
 
     @property
@@ -187,6 +190,8 @@ def joined(contents: Sequence[memoryview], counts: Positions) -> Encoded:
         len(content) - _PLACE_BYTES * (count + 1)
         for content, count in zip(contents, counts.tolist(), strict=True)
     ]
+    if min(ends, default=0) < 0:
+        raise _other_form()
     pairs = list(zip(contents, ends, strict=True))
     if sum(ends) > MAX_BYTES:
         raise InvalidRecordError(
@@ -196,18 +201,17 @@ def joined(contents: Sequence[memoryview], counts: Positions) -> Encoded:
     entries = b"".join([content[:end] for content, end in pairs])
     places = b"".join([content[end:-_PLACE_BYTES] for content, end in pairs])
     told = b"".join([content[-_PLACE_BYTES:] for content in contents])
-    bounds = np.empty(int(counts.sum()) + 1, np.int32)
+    # Wider than Arrow's own: a sum of places that wraps around would pass for one that is right.
+    bounds = np.empty(int(counts.sum()) + 1, np.int64)
     bounds[-1] = len(entries)
     begins = np.cumsum(ends) - ends
-    np.add(
-        np.frombuffer(places, "<u4"), np.repeat(begins, counts), out=bounds[:-1], casting="unsafe"
-    )
+    np.add(np.frombuffer(places, "<u4"), np.repeat(begins, counts), out=bounds[:-1])
     if (
         (np.frombuffer(told, "<u4") != counts).any()
         or bounds[0] != 0
         or (bounds[1:] - bounds[:-1] < RECORD_ID_BYTES).any()
     ):
-        raise CorruptFileError("a data block does not hold the entries that it should")
+        raise _other_form()
     return Encoded(binary_array(bounds, entries))
 
 
@@ -218,6 +222,8 @@ def find_stored(content: memoryview, key: bytes) -> bytes | None:
     """
     (count,) = _COUNT.unpack_from(content, len(content) - _PLACE_BYTES)
     end = len(content) - _PLACE_BYTES * (count + 1)
+    if end < 0:
+        raise _other_form()
     places = struct.unpack_from(f"<{count}I", content, end)
 
     def parts(place: int) -> tuple[int, int, int]:
@@ -266,5 +272,9 @@ def _shape_of(entries: pa.BinaryArray) -> Shape:
         or (suffixes + SUFFIX_BYTES + values != ends).any()
         or (items_at(data, suffixes, SUFFIX_BYTES) != np.void(KEY_SUFFIX)).any()
     ):
-        raise CorruptFileError("a table that passed for one of ours has entries of another form")
+        raise _other_form()
     return Shape(after - starts, key_lengths)
+
+
+def _other_form() -> CorruptFileError:
+    return CorruptFileError("a table that passed for one of ours has entries of another form")

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.errors import CorruptFileError
 from sparklake.graveler.blocks import Block
 from sparklake.graveler.columns import (
     Bytes,
@@ -91,7 +92,9 @@ def decode_entries(block: Block) -> EntryColumns:
         # The row that is damaged says so itself.
         for record in block.records():
             record_entry(record)
-        raise
+        raise CorruptFileError(
+            "records hold entries of objects in a form that is not theirs"
+        ) from None
 
 
 def _decoded(block: Block) -> EntryColumns:

@@ -18,7 +18,13 @@ from sparklake.graveler.range_lists import MetaRange, RangeList, Ranges, overlap
 from sparklake.graveler.ranges import RangeInfo, byte_count
 from sparklake.graveler.records import Record, has_trailer, with_trailer
 from sparklake.graveler.splitting import split
-from sparklake.graveler.sstable import damaged_table, make_table, read_foreign, read_table
+from sparklake.graveler.sstable import (
+    damaged_table,
+    make_table,
+    out_of_order,
+    read_foreign,
+    read_table,
+)
 
 _FILES_READ_AT_ONCE = 32
 _BYTES_READ_AT_ONCE = 16 * 1024 * 1024
@@ -49,13 +55,13 @@ def write_ranges(
 ) -> Iterator[tuple[WrittenRange, bytes]]:
     """Cuts records in key order into ranges; yields each with its file.
 
-    Raises ValueError for keys that do not ascend.
+    Raises CorruptFileError for keys that do not ascend.
     """
     last = b""
     for stretch in split(blocks, range_records):
         info, file = make_range(stretch.records, compress=compress)
         if info.min_key <= last:
-            raise ValueError(f"keys from {info.min_key!r} on are out of order")
+            raise out_of_order(info.min_key)
         last = info.max_key
         yield WrittenRange(info, stretch.closed), file
 
@@ -63,7 +69,7 @@ def write_ranges(
 def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, bytes]:
     """Returns the range that some records make, at least one, and its file.
 
-    Raises ValueError for keys that do not ascend: some of them would be lost.
+    Raises CorruptFileError for keys that do not ascend: some of them would be lost.
     """
     table = make_table(records, compress=compress)
     info = RangeInfo(

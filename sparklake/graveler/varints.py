@@ -6,6 +6,7 @@ from typing import Any
 
 _SHORT = tuple(bytes([number]) for number in range(0x80))
 _LONGER = tuple(bytes([low | 0x80, high]) for high in range(0x80) for low in range(0x80))
+_MOST_BITS = 64
 
 
 def varint(number: int) -> bytes:
@@ -28,7 +29,10 @@ def zigzag(number: int) -> bytes:
 
 
 def read_varint(data: Any, at: int) -> tuple[int, int]:
-    """Returns the varint at a position, and the position after it; raises IndexError."""
+    """Return the varint at a position, and the position after it.
+
+    Raises IndexError where it leaves the data, or has more than ten bytes.
+    """
     number = shift = 0
     while True:
         byte = data[at]
@@ -37,6 +41,8 @@ def read_varint(data: Any, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return number, at
         shift += 7
+        if shift > _MOST_BITS:
+            raise IndexError
 
 
 def read_zigzag(data: Any, at: int) -> tuple[int, int]:

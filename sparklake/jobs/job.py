@@ -12,6 +12,7 @@ from sparklake.arguments import labels, rule_pairs
 from sparklake.branch import Branch
 from sparklake.config import Engine
 from sparklake.errors import InterruptError, InvalidInputError, SparklakeError
+from sparklake.extras import missing_extras
 from sparklake.interrupts import ending_soon
 from sparklake.lake import Lake, connect
 from sparklake.report import Document, error_document, json_list, json_object
@@ -149,6 +150,7 @@ def run(parser: ArgumentParser, verb: Verb, argv: Sequence[str] | None = None) -
     try:
         with (
             ending_soon(say) if argv is None else nullcontext(),
+            missing_extras(),
             connect(
                 home=arguments.home,
                 dsn=arguments.dsn,

@@ -18,6 +18,7 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
+from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
 from sparklake.stores.objects import normalise_store_uri
 from sparklake.stores.objects.namespaces import MARKER_KEY, find_enclosing, roots_overlap
@@ -177,7 +178,7 @@ def _check_unused(store: ObjectStore) -> None:
 def _find_mark(store: ObjectStore) -> Mark | None:
     try:
         return msgspec.json.decode(store.get(MARKER_KEY), type=Mark)
-    except (msgspec.DecodeError, MissingFileError):
+    except (*BAD_JSON, MissingFileError):
         return None
 
 

@@ -12,6 +12,7 @@ from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileErr
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.dumps import read_manifest, read_refs
 from sparklake.graveler.guards import RepositorySettings
+from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.tables import read_meta_range, table_key
@@ -68,7 +69,7 @@ def _find_settings(store: ObjectStore) -> KeptSettings | None:
         return None
     try:
         return msgspec.json.decode(store.get(SETTINGS_KEY), type=KeptSettings)
-    except msgspec.DecodeError as error:
+    except BAD_JSON as error:
         raise CorruptFileError(
             f"{SETTINGS_KEY} in {store.uri} does not hold a repository's settings ({error}): "
             "restore the file from a backup"

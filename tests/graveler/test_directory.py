@@ -199,10 +199,10 @@ def test_data_blocks_in_each_others_places_are_found() -> None:
 
 @pytest.mark.parametrize("order", [(1, 0, 2), (0, 0, 1)])
 def test_no_table_is_made_of_keys_out_of_order(order: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="out of order"):
+    with pytest.raises(CorruptFileError, match="out of order"):
         file_of([BASE[number] for number in order])
     parts = [opened(file_of(BASE[:500]))[0], opened(file_of(BASE[400:900]))[0]]
     ids = np.concatenate([part.ids for part in parts])
     joined = Block([unit for part in parts for unit in part.units], ids)
-    with pytest.raises(ValueError, match="out of order"):
+    with pytest.raises(CorruptFileError, match="out of order"):
         make_table(joined)

@@ -5,7 +5,7 @@ directory: that is what lets a file be read and written by columns, and only whe
 """
 
 from sparklake.graveler.sstable.foreign import read_foreign
-from sparklake.graveler.sstable.layout import damaged_table
+from sparklake.graveler.sstable.layout import damaged_table, out_of_order
 from sparklake.graveler.sstable.plain import make_plain_table, table_properties
 from sparklake.graveler.sstable.reader import read_table
 from sparklake.graveler.sstable.writer import make_table
@@ -14,6 +14,7 @@ __all__ = [
     "damaged_table",
     "make_plain_table",
     "make_table",
+    "out_of_order",
     "read_foreign",
     "read_table",
     "table_properties",

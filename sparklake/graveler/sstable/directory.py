@@ -18,7 +18,7 @@ import numpy as np
 
 from sparklake.graveler.columns import Ids, Positions
 from sparklake.graveler.ids import RECORD_ID_BYTES
-from sparklake.graveler.sstable.layout import NotOurLayoutError
+from sparklake.graveler.sstable.layout import SNAPPY_RATIO, TRAILER_BYTES, NotOurLayoutError
 
 BLOCK_RECORDS = 64
 DIRECTORY = b"sparklake.directory"
@@ -75,22 +75,50 @@ def directory_bytes(directory: Directory) -> bytes:
     return b"".join([header, words, ids.tobytes(), *first_keys, *last_keys])
 
 
-def read_directory(content: memoryview) -> Directory:
-    """Returns the directory that some bytes are; raises NotOurLayoutError."""
+def read_directory(content: memoryview, data_bytes: int) -> Directory:
+    """Return the directory of a table whose data blocks lie in its first `data_bytes`.
+
+    Raises NotOurLayoutError unless all that it says fits the bytes that are there.
+    """
     try:
         records, blocks = _HEADER.unpack_from(content)
-        at = _HEADER.size
-        words = np.frombuffer(content, "<i8", len(Column) * blocks, at)
-        at += words.nbytes
-        ids = np.frombuffer(content, np.uint64, records * RECORD_ID_BYTES // _WORD, at)
-        at += ids.nbytes
-    except (struct.error, ValueError):
+    except struct.error:
         raise NotOurLayoutError from None
-    numbers: Positions = words.reshape(len(Column), blocks)
+    at = _HEADER.size
+    words_end = at + len(Column) * blocks * _WORD
+    ids_end = words_end + records * RECORD_ID_BYTES
+    if not 0 < blocks <= records or ids_end > len(content):
+        raise NotOurLayoutError
+    numbers: Positions = np.frombuffer(content[at:words_end], "<i8").reshape(len(Column), blocks)
+    ids = np.frombuffer(content[words_end:ids_end], np.uint64)
+    tail = bytes(content[ids_end:])
+    _check_numbers(numbers, records, data_bytes, len(tail))
     sizes = numbers[[Column.FIRST_KEY_BYTES, Column.LAST_KEY_BYTES]].ravel()
     ends = np.cumsum(sizes).tolist()
-    tail = bytes(content[at:])
-    if not blocks or int(numbers[Column.COUNT].sum()) != records or ends[-1] != len(tail):
+    if ends[-1] != len(tail):
         raise NotOurLayoutError
     keys = [tail[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     return Directory(ids.reshape(records, 4), numbers, keys[:blocks], keys[blocks:])
+
+
+def _check_numbers(numbers: Positions, records: int, data_bytes: int, key_bytes: int) -> None:
+    """Raise NotOurLayoutError where a data block cannot have the numbers that are said of it.
+
+    Each number is compared with what is there before numbers are added: sums do not overflow.
+    """
+    highest = numbers.max(axis=1)
+    counts, offsets, sizes, raw_sizes = numbers[: Column.RAW_SIZE + 1]
+    if (
+        numbers.min() < 0
+        or counts.min() < 1
+        or highest[Column.COUNT] > records
+        or max(highest[Column.OFFSET], highest[Column.SIZE]) > data_bytes
+        or max(highest[Column.FIRST_KEY_BYTES], highest[Column.LAST_KEY_BYTES]) > key_bytes
+        or int(counts.sum()) != records
+        or (raw_sizes > SNAPPY_RATIO * (sizes + 1)).any()
+        or (numbers[Column.KEY_BYTES : Column.VALUE_BYTES + 1] > raw_sizes).any()
+        or (numbers[Column.TOMBSTONES] > counts).any()
+        or (offsets[1:] < (offsets + sizes)[:-1] + TRAILER_BYTES).any()
+        or offsets[-1] + sizes[-1] + TRAILER_BYTES > data_bytes
+    ):
+        raise NotOurLayoutError

@@ -22,13 +22,18 @@ from sparklake.graveler.varints import read_varint, varint
 FOOTER_BYTES = 53
 PROPERTIES = b"rocksdb.properties"
 TRAILER_BYTES = 5
+SNAPPY_RATIO = 22
+"""More bytes than Snappy can make of one: three of its own stand for 64 at most."""
 
 _FORMAT_VERSION = 2
 _CRC32C = 1
 _HANDLES_BYTES = 40
 _MAGIC = 0x88E241B785F4CFF7
 _MASK_DELTA = 0xA282EAD8
-_UNCOMPRESSED, _SNAPPY = 0, 1
+_UNCOMPRESSED, _SNAPPY, _ZSTD = 0, 1, 7
+# Zstandard makes of four bytes up to 128 KiB, so that its blocks need a limit of their own.
+_MAX_ZSTD_BYTES = 64 * 1024 * 1024
+_MORE = 0x80
 # A block is stored as it is when compression saves less than an eighth, as RocksDB does.
 _WORTHWHILE = 7 / 8
 
@@ -121,10 +126,10 @@ def meta_blocks(file: Content) -> dict[bytes, Handle]:
     if (tail[0], version, magic) != (_CRC32C, _FORMAT_VERSION, _MAGIC):
         raise NotOurLayoutError
     try:
-        meta_index, at = _read_handle(tail, 1)
-        index, _ = _read_handle(tail, at)
+        meta_index, at = read_handle(tail, 1)
+        index, _ = read_handle(tail, at)
         named = {
-            key: _read_handle(handle, 0)[0] for key, handle in _items(opened(file, meta_index))
+            key: read_handle(handle, 0)[0] for key, handle in block_items(opened(file, meta_index))
         }
     except (IndexError, struct.error):
         raise NotOurLayoutError from None
@@ -151,47 +156,76 @@ def checked(file: Content, offset: int, size: int) -> bytes:
 
 
 def opened(file: Content, handle: Handle, raw_size: int | None = None) -> memoryview:
-    """Returns the content of a block, checked by its checksum; raises NotOurLayoutError.
+    """Return the content of a block, checked by its checksum.
 
-    Who knows its `raw_size` in bytes saves the time to read it.
+    Raises:
+        NotOurLayoutError: The block is damaged, or has another size than `raw_size`.
     """
     block = checked(file, *handle)
     kind = block[-1]
     if kind == _UNCOMPRESSED:
         return memoryview(block)[:-1]
-    if kind != _SNAPPY:
-        raise NotOurLayoutError
     try:
-        size = read_varint(block, 0)[0] if raw_size is None else raw_size
-        return memoryview(_snappy.decompress(block[:-1], size, asbytes=True))
+        content = _decompressed(block, kind, raw_size)
     except (OSError, ValueError, IndexError):
         raise NotOurLayoutError from None
+    return memoryview(content)
+
+
+def _decompressed(block: bytes, kind: int, raw_size: int | None) -> bytes:
+    """Return a block's content, whose size is checked before there is memory for it."""
+    size, start = read_varint(block, 0)
+    limit = _MAX_ZSTD_BYTES if kind == _ZSTD else SNAPPY_RATIO * len(block)
+    if kind not in (_SNAPPY, _ZSTD) or size > limit or raw_size not in (None, size):
+        raise NotOurLayoutError
+    if kind == _ZSTD:
+        content: bytes = pa.Codec("zstd").decompress(block[start:-1], size, asbytes=True)
+    else:
+        content = _snappy.decompress(block[:-1], size, asbytes=True)
+    return content
 
 
 def properties(file: Content) -> dict[bytes, bytes]:
     """Returns the properties of a table, whoever wrote it; raises NotOurLayoutError."""
     handles = meta_blocks(file)
     try:
-        return {key: bytes(value) for key, value in _items(opened(file, handles[PROPERTIES]))}
+        return dict(block_items(opened(file, handles[PROPERTIES])))
     except (LookupError, struct.error):
         raise NotOurLayoutError from None
 
 
-def _items(content: memoryview) -> Iterator[tuple[bytes, memoryview]]:
-    """Yields the keys and values of a block, each key after what it shares with the one before."""
-    (count,) = _COUNT.unpack_from(content, len(content) - _COUNT.size)
-    end = len(content) - _COUNT.size * (count + 1)
+def block_items(content: memoryview) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and values of a block, each key after what it shares with the one before.
+
+    Raises NotOurLayoutError, IndexError or struct.error for bytes that are no block.
+    """
+    data = bytes(content)
+    (count,) = _COUNT.unpack_from(data, len(data) - _COUNT.size)
+    end = len(data) - _COUNT.size * (count + 1)
+    if end < 0:
+        raise NotOurLayoutError
     at, last = 0, b""
     while at < end:
-        shared, at = read_varint(content, at)
-        key, at = read_varint(content, at)
-        value, at = read_varint(content, at)
-        last = last[:shared] + bytes(content[at : at + key])
-        yield last, content[at + key : at + key + value]
-        at += key + value
+        # Almost all lengths take a byte, those of values two: calls cost more than all the rest.
+        shared, own, size, high = data[at : at + 4]
+        if (shared | own | size) < _MORE:
+            at += 3
+        elif (shared | own | high) < _MORE:
+            size, at = size & 0x7F | high << 7, at + 4
+        else:
+            shared, at = read_varint(data, at)
+            own, at = read_varint(data, at)
+            size, at = read_varint(data, at)
+        stop = at + own
+        if shared > len(last) or stop + size > end:
+            raise NotOurLayoutError
+        last = last[:shared] + data[at:stop]
+        at = stop + size
+        yield last, data[stop:at]
 
 
-def _read_handle(view: bytes | memoryview, at: int) -> tuple[Handle, int]:
+def read_handle(view: bytes | memoryview, at: int) -> tuple[Handle, int]:
+    """Return the handle at a position, and the position after it; raises IndexError."""
     offset, at = read_varint(view, at)
     size, at = read_varint(view, at)
     return Handle(offset, size), at
@@ -206,4 +240,12 @@ def damaged_table(name: str) -> CorruptFileError:
     return CorruptFileError(
         f"{name} does not hold the records that its name promises; "
         "restore the file from a backup of the storage namespace"
+    )
+
+
+def out_of_order(key: bytes) -> CorruptFileError:
+    """Return the error for keys that do not ascend, which were read so."""
+    return CorruptFileError(
+        f"keys from {key!r} on are out of order: a table that they were read from is damaged; "
+        "restore its file from a backup of the storage namespace"
     )

@@ -147,10 +147,14 @@ def read_table(name: str, file: Content) -> Block | None:
     if DIRECTORY not in handles:
         return None
     try:
-        directory = read_directory(opened(file, handles.pop(DIRECTORY)))
+        directory = _directory(file, handles.pop(DIRECTORY))
         for handle in handles.values():
             checked(file, *handle)  # Other readers need it whole.
     except NotOurLayoutError:
         raise damaged_table(name) from None
     blocks = DataBlocks(Table(name, file, directory), 0, len(directory.first_keys))
     return Block([blocks], directory.ids)
+
+
+def _directory(file: Content, handle: Handle) -> Directory:
+    return read_directory(opened(file, handle), handle.offset)

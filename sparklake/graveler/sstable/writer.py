@@ -26,6 +26,7 @@ from sparklake.graveler.sstable.layout import (
     count_bytes,
     handle_bytes,
     number_bytes,
+    out_of_order,
     plain,
     small_block,
 )
@@ -54,8 +55,8 @@ class _Placed(NamedTuple):
 def make_table(block: Block, *, compress: bool = True) -> NewTable:
     """Returns the table of some records, at least one.
 
-    Data blocks that are taken over stay as they are, compressed or not. Raises ValueError for keys
-    that do not ascend.
+    Data blocks that are taken over stay as they are, compressed or not. Raises CorruptFileError for
+    keys that do not ascend.
     """
     file = TableFile(compressed if compress else plain)
     placed = list(_data_blocks(file, block))
@@ -87,7 +88,7 @@ def _check_order(directory: Directory) -> None:
     pairs = zip(directory.last_keys, directory.first_keys[1:], strict=False)
     for last, first in pairs:
         if last >= first:
-            raise ValueError(f"keys from {first!r} on are out of order")
+            raise out_of_order(first)
 
 
 def _index(directory: Directory) -> bytes:
@@ -152,7 +153,7 @@ class _Anew:
         starts = starts + shifts[block.leaves_at(starts)]
         stops = starts + counts
         if not records.is_ascending:
-            raise ValueError(f"keys from {records.first_key!r} on are out of order")
+            raise out_of_order(records.first_key)
         keys, bounds = records.keys, offsets_of(records.entries).astype(np.int64)
         value_sizes = records.value_ends - records.value_starts
         numbers = np.zeros((len(Column), len(starts)), np.int64)

@@ -9,18 +9,22 @@ from sparklake.stores.postgres.migrations import migrate
 from sparklake.stores.postgres.store import PostgresRefStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sparklake.graveler.ports import RefStore
 
 __all__ = ["connect_ref_store"]
 
 
-def connect_ref_store(dsn: str) -> RefStore:
-    """Returns the ref store behind a connection string, its schema brought up to date.
+def connect_ref_store(dsn: str, restart: Callable[[], str] | None = None) -> RefStore:
+    """Return the ref store behind a connection string, its schema brought up to date.
+
+    Where the server cannot be reached, `restart` starts it and returns its connection string.
 
     Raises InvalidInputError for what is no connection string, RefStoreUnavailableError for a
     database that cannot be used.
     """
-    connections = Connections(dsn)
+    connections = Connections(dsn, restart)
     try:
         migrate(connections)
     except BaseException:

@@ -26,11 +26,13 @@ class Connections:
     """Lends each statement, transaction or stream a connection of its own.
 
     Safe for threads: there are as many connections as there are uses at one time. A connection
-    that turns out dead before it has done anything is replaced, once.
+    that turns out dead before it has done anything is replaced, once. `restart` starts a server
+    that cannot be reached again, and returns its DSN; nothing is repeated that may have been done.
     """
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, restart: Callable[[], str] | None = None) -> None:
         self.target: Target = parse_dsn(dsn)
+        self._restart = restart
         self._idle: list[psycopg.Connection] = []
         self._lock = Lock()
         self._pid = os.getpid()
@@ -85,12 +87,21 @@ class Connections:
             except BaseException:
                 self._give_back(connection)
                 raise
-        connection = self.target.connect()
+        connection = self._connect()
         try:
             return connection, step(connection)
         except BaseException:
             self._give_back(connection)
             raise
+
+    def _connect(self) -> psycopg.Connection:
+        try:
+            return self.target.connect()
+        except psycopg.OperationalError:
+            if self._restart is None:
+                raise
+        self.target = parse_dsn(self._restart())
+        return self.target.connect()
 
     def _take_idle(self) -> psycopg.Connection | None:
         with self._lock:

@@ -45,6 +45,15 @@ class EmbeddedServer:
         self._pid = os.getpid()
         atexit.register(self._leave)
 
+    def restart(self) -> str:
+        """Start the server unless it runs, and return its DSN.
+
+        Of the processes that share a server which was killed, one starts it and the others find it.
+        """
+        with locked(start_lock(self._layout.folder), _LOCK_SECONDS):
+            self.dsn = server.ensure_running(self._layout)
+        return self.dsn
+
     def release(self) -> None:
         """Gives the share back; the last one stops the server and sees it end."""
         self._leave(wait=True)

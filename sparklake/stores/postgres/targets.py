@@ -8,11 +8,19 @@ from dataclasses import dataclass, field
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import PGconn, Ping
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from sparklake.errors import InvalidInputError
 
 CONNECT_SECONDS = 10
 
+_START_SECONDS = 30.0
+"""How long a connection waits for a server that starts up or recovers."""
+
+_WAIT_SECONDS = 0.02
+_MAX_WAIT_SECONDS = 0.5
+_STARTING = re.compile(r"starting up|not (?:yet )?accepting|shutting down|in recovery mode")
 _SECRETS = {"password", "sslpassword", "oauth_client_secret"}
 _PORTS = re.compile(r"[\d,]*")
 
@@ -29,14 +37,36 @@ class Target:
         return self.name
 
     def connect(self) -> psycopg.Connection:
-        """Returns a new connection; raises psycopg's errors."""
+        """Return a new connection; wait while the server starts up, for a bounded time.
+
+        Raises psycopg's errors.
+        """
+        retrying = Retrying(
+            stop=stop_after_delay(_START_SECONDS),
+            wait=wait_random_exponential(multiplier=_WAIT_SECONDS, max=_MAX_WAIT_SECONDS),
+            retry=retry_if_exception(self._is_starting),
+            reraise=True,
+        )
         # Server-side prepared statements would not survive a pooler between here and the server.
-        return psycopg.connect(self.conninfo, autocommit=True, prepare_threshold=None)
+        return retrying(psycopg.connect, self.conninfo, autocommit=True, prepare_threshold=None)
+
+    def _is_starting(self, error: BaseException) -> bool:
+        """Tell whether a connection failed because the server does not accept any yet."""
+        if not isinstance(error, psycopg.OperationalError) or _timed_out(error):
+            return False
+        if _STARTING.search(str(error)):
+            return True
+        # The words are in the server's language; the answer to a ping is not.
+        return PGconn.ping(self.conninfo.encode()) == Ping.REJECT
 
     def explain(self, error: Exception) -> str:
         """Returns the driver's words about an error, with the password blotted out."""
         words = " ".join(str(error).split()) or type(error).__name__
         return words.replace(self.password, "***") if self.password else words
+
+
+def _timed_out(error: psycopg.OperationalError) -> bool:
+    return isinstance(error, psycopg.errors.ConnectionTimeout)
 
 
 def public_dsn(dsn: str) -> str:

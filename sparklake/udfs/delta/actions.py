@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from sparklake.errors import CorruptFileError
+from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.udfs.delta.paths import name_of
 
 Action: TypeAlias = Mapping[str, Any]
@@ -25,7 +26,7 @@ def decode_actions(body: bytes, name: str) -> list[dict[str, Any]]:
     """Returns the actions of a commit, which errors call by a name; raises CorruptFileError."""
     try:
         actions = [msgspec.json.decode(line) for line in body.splitlines() if line.strip()]
-    except msgspec.DecodeError as error:
+    except BAD_JSON as error:
         raise CorruptFileError(f"{name} of a Delta log is no JSON: {error}") from error
     if not all(isinstance(each, dict) for each in actions):
         raise CorruptFileError(f"{name} of a Delta log has a line that is no object")

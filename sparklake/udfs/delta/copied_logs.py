@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparklake.errors import InvalidInputError
+from sparklake.errors import CorruptFileError, InvalidInputError
 from sparklake.udfs.delta.actions import said_of
 from sparklake.udfs.delta.checkpoints import SECOND_FORM, has_any
 from sparklake.udfs.delta.names import LOG_FOLDER, log_listing
@@ -66,8 +67,11 @@ def copied_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, A
 
 
 def copied_checkpoint(body: bytes, rewrite: Rewrite) -> bytes:
-    """Returns a checkpoint with other paths; raises InvalidInputError."""
-    table = pq.read_table(io.BytesIO(body))
+    """Return a checkpoint with other paths; raises CorruptFileError, InvalidInputError."""
+    try:
+        table = pq.read_table(io.BytesIO(body))
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptFileError(f"a checkpoint of a Delta log is no Parquet: {error}") from error
     if has_any(table, *SECOND_FORM):
         raise _unsupported("checkpoints in several files")
     batches = table.combine_chunks().to_batches()

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from sparklake.config import disk_root
 from sparklake.errors import CorruptFileError, InvalidInputError
+from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.udfs.imports.rows import IMPORT_SCHEMA
@@ -97,7 +98,7 @@ def read_manifest(inventory: S3Inventory) -> Manifest:
     store, key = open_object(uri)
     try:
         manifest = msgspec.json.decode(store.get(key), type=Manifest)
-    except msgspec.DecodeError as error:
+    except BAD_JSON as error:
         raise InvalidInputError(
             f"{uri} is no manifest of an S3 Inventory ({error}): name its manifest.json"
         ) from error

@@ -12,7 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparklake.config import disk_root
-from sparklake.errors import InvalidInputError, MissingFileError, ObjectNotFoundError
+from sparklake.errors import (
+    CorruptFileError,
+    InvalidInputError,
+    MissingFileError,
+    ObjectNotFoundError,
+)
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import open_object
@@ -158,8 +163,14 @@ def _write_checkpoint(
         store, key = open_object(part.address)
         local.append(scratch / str(number))
         store.get_to_file(key, local[-1])
-    schema = pq.read_schema(local[0])
-    return write_checkpoint(made, schema, _rewritten(table, local, rewrite))
+    try:
+        schema = pq.read_schema(local[0])
+        return write_checkpoint(made, schema, _rewritten(table, local, rewrite))
+    except pa.ArrowException as error:
+        raise CorruptFileError(
+            f"a checkpoint in the Delta log of {table.path!r} at {table.ref!r} is no Parquet: "
+            f"{error}"
+        ) from error
 
 
 def _rewritten(

@@ -31,7 +31,13 @@ from sparklake.verbs.tables.paths import spark_uri, table_folder
 from sparklake.verbs.tables.registry import begun
 from sparklake.verbs.tables.requests import DELTA, TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.tables.spark_writing import check_native, save_delta
-from sparklake.verbs.tables.writes import is_there, may_write, removals, staged_rows
+from sparklake.verbs.tables.writes import (
+    check_no_other_table,
+    is_there,
+    may_write,
+    removals,
+    staged_rows,
+)
 from sparklake.verbs.tables.written import written_files
 
 if TYPE_CHECKING:
@@ -114,9 +120,12 @@ def _copied(context: Context, request: WriteRequest) -> Iterator[_Copy]:
 
 
 def _check_format(copy: _Copy) -> None:
-    """Raises InvalidInputError where rows would be appended to files that no log names."""
+    """Raises InvalidInputError where a new log would be among files that it does not name."""
     request = copy.request
-    if not copy.base.is_new or request.mode is WriteMode.OVERWRITE:
+    if not copy.base.is_new:
+        return
+    check_no_other_table(copy.context, request)
+    if request.mode is WriteMode.OVERWRITE:
         return
     if is_there(copy.context, request.branch, request.folder):
         raise InvalidInputError(

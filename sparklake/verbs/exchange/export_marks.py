@@ -13,6 +13,7 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.graveler.ids import CommitId
+from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import ObjectStore, RepositoryInfo
 from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.exporting import MARKER_KEY
@@ -55,7 +56,7 @@ def find_mark(store: ObjectStore) -> ExportMark | None:
     except (MissingFileError, StoreUnreachableError):
         # A bucket that is away says so when something is written.
         return None
-    except msgspec.DecodeError as error:
+    except BAD_JSON as error:
         raise _foreign(store, "cannot be read") from error
     if mark.version != _VERSION:
         raise _foreign(store, f"has the version {mark.version}")

@@ -17,6 +17,7 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.delta.sides import delta_sides
 from sparklake.verbs.delta.views import check_no_log
 from sparklake.verbs.resolve import kept_commit
+from sparklake.verbs.tables.other_formats import check_no_other, check_supported
 from sparklake.verbs.tables.paths import table_folder
 from sparklake.verbs.tables.sides import TableSide, folder_sides
 from sparklake.verbs.tables.versions import tree_table
@@ -113,10 +114,10 @@ def diff_table(
     left, right = _sides(context, chosen_format, folder, refs, trees, options)
     if not (left.is_there or right.is_there):
         raise ObjectNotFoundError(f"neither of {' and '.join(map(repr, refs))} has {path!r}")
+    spark, how = context.runners.session(), (chosen_format.value, options)
     # Not at the top: it loads Spark.
     from sparklake.frames import row_diff, side_files
 
-    spark, how = context.runners.session(), (chosen_format.value, options)
     found = [
         side_files.schema_of(spark, each, *how) if each.is_there else None for each in (left, right)
     ]
@@ -139,6 +140,7 @@ def diff_table(
 
 
 def _format(name: str) -> ComparedFormat:
+    check_supported(name)
     try:
         return ComparedFormat(name)
     except ValueError as error:
@@ -156,7 +158,9 @@ def _sides(
 ) -> tuple[TableSide, TableSide]:
     if table_format is not ComparedFormat.DELTA:
         for ref, tree in zip(refs, trees, strict=True):
-            check_no_log(tree_table(context, tree, ref, folder))
+            table = tree_table(context, tree, ref, folder)
+            check_no_other(table.other, folder, ref)
+            check_no_log(table)
         return folder_sides(context, folder, refs, trees)
     if options:
         raise InvalidInputError(f"of Delta tables no options are taken, but {sorted(options)} came")

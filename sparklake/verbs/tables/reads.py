@@ -12,6 +12,7 @@ from sparklake.udfs.partitions import PartitionColumns
 from sparklake.udfs.table_files import FILE_SCHEMA, data_files
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.views import DELTA, VERSION_AS_OF, check_no_log, find_delta_view
+from sparklake.verbs.tables.other_formats import check_no_other, check_supported
 from sparklake.verbs.tables.parquet_views import PARQUET, find_parquet_view, no_data_file
 from sparklake.verbs.tables.versions import TableVersion, open_table
 from sparklake.verbs.tables.views import View
@@ -33,6 +34,7 @@ def read_table(
     # Not at the top: writing and the CLI must not pay for importing Spark.
     from sparklake.frames.sources import check_delta, has_delta, load_delta, missing_client
 
+    check_supported(table_format)
     if table_format != DELTA:
         _check_plain(context, table)
     spark, view = context.runners.session(), None
@@ -58,6 +60,7 @@ def view_table(
 
     Raises InvalidInputError for what cannot be shown as one.
     """
+    check_supported(table_format)
     if table_format not in (DELTA, PARQUET):
         raise InvalidInputError(f"a view is made of parquet or delta, not of {table_format}")
     if table_format == PARQUET:
@@ -81,12 +84,15 @@ def _view(
 
 
 def _check_plain(context: Context, table: TableVersion) -> None:
-    """Raises InvalidInputError for a Delta table or a partition of one, before Spark is started.
+    """Raise InvalidInputError for what has metadata of its own, before Spark is started.
+
+    That is a Delta table or a partition of one, and what is at or in a table of another format.
 
     Raises ObjectNotFoundError where there is nothing.
     """
     if next(iter(table.objects), None) is None:
         raise no_data_file(table)
+    check_no_other(table.other, table.path, table.ref)
     check_no_log(table)
     whole = _whole_table(table.path)
     if whole is not None:

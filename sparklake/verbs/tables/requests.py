@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import InvalidInputError
+from sparklake.verbs.tables.other_formats import check_supported
 from sparklake.verbs.tables.paths import table_folder
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def write_request(
     if not hasattr(rows, "sparkSession"):
         raise InvalidInputError(f"a DataFrame of Spark is written, not {type(rows)}")
     _check_options(options)
+    check_supported(table_format)
     if isinstance(partition_by, str):
         partition_by = (partition_by,)
     chosen, name = _mode(mode), table_format.lower()

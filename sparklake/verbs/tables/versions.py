@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparklake.engine.rows import Rows
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.layering import plan_listing
+from sparklake.graveler.planning import Side
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.verbs.context import Context
@@ -14,17 +16,22 @@ from sparklake.verbs.read import list_tree, listing_of_plan
 from sparklake.verbs.resolve import Resolved, steadily
 from sparklake.verbs.snapshot import Snapshot, snapshot_over
 from sparklake.verbs.staged import Staged
+from sparklake.verbs.tables.other_formats import OtherTable, find_other_table
 from sparklake.verbs.tables.paths import table_folder
 
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """Is the objects under a path at one moment; `ref` is what errors call it."""
+    """The objects under a path at one moment; `ref` is what errors call it.
+
+    `other` is the table of a format that is not read, where the path is at or in one.
+    """
 
     ref: str
     path: str
     objects: Rows[ObjectInfo]
     snapshot: Snapshot
+    other: OtherTable | None = None
 
     @property
     def folder(self) -> str:
@@ -33,23 +40,40 @@ class TableVersion:
 
 
 def open_table(context: Context, ref: str, path: str) -> TableVersion:
-    """Returns the table under a path as it is at a ref now, to read its files.
+    """Return the table under a path as it is at a ref now, to read its files.
 
     A branch's staged changes count. Raises ExpiredError.
     """
-    start = key_prefix(table_folder(path))
+    folder = table_folder(path)
 
     def read(found: Resolved) -> TableVersion:
         found.check_kept(context)
-        sides, tree = Staged(context, start).sides(found.layers), found.tree(context)
-        plan = plan_listing(tree.ranges, sides, prefix_interval(start))
+        sides, tree = Staged(context, key_prefix(folder)).sides(found.layers), found.tree(context)
+        objects = _listed(context, found, ref, folder, sides)
         snapshot = snapshot_over(context, ref, tree, sides)
-        return TableVersion(ref, path, listing_of_plan(context, plan, ref), snapshot)
+
+        def listing(prefix: str) -> Rows[ObjectInfo]:
+            layers = Staged(context, key_prefix(prefix)).sides(found.layers)
+            return _listed(context, found, ref, prefix, layers)
+
+        return TableVersion(ref, path, objects, snapshot, find_other_table(listing, folder))
 
     return steadily(context, ref, read)
 
 
+def _listed(
+    context: Context, found: Resolved, ref: str, prefix: str, sides: Sequence[Side]
+) -> Rows[ObjectInfo]:
+    plan = plan_listing(found.tree(context).ranges, sides, prefix_interval(key_prefix(prefix)))
+    return listing_of_plan(context, plan, ref)
+
+
 def tree_table(context: Context, tree: MetaRange, what: str, path: str) -> TableVersion:
-    """Returns the table under a path of a tree, of a commit or of none yet."""
-    objects = list_tree(context, tree, table_folder(path), what)
-    return TableVersion(what, path, objects, snapshot_over(context, what, tree))
+    """Return the table under a path of a tree, of a commit or of none yet."""
+
+    def listing(prefix: str) -> Rows[ObjectInfo]:
+        return list_tree(context, tree, prefix, what)
+
+    folder = table_folder(path)
+    snapshot = snapshot_over(context, what, tree)
+    return TableVersion(what, path, listing(folder), snapshot, find_other_table(listing, folder))

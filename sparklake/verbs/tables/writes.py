@@ -20,9 +20,11 @@ from sparklake.verbs.publish import until_it_moves
 from sparklake.verbs.read import list_objects
 from sparklake.verbs.resolve import open_branch
 from sparklake.verbs.stage import deletions, stage_batches
+from sparklake.verbs.tables.other_formats import check_no_other
 from sparklake.verbs.tables.registry import begun
 from sparklake.verbs.tables.requests import TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.tables.spark_writing import save_rows
+from sparklake.verbs.tables.versions import open_table
 from sparklake.verbs.tables.written import written_files
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ def may_write(context: Context, request: WriteRequest) -> bool:
 
 def _check_fits(context: Context, request: WriteRequest) -> None:
     """Raises InvalidInputError for files that could not be read with those that are there."""
+    check_no_other_table(context, request)
     if request.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS):
         return
     if is_there(context, request.branch, f"{request.folder}{LOG_FOLDER}"):
@@ -77,6 +80,14 @@ def _check_fits(context: Context, request: WriteRequest) -> None:
             f"{request.folder!r} is partitioned {said} on {request.branch!r}: write to it with "
             "the same partition_by, or overwrite all of it"
         )
+
+
+def check_no_other_table(context: Context, request: WriteRequest) -> None:
+    """Raise InvalidInputError for a write into a table of another format, unless it replaces it."""
+    other = open_table(context, request.branch, request.path).other
+    replaces = request.mode is WriteMode.OVERWRITE and other and other.folder == request.folder
+    if not replaces:
+        check_no_other(other, request.path, request.branch)
 
 
 def _partition_columns(context: Context, request: WriteRequest) -> list[str] | None:

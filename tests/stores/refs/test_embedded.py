@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from sparklake.errors import MissingDependencyError, RefStoreUnavailableError
 from sparklake.stores.postgres import binaries, connect_ref_store
 from sparklake.stores.postgres import server as postgres_server
 from sparklake.stores.postgres.accounts import Account, unprivileged_account
+from sparklake.stores.postgres.connections import Connections
 from sparklake.stores.postgres.embedded import embedded_dsn
 from sparklake.stores.postgres.folders import private_folder
 from tests.support.postgres import SYSTEM_FOLDER, public_folder
@@ -475,6 +477,76 @@ def test_a_killed_server_is_started_again(home: Path) -> None:
             assert visits(dsn) == 2
             assert store.list_repositories() == []
         store.close()
+
+
+def test_an_open_store_starts_its_killed_server_again(home: Path) -> None:
+    """Two of them share it: the second finds what the first has started."""
+    shares = [embedded_dsn(home) for _ in range(2)]
+    stores = [connect_ref_store(each.dsn, each.restart) for each in shares]
+    for round_ in range(2):
+        before = server_of(shares[0].dsn)
+        os.kill(before.pid, signal.SIGKILL)
+        ids = [store.id() for store in stores]
+        after = [server_of(each.dsn) for each in shares]
+        assert ids[0] == ids[1], round_
+        assert after[0] == after[1] != before
+    for store, share in zip(stores, shares, strict=True):
+        store.close()
+        assert running(after[0])
+        share.release()
+    assert not running(after[0])
+
+
+def test_a_transaction_under_way_in_a_killed_server_is_not_repeated(home: Path) -> None:
+    share = embedded_dsn(home)
+    connections = Connections(share.dsn, share.restart)
+    with connections.transaction() as connection:
+        connection.execute("CREATE TABLE done (what int)")
+    begun = 0
+
+    def work() -> None:
+        nonlocal begun
+        with connections.transaction() as connection:
+            begun += 1
+            connection.execute("INSERT INTO done VALUES (1)")
+            os.kill(server_of(share.dsn).pid, signal.SIGKILL)
+            assert eventually(lambda: not _answers(connection))
+
+    with pytest.raises(RefStoreUnavailableError):
+        work()
+    assert begun == 1
+    assert connections.fetch("SELECT count(*) FROM done", {}) == [(0,)]
+    connections.close()
+    share.release()
+
+
+def _answers(connection: psycopg.Connection) -> bool:
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def test_a_server_that_does_not_accept_connections_yet_is_waited_for(home: Path) -> None:
+    """A standby without hot_standby refuses all connections until it is promoted."""
+    share = embedded_dsn(home)
+    layout, dsn = share._layout, share.dsn
+    standby, log = layout.data / "standby.signal", layout.log
+    share.release()
+    standby.touch()
+    os.chown(standby, layout.account.uid, layout.account.gid)
+    with (layout.data / "postgresql.auto.conf").open("a") as settings:
+        settings.write("hot_standby = off\n")
+    share = embedded_dsn(home)
+    refusal = "not accepting connections"
+    with ThreadPoolExecutor(1) as pool:
+        opened = pool.submit(connect_ref_store, dsn)
+        assert eventually(lambda: opened.done() or refusal in log.read_text())
+        assert not opened.done()
+        postgres_server._run(layout, ["pg_ctl", "promote", "--pgdata", str(layout.data)])
+        opened.result().close()
+    share.release()
 
 
 def test_a_process_id_that_a_stranger_has_now_is_no_server(home: Path) -> None:

