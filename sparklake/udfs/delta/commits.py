@@ -18,6 +18,9 @@ ORIGIN = "sparklakeOrigin"
 UNDONE = "sparklakeUndone"
 """Names in the commitInfo of a commit the identities of those that it undoes."""
 
+REPEATED = "MERGE BRANCH"
+"""The operation of a commit that a merge makes."""
+
 _KINDS = {
     *("add", "remove", "cdc", "metaData", "protocol", "txn", "domainMetadata", "commitInfo"),
 }
