@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from sparklake.errors import CorruptFileError
@@ -54,12 +55,12 @@ class DeltaCommit:
         """Returns what the last action of a kind says."""
         return next(iter([*self.said(kind)][::-1]), None)
 
-    @property
+    @cached_property
     def adds(self) -> list[FileKey]:
         """Returns the files that it adds."""
         return [FileKey.of(each) for each in self.said("add")]
 
-    @property
+    @cached_property
     def removes(self) -> list[FileKey]:
         """Returns the files that it removes."""
         return [FileKey.of(each) for each in self.said("remove")]
@@ -75,7 +76,7 @@ class DeltaCommit:
         found = self.info.get(UNDONE)
         return tuple(found) if isinstance(found, list) else ()
 
-    @property
+    @cached_property
     def origin(self) -> str:
         """Returns what is the same of a commit, and of those that repeat it in other logs."""
         kept = self.info.get(ORIGIN)
