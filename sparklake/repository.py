@@ -354,13 +354,15 @@ class Repository:
         paths: Sequence[str] | None = None,
         rules: RulesLike = None,
         delta: bool = True,
+        squash: bool = False,
     ) -> MergePreview:
         """Returns what a merge would change in dest, its conflicts and its cost; nothing moves.
 
-        Raises StrategyError, DirtyBranchError and NoChangesError as the merge would.
+        Raises StrategyError, DirtyBranchError and NoChangesError as the merge would: with `squash`
+        or `paths`, NoChangesError too where dest would be what it is.
         """
         resolution = parse_resolution(strategy, rules, delta)
-        terms = MergeTerms.of(squash=False, allow_empty=allow_empty, paths=paths)
+        terms = MergeTerms.of(squash, allow_empty, paths)
         return preview.preview_merge(self._context, source, dest, resolution, terms)
 
     def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:

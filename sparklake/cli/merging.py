@@ -83,6 +83,7 @@ def merge(
                 path or None,
                 rule_pairs(rule),
                 not no_delta,
+                squash,
             )
         print_preview(session.out, ours.ref, preview)
         if preview.conflict_count and not session.out.is_json:

@@ -26,10 +26,10 @@ def merge(lake: Lake, arguments: Namespace) -> Document:
     options = {"allow_empty": arguments.allow_empty, "paths": arguments.path}
     if arguments.explain:
         return explanation_document(repository.plan_merge(source, dest, **options))
-    options |= deciding(arguments)
+    options |= {"squash": arguments.squash, **deciding(arguments)}
     if arguments.dry_run:
         return preview_document(repository.preview_merge(source, dest, **options))
-    options |= {"squash": arguments.squash, **signing(arguments)}
+    options |= signing(arguments)
     return commit_document(repository.merge(source, dest, **options))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, count, repeat
 from threading import Lock
@@ -130,6 +131,33 @@ class OpenRanges:
         if at == len(ranges) or key < ranges[at].min_key:
             return None
         return self.find(ranges[at], key)
+
+    def lookup_many(self, ranges: Ranges, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the stored values that ascending keys have in a tree; raise as `find` does.
+
+        Each range is looked for once, for all keys in it.
+        """
+        found: list[bytes | None] = []
+        place = 0
+        while len(found) < len(keys):
+            at = len(found)
+            place = position_reaching(ranges, keys[at], lo=place)
+            if place == len(ranges):
+                return found + [None] * (len(keys) - at)
+            info = ranges[place]
+            within = keys[at : bisect_right(keys, info.max_key, lo=at)]
+            found += self._find_many(info, within)
+        return found
+
+    def _find_many(self, info: RangeInfo, keys: Sequence[bytes]) -> Iterator[bytes | None]:
+        """Yield the stored values of ascending keys that do not lie behind a range."""
+        for at, key in enumerate(keys):
+            with self._lock:
+                opened = self._kept.get(info.id)
+            if isinstance(opened, OpenRange):
+                yield from map(opened.find, keys[at:])
+                return
+            yield None if key < info.min_key else self.find(info, key)
 
     def get_many(self, infos: Sequence[RangeInfo]) -> list[OpenRange]:
         """Returns ranges, of which those that are not open yet are read together."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -232,7 +234,10 @@ def test_merges_of_chosen_paths(
     chosen = rng.sample(CHOICES, rng.randint(1, 4))
     source, dest, theirs = sizes(repo, "dev"), sizes(repo, "main"), repo.resolve("dev")
     expected, conflicts = three_way(base, source, dest, chosen)
-    said = repo.preview_merge("dev", "main", "source-wins", paths=chosen)
+    if expected == dest:
+        with pytest.raises(NoChangesError, match="nothing to merge"):
+            repo.preview_merge("dev", "main", "source-wins", paths=chosen)
+    said = repo.preview_merge("dev", "main", "source-wins", paths=chosen, allow_empty=True)
     assert [row.path for row in said.conflicts] == conflicts
     assert (said.conflict_count, said.unresolved) == (len(conflicts), 0)
     found = {
@@ -241,7 +246,7 @@ def test_merges_of_chosen_paths(
         "changed": (said.changed, said.changed_bytes),
     }
     assert found == counts(dest, expected)
-    said = repo.preview_merge("dev", "main", paths=chosen)
+    said = repo.preview_merge("dev", "main", paths=chosen, allow_empty=True)
     assert (said.conflict_count, said.unresolved) == (len(conflicts), len(conflicts))
     if conflicts:
         with pytest.raises(MergeConflictError) as raised:
@@ -321,6 +326,34 @@ def test_a_preview_is_refused_as_the_merge_is(repo: Repository) -> None:
     main.put("a", b"22")
     with pytest.raises(DirtyBranchError):
         repo.preview_merge("dev", "main")
+
+
+@pytest.mark.parametrize("terms", [{"paths": ["a"]}, {"squash": True}, {}])
+def test_a_preview_says_as_the_merge_that_there_is_nothing_to_merge(
+    repo: Repository, terms: dict[str, Any]
+) -> None:
+    """Dest has what source changed already, though not from source."""
+    dev = repo.create_branch("dev", "main")
+    commit_changes(dev, {"a": 5})
+    commit_changes(repo.branch("main"), {"a": 5, "of main": 1})
+    verbs = (partial(repo.preview_merge, "dev", "main"), partial(repo.merge, "dev", "main"))
+    messages = set()
+    for verb in verbs if terms else ():
+        with pytest.raises(NoChangesError, match="nothing to merge") as raised:
+            verb(**terms)
+        messages.add(str(raised.value))
+    assert len(messages) == (1 if terms else 0)
+    assert repo.preview_merge("dev", "main", **terms, allow_empty=True).added == 0
+    assert repo.merge("dev", "main", **terms, allow_empty=bool(terms))
+    # What is in conflict stops the merge first.
+    commit_changes(dev, {"a": 6})
+    commit_changes(repo.branch("main"), {"a": 7})
+    assert repo.preview_merge("dev", "main", **terms).unresolved == 1
+    with pytest.raises(MergeConflictError):
+        repo.merge("dev", "main", **terms)
+    for verb in verbs if terms else ():
+        with pytest.raises(NoChangesError):
+            verb("dest-wins", **terms)
 
 
 def test_a_squash_has_one_parent(repo: Repository) -> None:

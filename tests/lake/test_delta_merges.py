@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from sparklake import Lake
 from sparklake.errors import MergeConflictError, NoChangesError
@@ -15,7 +16,9 @@ from sparklake.stores.memory.branches import MemoryBranches
 from tests.support.delta import (
     LOG,
     TABLE,
+    Change,
     append,
+    checked_out,
     checkpoint,
     clean_log,
     delete,
@@ -85,6 +88,46 @@ def test_other_files_change_on_both_sides(desk: Desk) -> None:
     desk.change("main", delete("id = 2"), append(3))
     desk.repo.merge("dev", "main")
     assert desk.ids("main") == [3]
+
+
+def test_overwrites_of_an_empty_table_are_a_conflict_whatever_they_wrote_to(desk: Desk) -> None:
+    """No order of the two gives a table with the rows of both, and no file is in the way."""
+    other = f"{TABLE}-parts"
+
+    def load(ids: list[int], part: str, **more: Any) -> Change:
+        def change(table: str) -> None:
+            rows = pa.table(
+                {"id": pa.array(ids, pa.int64()), "p": pa.array([part] * len(ids), pa.string())}
+            )
+            folder = table.removesuffix(TABLE) + other
+            write_deltalake(folder, rows, partition_by=["p"], **more)
+
+        return change
+
+    def rows(table: str) -> list[int]:
+        return sorted(DeltaTable(table).to_pyarrow_table()["id"].to_pylist())
+
+    whole, part = {"mode": "overwrite"}, {"mode": "overwrite", "predicate": "p = 'a'"}
+    desk.change("main", load([], "none", mode="append"))
+    for name, ids, value, how in (
+        ("a", [1], "a", whole),
+        ("b", [2], "b", whole),
+        ("c", [3], "c", {"mode": "append"}),
+        ("d", [4], "a", part),
+        ("e", [5], "b", part | {"predicate": "p = 'b'"}),
+    ):
+        desk.repo.create_branch(name, "main")
+        desk.change(name, load(ids, value, **how))
+    said = desk.repo.preview_merge("a", "b")
+    assert (said.unresolved, said.united) == (1, ())
+    with refused(desk.repo, "both sides overwrote the table"):
+        desk.repo.merge("a", "b")
+    with refused(desk.repo, "both sides overwrote"):
+        desk.repo.merge("d", "a")
+    for source, dest, ids in (("c", "b", [2, 3]), ("d", "e", [4, 5]), ("c", "e", [3, 4, 5])):
+        desk.repo.merge(source, dest)
+        folder = checked_out(desk.repo, dest, desk.folder / "read")
+        assert rows(str(folder).removesuffix(TABLE) + other) == ids
 
 
 def test_the_same_file_is_a_conflict_that_names_it(desk: Desk) -> None:

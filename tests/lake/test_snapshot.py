@@ -199,6 +199,23 @@ def test_open_ranges_are_bounded(layered: tuple[Repository, dict[str, int]]) -> 
     assert len(none._kept) == 0
 
 
+@pytest.mark.parametrize("max_bytes", [10, 10_000, 1 << 20])
+def test_many_keys_are_looked_up_as_single_ones_are(
+    layered: tuple[Repository, dict[str, int]], max_bytes: int
+) -> None:
+    repo, _ = layered
+    repo.branch("main").commit("all")
+    ranges = repo.tree("main").ranges
+    keys = sorted(key for path in PATHS for key in (path.encode(), f"{path}-gone".encode()))
+    keys = [b"", *keys, b"\xff"]
+    one, other = (OpenRanges(repo._context.store, max_bytes) for _ in range(2))
+    for some in (keys, keys[::7], keys[:1], keys[-1:], []):
+        found = one.lookup_many(ranges, some)
+        assert found == [other.lookup(ranges, each) for each in some]
+    assert any(found is not None for found in one.lookup_many(ranges, keys))
+    assert one.lookup_many((), keys) == [None] * len(keys)
+
+
 def test_what_is_damaged_is_not_kept(layered: tuple[Repository, dict[str, int]]) -> None:
     repo, _ = layered
     repo.branch("main").commit("all")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +51,8 @@ class Table:
 
     def commit(self, *actions: Action) -> None:
         """Takes in a commit; what it removes must be there, and what it adds must not."""
-        info = {"commitInfo": {"timestamp": f"{self.name} {len(self.commits)}"}}
+        said = {"timestamp": f"{self.name} {len(self.commits)}", "operation": "WRITE"}
+        info = {"commitInfo": said}
         self.take(DeltaCommit(len(self.commits), (info, *actions)))
 
     def take(self, commit: DeltaCommit) -> None:
@@ -77,6 +78,12 @@ class Table:
 def add(path: str, partition: str, changes: bool = True) -> Action:
     values = {"p": partition}
     return {"add": {"path": path, "partitionValues": values, "size": 1, "dataChange": changes}}
+
+
+def by_writer(actions: Sequence[Action]) -> tuple[Action, ...]:
+    """Returns the actions of a commit that says what it did, and not how."""
+    said = any("commitInfo" in each for each in actions)
+    return (*([] if said else [{"commitInfo": {"operation": "WRITE"}}]), *actions)
 
 
 def remove(path: str, changes: bool = True) -> Action:

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from sparklake.errors import CorruptFileError
@@ -17,6 +18,9 @@ ORIGIN = "sparklakeOrigin"
 
 UNDONE = "sparklakeUndone"
 """Names in the commitInfo of a commit the identities of those that it undoes."""
+
+REPEATED = "MERGE BRANCH"
+"""The operation of a commit that a merge makes."""
 
 _KINDS = {
     *("add", "remove", "cdc", "metaData", "protocol", "txn", "domainMetadata", "commitInfo"),
@@ -51,12 +55,12 @@ class DeltaCommit:
         """Returns what the last action of a kind says."""
         return next(iter([*self.said(kind)][::-1]), None)
 
-    @property
+    @cached_property
     def adds(self) -> list[FileKey]:
         """Returns the files that it adds."""
         return [FileKey.of(each) for each in self.said("add")]
 
-    @property
+    @cached_property
     def removes(self) -> list[FileKey]:
         """Returns the files that it removes."""
         return [FileKey.of(each) for each in self.said("remove")]
@@ -72,7 +76,7 @@ class DeltaCommit:
         found = self.info.get(UNDONE)
         return tuple(found) if isinstance(found, list) else ()
 
-    @property
+    @cached_property
     def origin(self) -> str:
         """Returns what is the same of a commit, and of those that repeat it in other logs."""
         kept = self.info.get(ORIGIN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from io import BytesIO
 from itertools import islice
 
@@ -22,6 +22,7 @@ from sparklake.udfs.delta.actions import FileKey, Said
 from sparklake.udfs.delta.checkpoints import adds_in, has_any, said_in
 from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError, parse_commit
 from sparklake.udfs.delta.names import LogListing, log_listing
+from sparklake.udfs.delta.paths import name_of
 from sparklake.udfs.delta.union.sides import LogSide
 from sparklake.udfs.objects import object_info
 from sparklake.verbs.bodies import read_body
@@ -130,6 +131,34 @@ class TreeLog:
             decided.update(key.path for key in (*commit.adds, *commit.removes))
         return found
 
+    def had_file_beside(self, version: int, paths: Set[str]) -> bool:
+        """Tells whether a file was live at a version whose path is none of some.
+
+        Answers False where the log does not say.
+        """
+        decided = set(paths)
+        for each in range(version, -1, -1):
+            try:
+                if each in self.checkpoints:
+                    return not self._checkpoint_paths(each) <= decided
+                if each not in self.commits:
+                    return False
+                commit = self.commit(each)
+            except NotUnitedError:
+                return False
+            if any(key.path not in decided for key in commit.adds):
+                return True
+            decided.update(key.path for key in commit.removes)
+        return False
+
+    def _checkpoint_paths(self, version: int) -> set[str]:
+        found: set[str] = set()
+        for table in self._parts(version, "add.path", "sidecar"):
+            if has_any(table, "sidecar"):
+                raise NotUnitedError(f"checkpoint {version} has its files in sidecars")
+            found.update(name_of(each["path"]) for each in said_in(table, "add"))
+        return found
+
     def _checkpoint_adds(self, version: int, paths: Set[str] | None) -> dict[FileKey, Said]:
         found: dict[FileKey, Said] = {}
         for table in self._parts(version):
@@ -146,14 +175,14 @@ class TreeLog:
                 found.update((kind, said) for said in islice(said_in(table, kind), 1))
         return found
 
-    def _parts(self, version: int) -> Iterator[pa.Table]:
+    def _parts(self, version: int, *columns: str) -> Iterator[pa.Table]:
         for key in self.checkpoints[version]:
             if key.endswith(b".json"):
                 raise NotUnitedError(f"checkpoint {version} is of a kind that is not read here")
             try:
                 file = pq.ParquetFile(BytesIO(self.body(key)))
                 names = [each for each in file.schema_arrow.names if each in _READ]
-                yield file.read(columns=names)
+                yield file.read(columns=list(columns) or names)
             except pa.ArrowException as error:
                 raise NotUnitedError(f"checkpoint {version} cannot be read ({error})") from error
 
@@ -222,7 +251,8 @@ def _side(log: TreeLog, at: int, shared: _Shared) -> LogSide:
     for kind in _KINDS:
         said = next((each for each in (c.last(kind) for c in commits[::-1]) if each), None)
         found[kind] = said if said is not None else shared.said(kind)
-    return LogSide(commits, found["metaData"], found["protocol"])
+    before = partial(log.had_file_beside, shared.version)
+    return LogSide(commits, found["metaData"], found["protocol"], before)
 
 
 class _Shared:
@@ -231,6 +261,11 @@ class _Shared:
     def __init__(self, logs: Sequence[TreeLog], at: int) -> None:
         self._logs = logs
         self._at = at
+
+    @property
+    def version(self) -> int:
+        """Returns the last version that the sides share, -1 for none."""
+        return self._at - 1
 
     def said(self, kind: str) -> Said:
         """Returns the metadata or the protocol; raises NotUnitedError where they are gone."""

@@ -20,8 +20,8 @@ from sparklake.verbs.context import Context
 
 _MAX_LABEL_CHARACTERS = 4_000
 
-Find = Callable[[bytes], bytes | None]
-"""Returns the stored value that a key has in the merged tree."""
+FindMany = Callable[[Sequence[bytes]], Sequence[bytes | None]]
+"""Returns the stored values that ascending keys have in the merged tree."""
 
 
 class Stored(NamedTuple):
@@ -99,10 +99,13 @@ class TableUnion:
                 return [_conflict(*each) for each in worst]
         return [_conflict(*each) for each in found]
 
-    def checked(self, find: Find) -> TableUnion:
+    def checked(self, find_many: FindMany) -> TableUnion:
         """Returns it refused if a file that it needs is not in the merged tree, or is another."""
-        found = ((key, wanted, record_id(find(key))) for key, wanted in self.needed.items())
-        lost = [key for key, wanted, there in found if there is None or wanted not in (None, there)]
+        keys = sorted(self.needed)
+        found = zip(keys, map(record_id, find_many(keys)), strict=True)
+        lost = [
+            key for key, there in found if there is None or self.needed[key] not in {None, there}
+        ]
         if not lost:
             return self
         start = len(table_folder(self.folder))

@@ -34,7 +34,7 @@ def preview_unions(
     """Returns what a merge would do to the logs of tables that both sides have changed."""
     merged = MergedView(context, sides, resolution)
     unions = [
-        each if each.refusal is not None else each.checked(merged.find)
+        each if each.refusal is not None else each.checked(merged.find_many)
         for each in table_unions(context, sides, resolution, folders)
     ]
     refused = [each for each in unions if each.refusal is not None]

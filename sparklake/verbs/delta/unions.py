@@ -182,5 +182,6 @@ def _needed(
 def _record_ids(
     context: Context, tree: MetaRangeId, keys: Iterable[bytes]
 ) -> dict[bytes, bytes | None]:
-    ranges = context.trees.get(tree).ranges
-    return {key: record_id(context.open_ranges.lookup(ranges, key)) for key in keys}
+    wanted = sorted({*keys})
+    found = context.open_ranges.lookup_many(context.trees.get(tree).ranges, wanted)
+    return dict(zip(wanted, map(record_id, found), strict=True))

@@ -42,10 +42,25 @@ class MergedView:
 
     def find(self, key: bytes) -> bytes | None:
         """Returns the stored value of a key."""
-        dest = self._found(self.sides.dest, key)
-        if key not in self.sides.choice:
-            return dest
-        base, source = self._found(self.sides.base, key), self._found(self.sides.source, key)
+        return self.find_many([key])[0]
+
+    def find_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the stored values of ascending keys."""
+        choice = self.sides.choice
+        found = (self._found(tree, keys) for tree in self.sides.trees)
+        return [
+            self._merged(key, base, source, dest)
+            if source != base and (choice.is_everything or key in choice)
+            else dest
+            for key, base, source, dest in zip(keys, *found, strict=True)
+        ]
+
+    def _merged(
+        self, key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None
+    ) -> bytes | None:
+        """Return what a merge makes of a chosen key that source has changed."""
+        if dest is None and base is None:
+            return source
         outcome = classify(*(identity_of(key, each) for each in (base, source, dest)))
         if outcome is not Outcome.CONFLICT:
             return source if outcome is Outcome.TAKE_SOURCE else dest
@@ -54,5 +69,5 @@ class MergedView:
         namespace = self.context.info.storage_namespace
         return Judge(self.resolution, namespace, only_previews=True).decide([conflict])[0]
 
-    def _found(self, tree: MetaRangeId, key: bytes) -> bytes | None:
-        return self.context.open_ranges.lookup(self.context.trees.get(tree).ranges, key)
+    def _found(self, tree: MetaRangeId, keys: Sequence[bytes]) -> list[bytes | None]:
+        return self.context.open_ranges.lookup_many(self.context.trees.get(tree).ranges, keys)

@@ -136,11 +136,19 @@ def _sides(bases: BaseTrees, source: Commit, state: BranchState, terms: MergeTer
     dest = bases.context.graph.commit(state.commit_id)
     base, ids = bases.get(source, dest)
     if source.meta_range_id == base and not terms.allow_empty:
-        raise NoChangesError(
-            f"nothing to merge: {state.name!r} has all that commit {source.id[:12]} changed"
-        )
+        raise nothing_to_merge(source, state.name)
     trees = Sides(base, source.meta_range_id, dest.meta_range_id, terms.choice, ids)
     return MergeSides(source, dest, trees)
+
+
+def nothing_to_merge(
+    source: Commit, dest: str, paths: Sequence[str] | None = None
+) -> NoChangesError:
+    """Return the error of a merge after which dest would be what it is, of chosen paths or all."""
+    what = "all" if paths is None else f"of {named(paths)} all"
+    return NoChangesError(
+        f"nothing to merge: {dest!r} has {what} that commit {source.id[:12]} changed"
+    )
 
 
 def _labelled(
@@ -163,9 +171,6 @@ def _merge_once(
     _, dest, trees = _sides(bases, source, state, terms)
     tree_id, labels = merged_tree(attempts, trees, resolution)
     if terms.has_one_parent and tree_id == dest.meta_range_id and not terms.allow_empty:
-        what = "all" if terms.paths is None else f"of {named(terms.paths)} all"
-        raise NoChangesError(
-            f"nothing to merge: {state.name!r} has {what} that commit {source.id[:12]} changed"
-        )
+        raise nothing_to_merge(source, state.name, terms.paths)
     parents = [dest] if terms.has_one_parent or source.id == dest.id else [dest, source]
     return publish(attempts.context, state, "merge", parents, tree_id, signature.labelled(labels))

@@ -31,7 +31,7 @@ from sparklake.verbs.context import Context
 from sparklake.verbs.delta.previews import preview_unions
 from sparklake.verbs.merging.bases import merge_base
 from sparklake.verbs.merging.kept import kept_sizes
-from sparklake.verbs.merging.merge import MergeTerms, merge_sides
+from sparklake.verbs.merging.merge import MergeTerms, merge_sides, nothing_to_merge
 from sparklake.verbs.merging.three_way import Sides, plan_sides, without_expired_base
 
 
@@ -64,6 +64,11 @@ class MergePreview:
     united: tuple[str, ...] = ()
     taken: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether dest would be what it is."""
+        return not (self.added or self.changed or self.removed or self.unresolved)
+
 
 def preview_merge(
     context: Context, source: str, dest: str, resolution: Resolution, terms: MergeTerms
@@ -82,7 +87,7 @@ def preview_merge(
     logs = {folder for each in counts for folder in each.logs}
     unions = preview_unions(context, trees, resolution, logs)
     conflicts = {row.path: row for row in (*met, *unions.refused)}
-    return MergePreview(
+    preview = MergePreview(
         base=merge_base(context, theirs, ours),
         source=theirs,
         dest=ours,
@@ -105,6 +110,9 @@ def preview_merge(
         united=unions.united,
         taken=unions.taken,
     )
+    if terms.has_one_parent and preview.changes_nothing and not terms.allow_empty:
+        raise nothing_to_merge(theirs, dest, terms.paths)
+    return preview
 
 
 def _plan(context: Context, sides: Sides) -> Plan:

@@ -104,7 +104,8 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
 def _with_unions(attempts: Attempts, tree: MetaRange, unions: Sequence[TableUnion]) -> MetaRange:
     """Writes a tree with the logs of tables united; raises MergeConflictError."""
     context = attempts.context
-    checked = [each.checked(partial(context.open_ranges.lookup, tree.ranges)) for each in unions]
+    find_many = partial(context.open_ranges.lookup_many, tree.ranges)
+    checked = [each.checked(find_many) for each in unions]
     refused = [each for each in checked if each.refusal is not None]
     if refused:
         raise _conflict_error(Outcome(), refused)

@@ -101,6 +101,7 @@ class CommitRules(Machine):
                 terms.allow_empty,
                 terms.paths,
                 terms.resolution.rules,
+                squash=terms.squash,
             )
             assert found.conflict_count == len(found.conflicts)
             numbers = [

@@ -94,6 +94,10 @@ class CommitsModel(StagingModel):
         counts["added"] += [size_of(each) for path, each in kept.items() if path not in after]
         conflicts = [row for row in choice.rows if row[0] == "conflict"]
         numbers = [(len(sizes), sum(sizes)) for sizes in counts.values()]
+        one_parent = terms.squash or terms.paths is not None
+        changes = any(counts.values()) or choice.left
+        if one_parent and not changes and not terms.allow_empty:
+            raise NoChangesError
         return numbers, len(choice.left), conflicts
 
     def _sides(

@@ -11,7 +11,7 @@ from sparklake.udfs.delta.actions import encode_actions as body_of
 from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError, parse_commit
 from sparklake.udfs.delta.union.sides import LogSide, Made
 from sparklake.udfs.delta.union.united import united
-from tests.support.delta_model import PROTOCOL, add, column, metadata, remove
+from tests.support.delta_model import PROTOCOL, add, by_writer, column, metadata, remove
 
 Actions = Sequence[dict[str, Any]]
 VECTORS = {
@@ -24,7 +24,7 @@ WIDER = metadata(column("more"))
 
 
 def side(*commits: Actions, **more: Any) -> LogSide:
-    made = (DeltaCommit(number, tuple(each)) for number, each in enumerate(commits, 1))
+    made = (DeltaCommit(number, by_writer(each)) for number, each in enumerate(commits, 1))
     return LogSide(tuple(made), **{"metadata": metadata(), "protocol": PROTOCOL, **more})
 
 
@@ -70,18 +70,19 @@ def test_what_is_appended_beside_an_overwrite_survives_it() -> None:
 
 
 @pytest.mark.parametrize("words", ["Overwrite", "overwrite"])
-def test_both_sides_cannot_say_all_that_is_in_a_partition_that_was_empty(words: str) -> None:
-    one, other = by(words, file("a")), by(words, file("b"))
-    with pytest.raises(NotUnitedError, match=r'both sides overwrote the partition {"p": "0"}'):
+def test_both_sides_cannot_say_all_that_is_in_a_region_that_was_empty(words: str) -> None:
+    """A full overwrite counts as one of all partitions, whichever it wrote to."""
+    one, other = by(words, file("a")), by(words, dict(add("p=1/b", "1")))
+    with pytest.raises(NotUnitedError, match="both sides overwrote the table"):
         union(side(), side(one), side(other))
     # A third side, whose overwrite came by an earlier merge.
     with pytest.raises(NotUnitedError, match="both sides overwrote"):
         union(side(), side(one), side(*repeated(*repeated(other))))
-    elsewhere = by(words, dict(add("p=1/b", "1")))
-    assert union(side(), side(one), side(elsewhere))
-    flat = [by(words, file(name, partitionValues={})) for name in "ab"]
-    with pytest.raises(NotUnitedError, match="both sides overwrote the table"):
-        union(side(), side(flat[0]), side(flat[1]))
+    (info, *rest) = by(words, file("c"))
+    info["commitInfo"]["operationParameters"]["isDynamicPartitionOverwrite"] = True
+    assert union(side(), side([info, *rest]), side(other))
+    with pytest.raises(NotUnitedError, match=r'both sides overwrote the partition {"p": "0"}'):
+        union(side(), side([info, *rest]), side(one))
 
 
 def test_one_file_under_two_spellings_is_one_file() -> None:

@@ -18,6 +18,7 @@ from tests.support.delta_model import (
     WRITES,
     Table,
     add,
+    by_writer,
     column,
     first_table,
     metadata,
@@ -173,7 +174,7 @@ def is_altering(write: str) -> bool:
 
 
 def side(*commits: Sequence[dict[str, Any]], **more: Any) -> LogSide:
-    made = (DeltaCommit(number, tuple(each)) for number, each in enumerate(commits, 1))
+    made = (DeltaCommit(number, by_writer(each)) for number, each in enumerate(commits, 1))
     return LogSide(tuple(made), **{"metadata": metadata(), "protocol": PROTOCOL, **more})
 
 

@@ -1,15 +1,11 @@
-"""What the commits of two sides claim beyond files: progress, domains, whole partitions."""
+"""What the commits of two sides claim beyond files: progress and domains, by their names."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError
-
-OVERWRITE = "Overwrite"
-"""Is the mode, in a commitInfo, of a commit that says all that is in what it writes to."""
 
 _NAMED = {
     "txn": ("appId", "wrote for the same streaming application"),
@@ -47,31 +43,3 @@ def _latest(
             name = str(said.get(_NAMED[kind][0]))
             found[name] = max(place, found.get(name, -1))
     return found
-
-
-def check_overwrites(fresh: Sequence[DeltaCommit], theirs: Sequence[DeltaCommit]) -> None:
-    """Raises NotUnitedError where both sides said all that is in one partition.
-
-    If it was empty before, no file is in the way, but each row would be there from both.
-    """
-    both = _overwritten(fresh) & _overwritten(theirs)
-    if both:
-        where = "the table" if min(both) == "{}" else f"the partition {min(both)}"
-        raise NotUnitedError(f"both sides overwrote {where}")
-
-
-def _overwritten(commits: Sequence[DeltaCommit]) -> set[str]:
-    return {
-        json.dumps(said.get("partitionValues") or {}, sort_keys=True)
-        for each in commits
-        if overwrites(each)
-        for said in each.said("add")
-        if said.get("dataChange", True)
-    }
-
-
-def overwrites(commit: DeltaCommit) -> bool:
-    """Tells whether a commit was made to say all that is in what it writes to."""
-    info = commit.info
-    mode = (info.get("operationParameters") or {}).get("mode")
-    return str(mode).lower() == OVERWRITE.lower() or "REPLACE TABLE" in str(info.get("operation"))

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
 from sparklake.udfs.delta.actions import Action, FileKey
-from sparklake.udfs.delta.commits import DeltaCommit
+from sparklake.udfs.delta.commits import REPEATED, DeltaCommit
 
 FindAdds = Callable[[frozenset[FileKey]], Mapping[FileKey, Mapping[str, Any]]]
 """Returns what a log says of files that are live in it."""
+
+HadFile = Callable[[Set[str]], bool]
+"""Tells whether a table had a live file at none of some paths."""
+
+
+def _not_known(_: Set[str]) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
 class LogSide:
     """Is a table on one side: its commits since the three sides part, and what holds at the end.
 
-    A side without a log has neither metadata nor protocol.
+    A side without a log has neither metadata nor protocol. `had_file_beside` is of the table as it
+    was before the commits; it answers False where that is not known.
     """
 
     commits: tuple[DeltaCommit, ...] = ()
     metadata: Mapping[str, Any] | None = None
     protocol: Mapping[str, Any] | None = None
+    had_file_beside: HadFile = _not_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +47,7 @@ def commit_info(made: Made, parameters: Mapping[str, str], more: Mapping[str, An
     return {
         "commitInfo": {
             "timestamp": made.timestamp,
-            "operation": "MERGE BRANCH",
+            "operation": REPEATED,
             "operationParameters": parameters,
             "engineInfo": made.engine,
             **more,

@@ -12,14 +12,11 @@ from typing import Any
 
 from sparklake.udfs.delta.actions import Action
 from sparklake.udfs.delta.commits import ORIGIN, DeltaCommit, NotUnitedError, commits_but, standing
-from sparklake.udfs.delta.union.claims import (
-    OVERWRITE,
-    check_names,
-    check_overwrites,
-    overwrites,
-)
+from sparklake.udfs.delta.union.claims import check_names
 from sparklake.udfs.delta.union.features import check_covers, check_features
 from sparklake.udfs.delta.union.liveness import Files
+from sparklake.udfs.delta.union.overwrites import check_overwrites
+from sparklake.udfs.delta.union.regions import repeated_parameters
 from sparklake.udfs.delta.union.schemas import check_fits, same_metadata
 from sparklake.udfs.delta.union.sides import FindAdds, LogSide, Made, commit_info
 from sparklake.udfs.delta.union.undoing import undoing
@@ -70,7 +67,7 @@ def _repeated(
         return []
     dropped = _settled_kinds(base, source, dest, fresh, theirs)
     check_names(base.commits, source.commits, dest.commits, fresh)
-    check_overwrites(fresh, theirs)
+    check_overwrites(source, fresh, dest, theirs)
     commits = []
     for each in fresh:
         files.repeat(each)
@@ -169,8 +166,5 @@ def _depend_on_metadata(commits: Iterable[DeltaCommit]) -> bool:
 
 def _repeated_info(commit: DeltaCommit, made: Made) -> Action:
     was = commit.info
-    said = {"operation": str(was.get("operation", "UNKNOWN")), "version": str(commit.version)}
-    if overwrites(commit):
-        said["mode"] = OVERWRITE
     metrics = {name: was[name] for name in ("operationMetrics", "isBlindAppend") if name in was}
-    return commit_info(made, said, {**metrics, ORIGIN: commit.origin})
+    return commit_info(made, repeated_parameters(commit), {**metrics, ORIGIN: commit.origin})

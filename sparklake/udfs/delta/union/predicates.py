@@ -1,0 +1,256 @@
+"""Predicates of `replaceWhere`, as far as they are conjunctions of simple comparisons."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, TypeAlias
+
+Value: TypeAlias = int | str
+"""A number, or a text that compares by its characters, as ISO dates do."""
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<text>'[^'\\]*')|(?P<number>-?[0-9]+L?(?![\w.]))|(?P<name>`[^`]+`)"
+    r"|(?P<word>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign><=>|<=|>=|==|[=<>(),]))\s*"
+)
+_SIGNS = frozenset({"=", "==", "<=>", "<", "<=", ">", ">="})
+_EQUAL = frozenset({"=", "==", "<=>"})
+"""Signs that mean the same where one side is a literal other than NULL."""
+_KEYWORDS = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "IS", "LIKE", "NULL", "TRUE", "FALSE"})
+_NUMBERS = frozenset({"byte", "short", "integer", "long"})
+_WHOLE = re.compile(r"-?[0-9]+")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TEXT_CHARACTERS_IN_STATS = 32
+"""Texts of this length in statistics may have been cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A literal of SQL. Its kind is `number`, `text` or `date`."""
+
+    kind: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A comparison of a column with literals, by a sign or by IN."""
+
+    column: str
+    sign: str
+    literals: tuple[Literal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A conjunction of comparisons over the columns of a table, which are in `types`."""
+
+    comparisons: tuple[Comparison, ...]
+    types: Mapping[str, tuple[str, str]]
+    """Name and type of each column that compares as literals do, by its name in small letters."""
+
+    def may_hold(self, add: Mapping[str, Any]) -> bool:
+        """Tell whether a row of a file may satisfy the predicate, by its partition and statistics.
+
+        Whatever these do not say may be so.
+        """
+        return all(self._comparison_may_hold(each, add) for each in self.comparisons)
+
+    def _comparison_may_hold(self, comparison: Comparison, add: Mapping[str, Any]) -> bool:
+        name, kind = self.types.get(comparison.column.lower(), ("", ""))
+        values = [_value_of(kind, each) for each in comparison.literals]
+        wanted = [each for each in values if each is not None]
+        if not kind or len(wanted) < len(values):
+            return True
+        low, high = _bounds(add, name, kind)
+        return any(_may_compare(comparison.sign, each, low, high) for each in wanted)
+
+
+def parse_predicate(text: str, metadata: Mapping[str, Any]) -> Predicate | None:
+    """Return the predicate in a text over the columns of a table; None for any other grammar."""
+    tokens, at = [], 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            return None
+        tokens.append((str(found.lastgroup), found[0].strip()))
+        at = found.end()
+    parser = _Parser(tokens)
+    try:
+        comparisons = [*parser.conjunction()]
+    except _OtherGrammarError:
+        return None
+    return Predicate(tuple(comparisons), _types(metadata)) if parser.is_done else None
+
+
+class _OtherGrammarError(Exception):
+    """A text that is no conjunction of simple comparisons."""
+
+
+class _Parser:
+    """A parser of conjunctions. It holds the tokens that are left."""
+
+    def __init__(self, tokens: list[tuple[str, str]]) -> None:
+        self._left = tokens[::-1]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no token is left."""
+        return not self._left
+
+    def conjunction(self) -> Iterator[Comparison]:
+        """Yield the comparisons up to the end or to a closing bracket."""
+        yield from self._term()
+        while self._takes("AND"):
+            yield from self._term()
+
+    def _term(self) -> Iterator[Comparison]:
+        if self._takes("("):
+            yield from self.conjunction()
+            self._expect(")")
+        else:
+            yield from self._comparison()
+
+    def _comparison(self) -> Iterator[Comparison]:
+        column = self._column()
+        if self._takes("IN"):
+            self._expect("(")
+            literals = [self._literal()]
+            while self._takes(","):
+                literals.append(self._literal())
+            self._expect(")")
+            yield Comparison(column, "=", tuple(literals))
+        elif self._takes("BETWEEN"):
+            yield Comparison(column, ">=", (self._literal(),))
+            self._expect("AND")
+            yield Comparison(column, "<=", (self._literal(),))
+        else:
+            kind, sign = self._next()
+            if kind != "sign" or sign not in _SIGNS:
+                raise _OtherGrammarError
+            yield Comparison(column, "=" if sign in _EQUAL else sign, (self._literal(),))
+
+    def _column(self) -> str:
+        kind, text = self._next()
+        if kind == "name":
+            return text[1:-1]
+        if kind != "word" or text.upper() in _KEYWORDS:
+            raise _OtherGrammarError
+        return text
+
+    def _literal(self) -> Literal:
+        kind, text = self._next()
+        if kind == "word" and text.upper() == "DATE":
+            kind, text = self._next()
+            if kind == "text":
+                return Literal("date", text[1:-1])
+        elif kind == "text":
+            return Literal(kind, text[1:-1])
+        elif kind == "number":
+            return Literal(kind, int(text.removesuffix("L")))
+        raise _OtherGrammarError
+
+    def _next(self) -> tuple[str, str]:
+        if not self._left:
+            raise _OtherGrammarError
+        return self._left.pop()
+
+    def _takes(self, wanted: str) -> bool:
+        """Take the next token if it is a keyword or sign."""
+        if self._left and self._left[-1][0] != "name" and self._left[-1][1].upper() == wanted:
+            self._left.pop()
+            return True
+        return False
+
+    def _expect(self, wanted: str) -> None:
+        if not self._takes(wanted):
+            raise _OtherGrammarError
+
+
+def _types(metadata: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return names and types of the columns that compare as literals do.
+
+    Left out are columns with other rules, such as collations and CHAR(n), and those whose names
+    differ only in case.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    twice = set()
+    for each in json.loads(metadata.get("schemaString") or "{}").get("fields", ()):
+        small = each["name"].lower()
+        if small in found:
+            twice.add(small)
+        ruled = any(key.startswith("__") for key in each.get("metadata") or ())
+        plain = each["type"] in ("string", "date") or each["type"] in _NUMBERS
+        found[small] = (each["name"], each["type"] if plain and not ruled else "")
+    return {name: each for name, each in found.items() if each[1] and name not in twice}
+
+
+def _value_of(kind: str, literal: Literal) -> Value | None:
+    """Return a literal as a value of a column's type; None where it would be converted."""
+    if kind in _NUMBERS:
+        return literal.value if literal.kind == "number" else None
+    if kind == "date":
+        return _parsed("date", literal.value) if literal.kind in ("date", "text") else None
+    return literal.value if literal.kind == "text" else None
+
+
+def _parsed(kind: str, said: object) -> Value | None:
+    """Return a value of a type that a log says; None where it is none."""
+    if kind in _NUMBERS:
+        if isinstance(said, str) and _WHOLE.fullmatch(said):
+            return int(said)
+        return said if isinstance(said, int) and not isinstance(said, bool) else None
+    if not isinstance(said, str):
+        return None
+    if kind == "date":
+        return said if _is_date(said) else None
+    return said
+
+
+def _is_date(text: str) -> bool:
+    if not _DATE.fullmatch(text):
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _bounds(add: Mapping[str, Any], name: str, kind: str) -> tuple[Value | None, Value | None]:
+    """Return the least and the greatest value of a column in a file; None for unknown ones."""
+    partition = add.get("partitionValues") or {}
+    if name in partition:
+        value = _parsed(kind, partition[name])
+        return value, value
+    low, high = (_parsed(kind, each.get(name)) for each in _stats(add))
+    if isinstance(high, str) and len(high) >= _TEXT_CHARACTERS_IN_STATS:
+        high = None
+    return low, high
+
+
+def _stats(add: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the least and the greatest values by column, as far as a file has statistics."""
+    try:
+        said = json.loads(add.get("stats") or "{}")
+        low, high = said.get("minValues") or {}, said.get("maxValues") or {}
+    except (ValueError, TypeError, AttributeError):
+        return {}, {}
+    return (low, high) if isinstance(low, dict) and isinstance(high, dict) else ({}, {})
+
+
+def _may_compare(sign: str, value: Any, low: Any, high: Any) -> bool:
+    """Tell whether something between two bounds may compare so with a value."""
+    above = high is None or high > value
+    below = low is None or low < value
+    here = (high is None or high >= value) and (low is None or low <= value)
+    return {
+        "=": here,
+        "<": below,
+        "<=": below or here,
+        ">": above,
+        ">=": above or here,
+    }[sign]
