@@ -393,6 +393,15 @@ class Histories:
         if old:
             table.change(add(old[which % len(old)], dataChange=False, tags={"n": str(which)}))
 
+    def restate_and_rewrite(self, table: WrittenTable, which: int) -> None:
+        """Both within one commit of the lake."""
+        self.restate(table, which)
+        self.rewrite(table, which)
+
+    def revert_last(self, table: WrittenTable, _: int) -> None:
+        """Reverts the head, which may be a revert."""
+        self.repo.branch(table.branch).revert(table.branch, parent_number=1)
+
     def vacuum(self, table: WrittenTable, _: int) -> None:
         table.vacuum()
 
@@ -428,16 +437,20 @@ class Histories:
 
 CHANGES = (
     *(Histories.append, Histories.rewrite, Histories.delete, Histories.restate),
+    Histories.restate_and_rewrite,
     *(Histories.vacuum, Histories.checkpoint, Histories.drop),
 )
-VERBS = (Histories.merge, Histories.merge, Histories.pick, Histories.revert, Histories.rebase)
+VERBS = (
+    *(Histories.merge, Histories.merge, Histories.pick, Histories.rebase),
+    *(Histories.revert, Histories.revert_last),
+)
 
 Step = tuple[str, Callable[[Histories, WrittenTable, int], None], int]
 
 
 def steps() -> st.SearchStrategy[list[Step]]:
     branch, number = st.sampled_from(["main", "a", "b"]), st.integers(0, 23)
-    changed = st.sampled_from([*CHANGES[:4], *CHANGES])
+    changed = st.sampled_from([*CHANGES[:5], *CHANGES])
     change, verb = (st.tuples(branch, each, number) for each in (changed, st.sampled_from(VERBS)))
     return st.lists(st.one_of(change, change, verb), min_size=4, max_size=16)
 
