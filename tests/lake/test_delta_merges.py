@@ -305,16 +305,15 @@ def test_a_rebase_makes_each_commit_once_more(desk: Desk) -> None:
 
 
 def test_a_branch_of_a_head_that_was_reverted_leaves_no_hole(desk: Desk) -> None:
-    """The revert of a head takes its files back, so no key is in conflict."""
     wrong = desk.change("main", append(3))
     desk.repo.create_branch("other", "main")
     desk.change("other", append(4))
     desk.main.revert(wrong.id)
-    assert log_of(desk.repo, "main") == names(0, 1)
+    assert (desk.ids("main"), log_of(desk.repo, "main")) == ([1, 2], names(0, 1, 2, 3))
     said = desk.repo.preview_merge("other", "main")
     before = contents(desk.repo, "main")
     desk.repo.merge("other", "main")
-    assert (desk.ids("main"), log_of(desk.repo, "main")) == ([1, 2, 4], names(0, 1, 2))
+    assert (desk.ids("main"), log_of(desk.repo, "main")) == ([1, 2, 4], names(0, 1, 2, 3, 4))
     assert said.added == len(contents(desk.repo, "main")) - len(before)
 
 

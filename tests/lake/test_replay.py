@@ -80,10 +80,17 @@ def test_a_revert_keeps_what_came_after(repo: Repository, main: Branch) -> None:
     assert contents(repo, "main") == {**OBJECTS, "k/003": b"good", "other": b"good"}
 
 
-def test_a_revert_of_the_head_reads_no_range(repo: Repository, main: Branch) -> None:
-    commit_all(main, {"k/001": b"bad", "k/070": None}, "bad")
+def test_a_revert_of_the_head_reads_what_differs(repo: Repository, main: Branch) -> None:
+    """There may be logs of Delta tables in it. Where they are not looked at, nothing is read."""
+    bad = commit_all(main, {"k/001": b"bad", "k/070": None}, "bad")
+    trees = (repo.resolve("main~1").meta_range_id, bad.meta_range_id)
+    before, after = ({each.id for each in repo._context.trees.get(tree).ranges} for tree in trees)
     with recorded_reads() as read:
         main.revert("main")
+    assert {*read} <= before ^ after
+    assert 0 < len(read) < len(before)
+    with recorded_reads() as read:
+        main.revert("main", delta=False)
     assert read == []
 
 

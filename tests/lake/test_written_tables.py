@@ -17,43 +17,8 @@ from sparklake.errors import MergeConflictError, NoChangesError
 from sparklake.verbs.delta.logs import TreeLog
 from tests.support.desks import WINNERS, names, refused
 from tests.support.folders import memory_folder
-from tests.support.lakes import memory_lake
+from tests.support.table_pairs import Pair, parted, repository
 from tests.support.written_tables import WrittenTable, add, created, remove
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Is a repository with a table of the files f1 and f2, and a branch beside main."""
-
-    repo: Repository
-    main: WrittenTable
-    dev: WrittenTable
-
-    def refused(self, words: str, strategy: str | None = None, **more: Any) -> None:
-        """Expects a conflict, that a preview tells, and that no ref has moved."""
-        said = self.repo.preview_merge("dev", "main", strategy, **more)
-        with refused(self.repo, words) as raised:
-            self.repo.merge("dev", "main", strategy, **more)
-        assert said.unresolved == raised.value.count <= said.conflict_count
-
-
-def repository(folder: Path, range_records: int) -> Repository:
-    return memory_lake().create_repository(
-        "lake", str(folder / "namespace"), range_records=range_records
-    )
-
-
-def parted(folder: Path, range_records: int = 3, *, cleaned: bool = False) -> Pair:
-    repo = repository(folder, range_records)
-    main = WrittenTable(repo, "main")
-    main.change(*created("t"), add("f1"))
-    main.change(add("f2"))
-    if cleaned:
-        main.checkpoint(clean=True)
-    repo.branch("main").put("zz", b"1")
-    main.commit()
-    repo.create_branch("dev", "main")
-    return Pair(repo, main, WrittenTable(repo, "dev"))
 
 
 @pytest.fixture
@@ -428,6 +393,15 @@ class Histories:
         if old:
             table.change(add(old[which % len(old)], dataChange=False, tags={"n": str(which)}))
 
+    def restate_and_rewrite(self, table: WrittenTable, which: int) -> None:
+        """Both within one commit of the lake."""
+        self.restate(table, which)
+        self.rewrite(table, which)
+
+    def revert_last(self, table: WrittenTable, _: int) -> None:
+        """Reverts the head, which may be a revert."""
+        self.repo.branch(table.branch).revert(table.branch, parent_number=1)
+
     def vacuum(self, table: WrittenTable, _: int) -> None:
         table.vacuum()
 
@@ -463,16 +437,20 @@ class Histories:
 
 CHANGES = (
     *(Histories.append, Histories.rewrite, Histories.delete, Histories.restate),
+    Histories.restate_and_rewrite,
     *(Histories.vacuum, Histories.checkpoint, Histories.drop),
 )
-VERBS = (Histories.merge, Histories.merge, Histories.pick, Histories.revert, Histories.rebase)
+VERBS = (
+    *(Histories.merge, Histories.merge, Histories.pick, Histories.rebase),
+    *(Histories.revert, Histories.revert_last),
+)
 
 Step = tuple[str, Callable[[Histories, WrittenTable, int], None], int]
 
 
 def steps() -> st.SearchStrategy[list[Step]]:
     branch, number = st.sampled_from(["main", "a", "b"]), st.integers(0, 23)
-    changed = st.sampled_from([*CHANGES[:4], *CHANGES])
+    changed = st.sampled_from([*CHANGES[:5], *CHANGES])
     change, verb = (st.tuples(branch, each, number) for each in (changed, st.sampled_from(VERBS)))
     return st.lists(st.one_of(change, change, verb), min_size=4, max_size=16)
 

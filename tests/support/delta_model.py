@@ -40,6 +40,7 @@ class Table:
     live: dict[str, str] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=metadata)
     applications: dict[str, int] = field(default_factory=dict)
+    restated: set[str] = field(default_factory=set)
 
     def branch(self, name: str) -> Table:
         copy = deepcopy(self)
@@ -50,7 +51,7 @@ class Table:
         return f"p={partition}/{self.name}-{len(self.commits)}-{len(self.live)}.parquet"
 
     def commit(self, *actions: Action) -> None:
-        """Takes in a commit; what it removes must be there, and what it adds must not."""
+        """Takes in a commit; what it removes must be there, and what it adds not, or restated."""
         said = {"timestamp": f"{self.name} {len(self.commits)}", "operation": "WRITE"}
         info = {"commitInfo": said}
         self.take(DeltaCommit(len(self.commits), (info, *actions)))
@@ -60,7 +61,8 @@ class Table:
         for said in commit.said("remove"):
             del self.live[said["path"]]
         for said in commit.said("add"):
-            assert said["path"] not in self.live
+            assert said["path"] not in self.live or not said["dataChange"]
+            self.restated.update(self.live.keys() & {said["path"]})
             self.live[said["path"]] = said["partitionValues"]["p"]
         self.metadata = dict(commit.last("metaData") or self.metadata)
         for said in commit.said("txn"):
@@ -73,6 +75,11 @@ class Table:
     def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Mapping[str, Any]]:
         said = {FileKey.of(each): each for commit in self.commits for each in commit.said("add")}
         return {key: said[key] for key in wanted if key.path in self.live}
+
+    def said(self, path: str) -> Mapping[str, Any]:
+        """Returns what the log says of a live file, whatever the commit did to rows."""
+        said = self.adds(frozenset({FileKey(path)}))[FileKey(path)]
+        return {name: each for name, each in said.items() if name != "dataChange"}
 
 
 def add(path: str, partition: str, changes: bool = True) -> Action:
@@ -120,6 +127,27 @@ def update(number: int) -> Write:
     return write
 
 
+def restate(number: int) -> Write:
+    """Writes statistics of a file: it is added once more."""
+
+    def write(table: Table) -> None:
+        path = _file(table, number)
+        if path:
+            said = add(path, table.live[path], changes=False)["add"]
+            stats = f"{table.name} {len(table.commits)}"
+            table.commit({"add": {**said, "stats": stats}})
+
+    return write
+
+
+def restate_and_update(number: int) -> Write:
+    def write(table: Table) -> None:
+        restate(number)(table)
+        update(number)(table)
+
+    return write
+
+
 def overwrite(table: Table) -> None:
     table.commit(*map(remove, sorted(table.live)), add(table.fresh("1"), "1"))
 
@@ -154,6 +182,9 @@ WRITES: dict[str, Write] = {
     "delete 1": delete(1),
     "update 0": update(0),
     "update 2": update(2),
+    "restate 0": restate(0),
+    "restate 2": restate(2),
+    "restate and update 0": restate_and_update(0),
     "overwrite": overwrite,
     "optimize": optimize,
     "add column": add_column,

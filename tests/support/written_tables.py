@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -40,13 +41,27 @@ def add(path: str, **more: Any) -> Action:
     return {"add": {**said, "dataChange": True, **more}}
 
 
-def remove(path: str) -> Action:
-    return {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}}
+def remove(path: str, **more: Any) -> Action:
+    return {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True, **more}}
+
+
+def marked(name: str) -> dict[str, Any]:
+    """Returns what an action says of a deletion vector, which lies in the log itself."""
+    vector = {"storageType": "i", "pathOrInlineDv": name, "sizeInBytes": 1, "cardinality": 1}
+    return {"deletionVector": vector}
+
+
+def label(said: Action) -> str:
+    """Returns the path of a file, and the name of its deletion vector after a `#`."""
+    vector = said.get("deletionVector")
+    return f"{said['path']}#{vector['pathOrInlineDv']}" if vector else str(said["path"])
 
 
 @dataclass(frozen=True)
 class Table:
     """Is the state of a table by its log: `files` are live, `hole` is a version that is not there.
+
+    Files are told apart by their labels: the path, and the deletion vector if there is one.
 
     `lost` is live files that are not there, or are those of another branch.
     """
@@ -86,7 +101,7 @@ class WrittenTable:
         files = self.state().files
         for each in self.repository.objects(self.branch, self.folder):
             name = each.path.removeprefix(self.folder)
-            if "/" not in name and name not in files:
+            if "/" not in name and name not in {file.partition("#")[0] for file in files}:
                 self.repository.branch(self.branch).delete(each.path)
         if logged:
             self.change()
@@ -128,9 +143,25 @@ class WrittenTable:
         files: dict[str, None] = {}
         for each in actions:
             if "add" in each:
-                files[each["add"]["path"]] = None
+                files[label(each["add"])] = None
             elif "remove" in each:
-                files.pop(each["remove"]["path"], None)
-        lost = {each for each in files if there.get(f"{self.folder}{each}") != each.encode()}
+                files.pop(label(each["remove"]), None)
+        lost = {each for each in files if not self._holds(there, each)}
         table = [each for each in actions if each.keys() & {"protocol", "metaData"}]
         return Table(latest, hole, table, frozenset(files), frozenset(lost))
+
+    def bodies(self) -> list[bytes]:
+        """Returns the commits of the log, in order."""
+        there = contents(self.repository, self.branch)
+        names = sorted(each for each in there if each.startswith(self.log))
+        return [there[each] for each in names if each.endswith(".json")]
+
+    def last(self, path: str) -> Action:
+        """Returns what the log's last addition of a file says."""
+        actions = [json.loads(line) for body in self.bodies() for line in body.splitlines()]
+        return [each["add"] for each in actions if each.get("add", {}).get("path") == path][-1]
+
+    def _holds(self, there: Mapping[str, bytes], file: str) -> bool:
+        """Tells whether the file of a label is there, and is no other one."""
+        path = file.partition("#")[0]
+        return there.get(f"{self.folder}{path}") == path.encode()

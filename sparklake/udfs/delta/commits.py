@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -102,13 +102,52 @@ def parse_commit(version: int, body: bytes) -> DeltaCommit:
     return DeltaCommit(version, tuple(actions))
 
 
-def standing(commits: Iterable[DeltaCommit]) -> Counter[str]:
-    """Returns the origins of the commits in a log, less those that it has undone since."""
-    found: Counter[str] = Counter()
-    for each in commits:
-        found.update((each.origin,))
-        found.subtract(each.undone)
+def undo_origin(undone: Iterable[str]) -> str:
+    """Return the origin of a commit that undoes others, which all that undo the same share."""
+    return hashlib.sha256("\n".join(("undo", *sorted(undone))).encode()).hexdigest()
+
+
+def standing(commits: Sequence[DeltaCommit], shared: Container[str] = ()) -> list[DeltaCommit]:
+    """Return the commits in a log, the last one first, less those that it has undone since.
+
+    An undo that was undone itself takes nothing back. Nor does one whose origin is `shared`: the
+    other side has it, too.
+    """
+    found = []
+    gone: Counter[str] = Counter()
+    for each in reversed(commits):
+        if gone[each.origin] > 0:
+            gone[each.origin] -= 1
+            continue
+        found.append(each)
+        if each.origin not in shared:
+            gone.update(each.undone)
     return found
+
+
+def origins(commits: Iterable[DeltaCommit]) -> Counter[str]:
+    """Return the origins of commits, each as often as it is there."""
+    return Counter(each.origin for each in commits)
+
+
+def still_to_undo(commits: Iterable[DeltaCommit], log: Sequence[DeltaCommit]) -> list[DeltaCommit]:
+    """Return the commits that a log has and has not undone by others than these, in their order."""
+    wanted = origins(commits)
+    found: Counter[str] = Counter()
+    gone: Counter[str] = Counter()
+    for each in reversed(log):
+        if gone[each.origin] > 0:
+            gone[each.origin] -= 1
+        elif found[each.origin] < wanted[each.origin]:
+            found[each.origin] += 1
+        else:
+            gone.update(each.undone)
+    left = []
+    for each in commits:
+        if found[each.origin] > 0:
+            found[each.origin] -= 1
+            left.append(each)
+    return left
 
 
 def commits_but(commits: Iterable[DeltaCommit], others: Counter[str]) -> list[DeltaCommit]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError
@@ -31,6 +32,13 @@ class TouchedLogs:
     def in_order(self) -> tuple[bytes, ...]:
         """Returns the folders in the order of keys."""
         return tuple(sorted(self.folders))
+
+
+def log_folders_batch(changes: Changes) -> pa.RecordBatch:
+    """Return the folders of the logs in which two sides differ, as keys."""
+    touched = TouchedLogs()
+    touched.see(changes)
+    return pa.record_batch([pa.array(touched.in_order(), pa.binary())], names=["key"])
 
 
 def too_many_tables() -> InvalidInputError:

@@ -28,7 +28,7 @@ from sparklake.udfs.delta.union.sides import Made
 from sparklake.udfs.delta.union.united import united
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
-from sparklake.verbs.delta.gone import gone_files
+from sparklake.verbs.delta.changed import gone_files
 from sparklake.verbs.delta.logs import Commits, TreeLog, commits_apart, has_log, log_sides, read_log
 from sparklake.verbs.delta.merged_logs import Stored, TableUnion, record_id
 from sparklake.verbs.delta.moved import Moved, folders_of
@@ -95,7 +95,7 @@ def _union(
         dest.ids != base.ids or any(key not in sides.choice for key in changed)
     ):
         return replace(union, refusal="only a part of its log is among the chosen paths")
-    if dest.ids == base.ids:
+    if dest.ids == base.ids and not (sides.logs_grow and _takes_back(source, dest)):
         return _of_one_side(context, sides, union, logs, _SOURCE, moved)
     try:
         before, theirs, ours = parted = log_sides(logs)
@@ -116,6 +116,17 @@ def _union(
         return _taken(context, sides, refused, logs, apart, winner)
     bodies = dict(enumerate(map(encode_actions, commits), dest.latest + 1))
     return replace(union, commits=bodies, needed=dict.fromkeys(needed))
+
+
+def _takes_back(source: TreeLog, dest: TreeLog) -> bool:
+    """Tell whether source's log is dest's without the last versions.
+
+    A table that source does not have goes as a whole, and another history comes as a whole.
+    """
+    same = source.commits.keys() & dest.commits.keys()
+    return 0 <= source.latest < dest.latest and all(
+        source.ids[source.commits[each]] == dest.ids[dest.commits[each]] for each in same
+    )
 
 
 def _taken(

@@ -164,7 +164,7 @@ def _replayed(attempts: Attempts, step: _Step, head: Commit, terms: Terms) -> Co
     """Returns the commit of one step over a head, not yet published."""
     base, source = map(_tree_of, (step.base, step.source))
     bases = () if step.base is None else (step.base.id,)
-    sides = Sides(base, source, head.meta_range_id, bases=bases)
+    sides = Sides(base, source, head.meta_range_id, bases=bases, logs_grow=True)
     tree_id, labels = replayed_tree(attempts, sides, terms.resolution, step.title)
     if tree_id == head.meta_range_id and not terms.allow_empty:
         raise NoChangesError(f"to {step.title} would change nothing")

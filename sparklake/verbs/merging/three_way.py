@@ -20,6 +20,7 @@ from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import merge_body
 from sparklake.verbs.context import Context
+from sparklake.verbs.delta.changed import logs_losing_keys
 from sparklake.verbs.delta.merged_logs import TableUnion, union_labels, union_records
 from sparklake.verbs.delta.unions import table_unions
 from sparklake.verbs.merging.attempts import Attempts
@@ -31,7 +32,8 @@ class Sides:
     """Is the three trees of a merge, which leaves all but the chosen keys as they are in dest.
 
     `bases` are the commits that the base tree is of. They may have expired: then the base tells
-    records apart, and none of its objects is read or named.
+    records apart, and none of its objects is read or named. Where the `logs_grow`, no Delta log of
+    dest loses versions: a commit undoes them.
     """
 
     base: MetaRangeId
@@ -39,6 +41,7 @@ class Sides:
     dest: MetaRangeId
     choice: Choice = ALL
     bases: tuple[CommitId, ...] = ()
+    logs_grow: bool = False
 
     @property
     def trees(self) -> tuple[MetaRangeId, MetaRangeId, MetaRangeId]:
@@ -72,7 +75,8 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
     """Writes the tree of a merge.
 
     Raises MergeConflictError where conflicts are left, and StrategyError; then nothing has moved.
-    Where one side is the base's, the other one is the tree, and nothing is read.
+    Where one side is the base's, the other one is the tree, and nothing is read; but for the logs
+    that differ where they have to grow.
     """
     if sides.source in (sides.base, sides.dest):
         return MergedTree(sides.dest)
@@ -80,17 +84,16 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
         # What an attempt made of a part of some ranges is no sign of what the rest makes.
         attempts = Attempts(attempts.context, attempts.title)
     elif sides.dest == sides.base:
-        return MergedTree(sides.source)
+        return _source_tree(attempts, sides, resolution)
     context = attempts.context
+    attempts.logs |= _losing_logs(context, sides, resolution)
     plan = plan_sides(context, sides)
     resolution = without_expired_base(context, sides, resolution)
     body = partial(merge_body, context.workspace, resolution, choice=sides.choice)
     outcome = attempts.run(body, plan)
     attempts.logs |= outcome.logs
     unions = table_unions(context, sides, resolution, attempts.logs)
-    refused = [each for each in unions if each.refusal is not None]
-    if outcome.left_count or refused:
-        raise _conflict_error(outcome, refused)
+    _check_settled(outcome, unions)
     tree = attempts.finish(plan, outcome, sides.dest)
     if outcome.kept:
         # Another attempt must hear again what is to be kept.
@@ -101,14 +104,41 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
     return MergedTree(tree.id, union_labels(unions))
 
 
+def _source_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MergedTree:
+    """Return source's tree, which has all that base has; raises MergeConflictError.
+
+    Where logs have to grow, those that source takes back do.
+    """
+    context = attempts.context
+    logs = _losing_logs(context, sides, resolution)
+    unions = table_unions(context, sides, resolution, logs) if logs else []
+    if not unions:
+        return MergedTree(sides.source)
+    _check_settled(Outcome(), unions)
+    tree = _with_unions(attempts, context.trees.get(sides.source), unions)
+    return MergedTree(context.trees.keep(tree).id, union_labels(unions))
+
+
+def _losing_logs(context: Context, sides: Sides, resolution: Resolution) -> frozenset[bytes]:
+    """Return the folders of the logs that have to grow and of which source lacks keys."""
+    if not (sides.logs_grow and resolution.delta):
+        return frozenset()
+    return logs_losing_keys(context, sides.base, sides.source)
+
+
+def _check_settled(outcome: Outcome, unions: Sequence[TableUnion]) -> None:
+    """Raise MergeConflictError where conflicts of objects or of logs are left."""
+    refused = [each for each in unions if each.refusal is not None]
+    if outcome.left_count or refused:
+        raise _conflict_error(outcome, refused)
+
+
 def _with_unions(attempts: Attempts, tree: MetaRange, unions: Sequence[TableUnion]) -> MetaRange:
     """Writes a tree with the logs of tables united; raises MergeConflictError."""
     context = attempts.context
     find_many = partial(context.open_ranges.lookup_many, tree.ranges)
     checked = [each.checked(find_many) for each in unions]
-    refused = [each for each in checked if each.refusal is not None]
-    if refused:
-        raise _conflict_error(Outcome(), refused)
+    _check_settled(Outcome(), checked)
     return with_records(context, attempts.title, tree, union_records(context, checked))
 
 

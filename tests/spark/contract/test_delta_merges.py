@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -135,3 +136,28 @@ def test_directories_of_parquet_need_nothing(repo: Repository, writer: Writer) -
         branch.commit("appended")
     repo.merge("dev", "main")
     assert sorted(row.id for row in repo.read("main", "tables/plain").collect()) == [1, 2, 3]
+
+
+def restated(table: str) -> None:
+    """Adds the files of a table's first commit once more, as the computation of statistics does."""
+    log = Path(table) / "_delta_log"
+    first = map(json.loads, (log / f"{0:020}.json").read_text().splitlines())
+    adds = [{"add": {**each["add"], "dataChange": False}} for each in first if "add" in each]
+    (log / f"{1:020}.json").write_text("".join(f"{json.dumps(each)}\n" for each in adds))
+
+
+def test_rows_that_were_restated_and_updated_come_back(
+    repo: Repository, writer: Writer, change: Callable[..., None]
+) -> None:
+    main = repo.branch("main")
+    change(main, writer.append(*range(1, 10)))
+    update = writer.sql("UPDATE {table} SET id = 100 WHERE id = 1")
+    change(main, restated, update)
+    wrong = main.head.id
+    change(main, writer.append(20))
+    main.revert(wrong)
+    assert ids_of(repo, "main") == [*range(1, 10), 20]
+    change(main, update)
+    main.revert("main")
+    assert ids_of(repo, "main") == [*range(1, 10), 20]
+    assert log_of(repo, "main")[-1].startswith(f"{6:020}")

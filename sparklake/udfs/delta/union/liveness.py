@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparklake.udfs.delta.actions import Action, FileKey
-from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError
+from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError, standing
 
 
 @dataclass(slots=True)
@@ -21,8 +21,12 @@ class Files:
     live: dict[str, FileKey] = field(default_factory=dict)
     """What is live of a path, which is only once in a table, whatever deletion vector it has."""
     before: set[FileKey] = field(default_factory=set)
-    origins: set[str] = field(default_factory=set)
-    """Those of all commits of dest."""
+    last: dict[FileKey, DeltaCommit] = field(default_factory=dict)
+    """The last commit of dest that added or removed a file."""
+    standing: set[int] = field(default_factory=set)
+    """The versions of the commits of dest that it has not undone."""
+    passed: set[str] = field(default_factory=set)
+    """The origins of the commits of source before the one that comes next."""
     ours: set[FileKey] = field(default_factory=set)
     """Files whose state is that of commits which were repeated."""
 
@@ -37,7 +41,8 @@ class Files:
                 seen.update(commit.removes, commit.adds)
         for commit in sides[-1]:
             files.take(commit)
-            files.origins.add(commit.origin)
+            files.last.update(dict.fromkeys((*commit.removes, *commit.adds), commit))
+        files.standing.update(each.version for each in standing(sides[-1]))
         return files
 
     def take(self, commit: DeltaCommit) -> None:
@@ -64,17 +69,33 @@ class Files:
                 gone,
             )
         others = [each for each in commit.adds if each not in self.ours]
-        twice = [each.path for each in others if self.live.get(each.path) not in {None, *removes}]
+        twice = [
+            each.path
+            for each in others
+            if self.live.get(each.path) not in {None, *removes}
+            and not (self.is_live(each) and self._had(each, commit))
+        ]
         if twice:
             raise NotUnitedError("both sides added the same files", twice)
-        # One that dest has made and undone since is to be made again.
         lost = [
             each.path
             for each in others
-            if self.state.get(each) is False and commit.origin not in self.origins
+            if self.state.get(each) is False and not self._had(each, commit)
         ]
         if lost:
             raise NotUnitedError("dest removed files that source added once more", lost)
+
+    def _had(self, key: FileKey, commit: DeltaCommit) -> bool:
+        """Tell whether source knew of what dest did last to a file before a commit.
+
+        It did if it had that before the commit, or if dest undid the commit by it, or that itself.
+        """
+        did = self.last[key]
+        return (
+            did.origin in self.passed
+            or commit.origin in did.undone
+            or did.version not in self.standing
+        )
 
     def repeat(self, commit: DeltaCommit) -> None:
         """Takes in a commit that is repeated; raises NotUnitedError."""

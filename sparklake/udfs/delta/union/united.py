@@ -6,12 +6,19 @@ the other side has removed does, whatever came in its place, since rows would th
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from sparklake.udfs.delta.actions import Action
-from sparklake.udfs.delta.commits import ORIGIN, DeltaCommit, NotUnitedError, commits_but, standing
+from sparklake.udfs.delta.commits import (
+    ORIGIN,
+    UNDONE,
+    DeltaCommit,
+    NotUnitedError,
+    commits_but,
+    origins,
+    standing,
+)
 from sparklake.udfs.delta.union.claims import check_names
 from sparklake.udfs.delta.union.features import check_covers, check_features
 from sparklake.udfs.delta.union.liveness import Files
@@ -38,9 +45,7 @@ def united(
     if undone and done:
         raise NotUnitedError("source rewrote the table's history since base")
     if undone:
-        there = standing(dest.commits)
-        left = [each for each in undone if there[each.origin] > 0]
-        return undoing(left, files, source, dest, find_adds, made)
+        return undoing(undone, files, base, source, dest, find_adds, made)
     return _repeated(base, source, dest, done, files, made)
 
 
@@ -48,8 +53,7 @@ def _apart(
     base: Sequence[DeltaCommit], source: Sequence[DeltaCommit]
 ) -> tuple[list[DeltaCommit], list[DeltaCommit]]:
     """Returns the commits that only base has, and those that only source has."""
-    one, other = (Counter(each.origin for each in commits) for commits in (base, source))
-    return commits_but(base, other), commits_but(source, one)
+    return commits_but(base, origins(source)), commits_but(source, origins(base))
 
 
 def _repeated(
@@ -62,18 +66,25 @@ def _repeated(
 ) -> list[tuple[Action, ...]]:
     known = {each.origin for each in (*base.commits, *source.commits)}
     theirs = [each for each in dest.commits if each.origin not in known]
-    fresh = commits_but(done, standing(dest.commits))
+    since = commits_but(dest.commits, origins(base.commits))
+    fresh = commits_but(done, origins(standing(since, origins(done))))
     if not fresh:
         return []
     dropped = _settled_kinds(base, source, dest, fresh, theirs)
     check_names(base.commits, source.commits, dest.commits, fresh)
     check_overwrites(source, fresh, dest, theirs)
     commits = []
-    for each in fresh:
-        files.repeat(each)
-        rest = (action for action in each.actions if not ({"commitInfo", *dropped} & action.keys()))
-        commits.append((_repeated_info(each, made), *rest))
+    versions = {each.version for each in fresh}
+    for each in source.commits:
+        if each.version in versions:
+            files.repeat(each)
+            commits.append((_repeated_info(each, made), *_others(each, {"commitInfo", *dropped})))
+        files.passed.add(each.origin)
     return commits
+
+
+def _others(commit: DeltaCommit, kinds: set[str]) -> Iterable[Action]:
+    return (each for each in commit.actions if not kinds & each.keys())
 
 
 def _settled_kinds(
@@ -167,4 +178,7 @@ def _depend_on_metadata(commits: Iterable[DeltaCommit]) -> bool:
 def _repeated_info(commit: DeltaCommit, made: Made) -> Action:
     was = commit.info
     metrics = {name: was[name] for name in ("operationMetrics", "isBlindAppend") if name in was}
-    return commit_info(made, repeated_parameters(commit), {**metrics, ORIGIN: commit.origin})
+    undone = {UNDONE: list(commit.undone)} if commit.undone else {}
+    return commit_info(
+        made, repeated_parameters(commit), {**metrics, ORIGIN: commit.origin, **undone}
+    )
