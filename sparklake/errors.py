@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from sparklake.html import html_table
+from sparklake._html import html_table
 from sparklake.visible import visible_line, visible_text
 
 if TYPE_CHECKING:

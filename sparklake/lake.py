@@ -23,11 +23,7 @@ from sparklake.config import (
 )
 from sparklake.engine.base import UNWATCHED, Progress
 from sparklake.engine.choice import Runners
-from sparklake.errors import (
-    AlreadyExistsError,
-    InvalidInputError,
-    RepositoryNotFoundError,
-)
+from sparklake.errors import AlreadyExistsError, InvalidInputError, RepositoryNotFoundError
 from sparklake.graveler.commits import first_commit
 from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo

@@ -12,13 +12,7 @@ from sparklake.engine.rows import Rows
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.hook_runs import HookRun
 from sparklake.graveler.keys import listed
-from sparklake.graveler.ports import (
-    BranchState,
-    Operation,
-    RepositoryInfo,
-    TagInfo,
-    Write,
-)
+from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo, Write
 from sparklake.graveler.purges import Purge
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.udfs.objects import ObjectInfo

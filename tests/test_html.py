@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sparklake.html import SHOWN, html_table
+from sparklake._html import SHOWN, html_table
 
 
 def test_text_of_users_is_no_html() -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sparklake.scratch import remove_abandoned, scratch_folder
+from sparklake._scratch import remove_abandoned, scratch_folder
 
 HOLD = """
 import sys, time

@@ -30,13 +30,7 @@ from sparklake.cli import (
     transfers,
     writes,
 )
-from sparklake.cli.options import (
-    DsnOption,
-    EngineOption,
-    HomeOption,
-    OutputOption,
-    global_options,
-)
+from sparklake.cli.options import DsnOption, EngineOption, HomeOption, OutputOption, global_options
 from sparklake.cli.quickstart.command import quickstart
 
 app = typer.Typer(

@@ -11,8 +11,8 @@ from sparklake.arguments import duration
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, short
+from sparklake.documents import Document, branch_document
 from sparklake.errors import InvalidInputError
-from sparklake.report import Document, branch_document
 from sparklake.uri import ref_uri, repository_uri, same_repository
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import typer
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown, size
+from sparklake.documents import cache_document
 from sparklake.errors import NothingToDoError
-from sparklake.report import cache_document
 
 if TYPE_CHECKING:
     from sparklake.stores.cache import DiskCache

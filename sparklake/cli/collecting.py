@@ -11,7 +11,7 @@ from sparklake.cli import retaining
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, shown, size
-from sparklake.report import Document, collection_document, object_document
+from sparklake.documents import Document, collection_document, object_document
 from sparklake.uri import SCHEME, repository_uri
 
 if TYPE_CHECKING:

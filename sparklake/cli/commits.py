@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sparklake.cli.output import Output
 from sparklake.cli.text import date, short, shown
+from sparklake.documents import commit_document
 from sparklake.graveler.commits import TAKEN_METADATA_KEY
-from sparklake.report import commit_document
 
 if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.cli.output import Output
 from sparklake.cli.text import shown, size
-from sparklake.report import Document, diff_tree_document, folder_diff_document
+from sparklake.documents import Document, diff_tree_document, folder_diff_document
 
 if TYPE_CHECKING:
     from sparklake.verbs.differences import Differences, DiffTree

@@ -8,7 +8,7 @@ import typer
 
 from sparklake.cli.output import Output
 from sparklake.cli.text import number, size
-from sparklake.report import explanation_document
+from sparklake.documents import explanation_document
 
 if TYPE_CHECKING:
     from sparklake.engine.explanation import Explanation

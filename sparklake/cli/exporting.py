@@ -8,7 +8,7 @@ import typer
 
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown
-from sparklake.report import export_document
+from sparklake.documents import export_document
 from sparklake.uri import prefix_uri
 
 

@@ -21,7 +21,7 @@ from sparklake.cli.parameters import (
 )
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown, size
-from sparklake.report import Document, diff_document
+from sparklake.documents import Document, diff_document
 from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import typer
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, shown
+from sparklake.documents import Document, action_document, hook_run_document
 from sparklake.errors import InvalidInputError
-from sparklake.report import Document, action_document, hook_run_document
 from sparklake.uri import refs_uri, repository_uri
 
 app = typer.Typer(name="hooks", help="Hooks: runs, show, validate.", no_args_is_help=True)

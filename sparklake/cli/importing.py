@@ -12,7 +12,7 @@ from sparklake.cli.commits import commit_line
 from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown
-from sparklake.report import import_document
+from sparklake.documents import import_document
 from sparklake.uri import prefix_uri
 
 

@@ -12,7 +12,7 @@ from sparklake.cli.commits import described, subject
 from sparklake.cli.output import Output
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, short, shown
-from sparklake.report import Document, blame_document, log_document, summary_document
+from sparklake.documents import Document, blame_document, log_document, summary_document
 from sparklake.uri import prefix_uri, ref_uri
 from sparklake.verbs.history.graph import history_graph
 from sparklake.verbs.history.lanes import Lanes, names_of

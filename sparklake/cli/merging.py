@@ -24,8 +24,8 @@ from sparklake.cli.parameters import (
 from sparklake.cli.previewing import print_preview
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import short, shown
+from sparklake.documents import commit_document
 from sparklake.errors import MergeConflictError
-from sparklake.report import commit_document
 from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from sparklake.cli.parameters import MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, shown, size
 from sparklake.config import disk_root
-from sparklake.report import Document, folder_document, object_document, upload_document
+from sparklake.documents import Document, folder_document, object_document, upload_document
 from sparklake.uri import folder_uri, object_uri, prefix_uri
 
 if TYPE_CHECKING:

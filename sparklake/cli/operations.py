@@ -10,7 +10,7 @@ from sparklake.cli.options import global_options
 from sparklake.cli.parameters import BranchArgument
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, short, shown
-from sparklake.report import branch_document, operation_document
+from sparklake.documents import branch_document, operation_document
 from sparklake.uri import ref_uri, refs_uri, same_repository
 
 app = typer.Typer(name="op", help="Moves of branches and tags: log, undo.", no_args_is_help=True)

@@ -14,8 +14,8 @@ import typer
 from sparklake.cli.options import Format
 from sparklake.cli.text import rendered_table
 from sparklake.cli.waiting import Meter
+from sparklake.documents import Document, error_document, json_line, json_list, json_object
 from sparklake.errors import SparklakeError
-from sparklake.report import Document, error_document, json_line, json_list, json_object
 from sparklake.visible import visible_line, visible_text
 
 _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36, "dim": 2}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sparklake.cli.explaining import described_cost
 from sparklake.cli.output import Output
 from sparklake.cli.text import number, short, size
-from sparklake.report import preview_document
+from sparklake.documents import preview_document
 
 if TYPE_CHECKING:
     from sparklake.verbs.merging.preview import MergePreview

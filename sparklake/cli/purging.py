@@ -9,7 +9,7 @@ import typer
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, shown
-from sparklake.report import Document, purge_document
+from sparklake.documents import Document, purge_document
 from sparklake.uri import repository_uri
 
 if TYPE_CHECKING:

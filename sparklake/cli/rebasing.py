@@ -11,7 +11,7 @@ from sparklake.cli.merging import shown_conflicts
 from sparklake.cli.parameters import BranchArgument, NoDeltaOption, RuleOption, StrategyOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import number, short
-from sparklake.report import branch_document
+from sparklake.documents import branch_document
 from sparklake.uri import ref_uri, same_repository
 
 

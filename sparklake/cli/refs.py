@@ -9,7 +9,7 @@ import typer
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import number, shown
-from sparklake.report import dump_document, repository_document
+from sparklake.documents import dump_document, repository_document
 from sparklake.uri import SCHEME, repository_uri
 
 app = typer.Typer(

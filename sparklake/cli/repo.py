@@ -11,8 +11,8 @@ from sparklake.cli.options import global_options
 from sparklake.cli.parameters import MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, shown
+from sparklake.documents import repository_document
 from sparklake.errors import InvalidInputError
-from sparklake.report import repository_document
 from sparklake.uri import SCHEME, repository_uri
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from sparklake.arguments import branch_days
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import number
-from sparklake.report import retention_document
+from sparklake.documents import retention_document
 from sparklake.uri import repository_uri
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
 
+from sparklake._lightness import keep_pandas_out
 from sparklake.cli.options import Options, absorbed, global_options
 from sparklake.cli.output import Output, OutputClosedError, abandon_stdout
 from sparklake.config import Engine, Settings, load_settings
 from sparklake.errors import InterruptError, SparklakeError
 from sparklake.extras import missing_extras
 from sparklake.interrupts import ending_soon
-from sparklake.lightness import keep_pandas_out
 
 if TYPE_CHECKING:
     from sparklake.lake import Lake

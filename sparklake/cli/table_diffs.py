@@ -11,7 +11,7 @@ import typer
 from sparklake.arguments import ROWS_SHOWN
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown
-from sparklake.report import Document, table_diff_document
+from sparklake.documents import Document, table_diff_document
 from sparklake.uri import ref_uri, same_repository
 
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}

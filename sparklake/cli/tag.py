@@ -9,7 +9,7 @@ import typer
 from sparklake.cli.options import global_options
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import short
-from sparklake.report import tag_document
+from sparklake.documents import tag_document
 from sparklake.uri import ref_uri, repository_uri, same_repository
 
 app = typer.Typer(name="tag", help="Tags: create, list, delete.", no_args_is_help=True)

@@ -9,7 +9,7 @@ import typer
 
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, shown
-from sparklake.report import Document, write_document
+from sparklake.documents import Document, write_document
 from sparklake.uri import repository_uri
 
 RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]

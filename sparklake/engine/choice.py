@@ -7,13 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sparklake.config import Engine, S3Writes
-from sparklake.engine.base import (
-    MAX_TASK_RECORDS,
-    UNWATCHED,
-    Progress,
-    Runner,
-    shared_task_records,
-)
+from sparklake.engine.base import MAX_TASK_RECORDS, UNWATCHED, Progress, Runner, shared_task_records
 from sparklake.engine.local import LocalRunner
 from sparklake.session import active_session, spark_session
 

@@ -18,11 +18,7 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.range_lists import MetaRange, RangeList
 from sparklake.graveler.ranges import RangeInfo, record_count
 from sparklake.graveler.stitching import Row, stitch
-from sparklake.graveler.tables import (
-    WrittenRange,
-    read_ranges,
-    write_meta_range,
-)
+from sparklake.graveler.tables import WrittenRange, read_ranges, write_meta_range
 from sparklake.graveler.touched import ChangedKeys
 from sparklake.stores.cache.counts import TALLY
 from sparklake.udfs.results import (

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.engine.base import MAX_TASK_RECORDS, Body, Source
 from sparklake.engine.sorting import (
@@ -15,7 +16,6 @@ from sparklake.engine.sorting import (
     sort_to_files,
     source_batches,
 )
-from sparklake.scratch import scratch_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

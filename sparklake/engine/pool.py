@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.engine.base import TASKS_A_WORKER, Body, Source, Work, shared_task_records
 from sparklake.engine.ipc import from_file, pack, to_file, unpack
@@ -30,7 +31,6 @@ from sparklake.engine.sorting import (
 from sparklake.engine.worker import Worker
 from sparklake.errors import LostWorkerError
 from sparklake.interrupts import GRACE_SECONDS, Threads
-from sparklake.scratch import scratch_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
+from sparklake._html import html_table
 from sparklake.engine.base import Body, Runner
 from sparklake.engine.choice import Runners
 from sparklake.engine.explanation import Explanation, explained
@@ -17,7 +18,6 @@ from sparklake.graveler.algebra import Changes
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.packing import divided, pack
 from sparklake.graveler.planning import Plan
-from sparklake.html import html_table
 from sparklake.udfs.tasks import encode_tasks
 
 if TYPE_CHECKING:

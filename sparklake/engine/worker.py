@@ -23,10 +23,10 @@ from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
+from sparklake._lightness import keep_pandas_out
 from sparklake.config import S3_CONNECT_SECONDS, S3_READ_SECONDS
 from sparklake.engine.allocation import ENVIRONMENT, give_back_memory
 from sparklake.errors import LostWorkerError
-from sparklake.lightness import keep_pandas_out
 from sparklake.stores.objects.waiting import timeouts
 
 # The path is set first: it must not be searched from this process's working folder.

@@ -11,9 +11,7 @@ from typing import Any
 
 from fsspec.spec import make_instance
 
-from sparklake.errors import (
-    InvalidInputError,
-)
+from sparklake.errors import InvalidInputError
 from sparklake.fs.lakes import LakeOptions, without_secrets
 from sparklake.fs.writing import WritingFileSystem
 from sparklake.lake import Lake

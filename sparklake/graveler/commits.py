@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from struct import Struct
 
+from sparklake._html import html_table
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.times import datetime_of
-from sparklake.html import html_table
 
 FIRST_GENERATION = 1
 _INT64 = Struct(">2sq")

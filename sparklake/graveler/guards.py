@@ -9,12 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from sparklake.errors import (
-    CollectionBegunError,
-    InvalidInputError,
-    ProtectedError,
-    ReadOnlyError,
-)
+from sparklake.errors import CollectionBegunError, InvalidInputError, ProtectedError, ReadOnlyError
 from sparklake.graveler.patterns import check_pattern, fits
 from sparklake.graveler.retention import Retention
 

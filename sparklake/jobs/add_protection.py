@@ -6,10 +6,10 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 
+from sparklake.documents import Document, rule_document
 from sparklake.graveler.guards import ALL_ACTIONS, Action
 from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
-from sparklake.report import Document, rule_document
 from sparklake.uri import repository_uri
 
 

@@ -6,9 +6,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 
+from sparklake.documents import Document, commit_document
 from sparklake.jobs.job import replay_parser, replaying, run
 from sparklake.lake import Lake
-from sparklake.report import Document, commit_document
 
 
 def cherry_pick(lake: Lake, arguments: Namespace) -> Iterable[Document]:

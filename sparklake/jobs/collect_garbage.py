@@ -7,9 +7,9 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from sparklake.arguments import duration
+from sparklake.documents import Document, collection_document
 from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
-from sparklake.report import Document, collection_document
 from sparklake.uri import repository_uri
 
 

@@ -6,16 +6,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from sparklake.jobs.job import (
-    branch_at,
-    commit_parser,
-    explain_option,
-    paths_option,
-    run,
-    signing,
-)
+from sparklake.documents import Document, commit_document, explanation_document
+from sparklake.jobs.job import branch_at, commit_parser, explain_option, paths_option, run, signing
 from sparklake.lake import Lake
-from sparklake.report import Document, commit_document, explanation_document
 
 
 def commit(lake: Lake, arguments: Namespace) -> Document:

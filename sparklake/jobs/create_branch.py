@@ -7,9 +7,9 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from sparklake.arguments import duration
+from sparklake.documents import Document, branch_document
 from sparklake.jobs.job import job_parser, refs_at, run
 from sparklake.lake import Lake
-from sparklake.report import Document, branch_document
 
 
 def create_branch(lake: Lake, arguments: Namespace) -> Document:

@@ -6,9 +6,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
+from sparklake.documents import Document
 from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
-from sparklake.report import Document
 from sparklake.uri import ref_uri
 
 

@@ -7,15 +7,15 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 
 from sparklake.arguments import TREE_DEPTH, DiffShape, check_two_refs, diff_shape
-from sparklake.errors import InvalidInputError
-from sparklake.jobs.job import explain_option, job_parser, positive, refs_at, run
-from sparklake.lake import Lake
-from sparklake.report import (
+from sparklake.documents import (
     Document,
     diff_tree_document,
     explanation_document,
     folder_diff_document,
 )
+from sparklake.errors import InvalidInputError
+from sparklake.jobs.job import explain_option, job_parser, positive, refs_at, run
+from sparklake.lake import Lake
 from sparklake.session import described
 from sparklake.verbs.differences import Differences
 

@@ -7,9 +7,9 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 
 from sparklake.arguments import ROWS_SHOWN
+from sparklake.documents import Document, table_diff_document
 from sparklake.jobs.job import job_parser, positive, refs_at, run
 from sparklake.lake import Lake
-from sparklake.report import Document, table_diff_document
 
 
 def diff_table(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:

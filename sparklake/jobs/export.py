@@ -6,9 +6,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
+from sparklake.documents import Document, export_document
 from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
-from sparklake.report import Document, export_document
 from sparklake.uri import prefix_uri
 
 _SWITCHES = ("incremental", "keep_removed", "overwrite", "manifest_only", "dry_run")

@@ -6,9 +6,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
+from sparklake.documents import Document, branch_document
 from sparklake.jobs.job import job_parser, refs_at, run
 from sparklake.lake import Lake
-from sparklake.report import Document, branch_document
 
 
 def hard_reset(lake: Lake, arguments: Namespace) -> Document:

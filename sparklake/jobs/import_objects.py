@@ -7,10 +7,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sparklake.documents import Document, import_document
 from sparklake.errors import InvalidInputError
 from sparklake.jobs.job import commit_parser, run, signing
 from sparklake.lake import Lake
-from sparklake.report import Document, import_document
 from sparklake.session import spark_session
 from sparklake.uri import prefix_uri
 from sparklake.verbs.exchange.import_sources import one_source

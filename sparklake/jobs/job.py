@@ -11,11 +11,11 @@ from typing import Any
 from sparklake.arguments import labels, rule_pairs
 from sparklake.branch import Branch
 from sparklake.config import Engine
+from sparklake.documents import Document, error_document, json_list, json_object
 from sparklake.errors import InterruptError, InvalidInputError, SparklakeError
 from sparklake.extras import missing_extras
 from sparklake.interrupts import ending_soon
 from sparklake.lake import Lake, connect
-from sparklake.report import Document, error_document, json_list, json_object
 from sparklake.repository import Repository
 from sparklake.session import submitted_session
 from sparklake.udfs.strategies.choosing import check_rule, named_strategy

@@ -6,9 +6,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 
+from sparklake.documents import Document, hook_run_document
 from sparklake.jobs.job import job_parser, positive, run
 from sparklake.lake import Lake
-from sparklake.report import Document, hook_run_document
 from sparklake.uri import refs_uri
 
 

@@ -6,9 +6,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 
+from sparklake.documents import Document, repository_document
 from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
-from sparklake.report import Document, repository_document
 
 
 def list_repositories(lake: Lake, arguments: Namespace) -> Iterable[Document]:

@@ -7,9 +7,9 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 
 from sparklake.arguments import moment
+from sparklake.documents import Document, log_document
 from sparklake.jobs.job import job_parser, positive, run
 from sparklake.lake import Lake
-from sparklake.report import Document, log_document
 from sparklake.uri import ref_uri
 from sparklake.verbs.history.graph import history_graph
 from sparklake.verbs.history.lanes import names_of

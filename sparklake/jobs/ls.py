@@ -9,9 +9,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 
+from sparklake.documents import Document, explanation_document, folder_document, object_document
 from sparklake.jobs.job import explain_option, job_parser, run
 from sparklake.lake import Lake
-from sparklake.report import Document, explanation_document, folder_document, object_document
 from sparklake.uri import prefix_uri
 
 

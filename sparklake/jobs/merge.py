@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
+from sparklake.documents import Document, commit_document, explanation_document, preview_document
 from sparklake.jobs.job import (
     commit_parser,
     deciding,
@@ -17,7 +18,6 @@ from sparklake.jobs.job import (
     signing,
 )
 from sparklake.lake import Lake
-from sparklake.report import Document, commit_document, explanation_document, preview_document
 
 
 def merge(lake: Lake, arguments: Namespace) -> Document:

@@ -6,9 +6,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 
+from sparklake.documents import Document, commit_document
 from sparklake.jobs.job import job_parser, refs_at, run
 from sparklake.lake import Lake
-from sparklake.report import Document, commit_document
 
 
 def merge_base(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from sparklake.arguments import file_at, labels
 from sparklake.config import disk_root
+from sparklake.documents import Document, object_document, upload_document
 from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
-from sparklake.report import Document, object_document, upload_document
 from sparklake.uri import folder_uri, object_uri
 
 

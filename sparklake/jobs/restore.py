@@ -6,9 +6,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
+from sparklake.documents import Document, restored_document
 from sparklake.jobs.job import job_parser, paths_option, refs_at, run
 from sparklake.lake import Lake
-from sparklake.report import Document, restored_document
 
 
 def restore(lake: Lake, arguments: Namespace) -> Document:

@@ -7,10 +7,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from sparklake.arguments import duration
+from sparklake.documents import Document, branch_document
 from sparklake.errors import InvalidInputError
 from sparklake.jobs.job import branch_at, job_parser, run
 from sparklake.lake import Lake
-from sparklake.report import Document, branch_document
 
 
 def set_branch(lake: Lake, arguments: Namespace) -> Document:

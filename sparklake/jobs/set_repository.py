@@ -7,10 +7,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from sparklake.arguments import labels, settings_change
+from sparklake.documents import Document, repository_document
 from sparklake.errors import InvalidInputError
 from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
-from sparklake.report import Document, repository_document
 from sparklake.uri import repository_uri
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from sparklake.arguments import labels
+from sparklake.documents import Document
 from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
-from sparklake.report import Document
 from sparklake.session import spark_session
 from sparklake.uri import object_uri
 from sparklake.verbs.tables.requests import WriteMode

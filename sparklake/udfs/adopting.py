@@ -20,6 +20,7 @@ from functools import partial
 import numpy as np
 import pyarrow.compute as pc
 
+from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.errors import (
     AddressTakenError,
@@ -36,7 +37,6 @@ from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.tables import read_meta_range, read_range_file, read_ranges
 from sparklake.interrupts import Threads
-from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.udfs.strategies.objects import DATA_FOLDER
 

@@ -19,12 +19,7 @@ from sparklake.graveler.entry_columns import decode_entries
 from sparklake.graveler.records import identity_of
 from sparklake.graveler.sums import bounded, column_sum
 from sparklake.udfs.delta.touched import TouchedLogs
-from sparklake.udfs.results import (
-    ConflictResult,
-    KeptResult,
-    PreviewResult,
-    encode_results,
-)
+from sparklake.udfs.results import ConflictResult, KeptResult, PreviewResult, encode_results
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, Judge
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.streams import open_sides, records_of

@@ -8,13 +8,7 @@ from typing import Annotated
 import msgspec
 
 from sparklake.errors import CorruptFileError, RepositoryNotFoundError
-from sparklake.graveler.dumps import (
-    MANIFEST_KEY,
-    Manifest,
-    encode_refs,
-    manifest_bytes,
-    read_refs,
-)
+from sparklake.graveler.dumps import MANIFEST_KEY, Manifest, encode_refs, manifest_bytes, read_refs
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, RepositoryInfo
 from sparklake.graveler.retention import Retention

@@ -12,12 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sparklake.errors import (
-    InvalidHooksError,
-    InvalidInputError,
-    NotFoundError,
-    SparklakeError,
-)
+from sparklake.errors import InvalidHooksError, InvalidInputError, NotFoundError, SparklakeError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action as Refused
 from sparklake.graveler.hook_runs import HookRun

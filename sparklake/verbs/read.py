@@ -11,11 +11,7 @@ from sparklake.engine.rows import Row, Rows, RowShape
 from sparklake.errors import InvalidInputError, MissingFileError
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.layering import plan_listing, plan_view
-from sparklake.graveler.planning import (
-    Plan,
-    plan_diff,
-    plan_three_way_diff,
-)
+from sparklake.graveler.planning import Plan, plan_diff, plan_three_way_diff
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.udfs.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
 from sparklake.udfs.reading import (

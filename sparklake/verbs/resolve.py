@@ -6,12 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sparklake.errors import (
-    AmbiguousRefError,
-    DirtyBranchError,
-    InvalidRefError,
-    RefNotFoundError,
-)
+from sparklake.errors import AmbiguousRefError, DirtyBranchError, InvalidRefError, RefNotFoundError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId

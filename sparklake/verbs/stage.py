@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.engine.base import Runner, Source
 from sparklake.errors import InvalidInputError, InvalidRecordError, RefStoreUnavailableError
@@ -24,7 +25,6 @@ from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import BranchState, WriteState
 from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.times import shown_nanoseconds
-from sparklake.scratch import scratch_folder
 from sparklake.stores.objects.files import store_errors
 from sparklake.udfs.adopting import is_sweep_open
 from sparklake.udfs.objects import ObjectInfo, object_record

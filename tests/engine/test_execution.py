@@ -13,12 +13,7 @@ from sparklake.engine import pool
 from sparklake.engine.base import Runner
 from sparklake.engine.execution import run_plan, write_run
 from sparklake.engine.local import LocalRunner
-from sparklake.errors import (
-    CorruptFileError,
-    InvalidRecordError,
-    LostResultError,
-    MissingFileError,
-)
+from sparklake.errors import CorruptFileError, InvalidRecordError, LostResultError, MissingFileError
 from sparklake.graveler.algebra import ChangeCounts
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.layering import plan_apply

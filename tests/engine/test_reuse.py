@@ -17,14 +17,7 @@ from sparklake.graveler.classification import Strategy
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.layering import plan_apply
-from sparklake.graveler.planning import (
-    Copied,
-    Opened,
-    Plan,
-    Side,
-    plan_merge,
-    plan_replace,
-)
+from sparklake.graveler.planning import Copied, Opened, Plan, Side, plan_merge, plan_replace
 from sparklake.graveler.range_lists import MetaRange
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.reuse import Made, reusing

@@ -12,24 +12,13 @@ from typing import Any
 import pytest
 
 from sparklake import Commit, Lake, Repository
-from sparklake.errors import (
-    CorruptFileError,
-    InvalidInputError,
-    MissingFileError,
-    NoChangesError,
-)
+from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError, NoChangesError
 from sparklake.graveler.dumps import MANIFEST_KEY, read_manifest
 from sparklake.graveler.ref_tables import Entity, read_ref_records
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.objects import open_store
 from tests.support.folders import memory_folder
-from tests.support.lakes import (
-    contents,
-    files_below,
-    memory_lake,
-    namespace_of,
-    refused,
-)
+from tests.support.lakes import contents, files_below, memory_lake, namespace_of, refused
 
 HERE = Path(__file__).parent
 LISTING = json.loads((HERE / "listing.json").read_text())

@@ -23,13 +23,7 @@ from sparklake.graveler.algebra import (
 from sparklake.graveler.blocks import Block, block_of_records
 from sparklake.graveler.classification import Strategy
 from sparklake.graveler.records import encode_record, tombstone
-from tests.graveler.merge_checks import (
-    blocks_of,
-    check_merge,
-    identity_or_none,
-    rows_of,
-    sided,
-)
+from tests.graveler.merge_checks import blocks_of, check_merge, identity_or_none, rows_of, sided
 from tests.graveler.merge_table import MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.blocks import flat, in_blocks

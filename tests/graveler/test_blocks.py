@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.aligning import aligned, restricted
-from sparklake.graveler.blocks import (
-    EMPTY,
-    Block,
-    block_of_encoded,
-    block_of_records,
-    concatenated,
-)
+from sparklake.graveler.blocks import EMPTY, Block, block_of_encoded, block_of_records, concatenated
 from sparklake.graveler.columns import binary_array
 from sparklake.graveler.comparing import unequal
 from sparklake.graveler.editing import edited

@@ -10,8 +10,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from sparklake import Lake
+from sparklake.documents import error_document, preview_document
 from sparklake.errors import MergeConflictError, NoChangesError
-from sparklake.report import error_document, preview_document
 from sparklake.stores.memory.branches import MemoryBranches
 from tests.support.delta import (
     LOG,

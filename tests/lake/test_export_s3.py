@@ -17,9 +17,7 @@ from sparklake.stores.exports import s3
 from tests.lake.test_export import tree_of
 from tests.support.buckets import Bucket
 from tests.support.lakes import commit_all, stage_table
-from tests.support.s3 import (
-    recorded_requests,
-)
+from tests.support.s3 import recorded_requests
 
 TREE = {"a": b"1", "t/x=1/\u00e9 b%.csv": b"22", "t/x=2/c": b"", "u/d": b"4444"}
 LARGE = bytes(range(256)) * (70 << 10)

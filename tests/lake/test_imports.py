@@ -16,12 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklake import Branch, ImportErrorsError, Lake, Repository
-from sparklake.errors import (
-    DirtyBranchError,
-    InvalidInputError,
-    InvalidRecordError,
-    NoChangesError,
-)
+from sparklake.errors import DirtyBranchError, InvalidInputError, InvalidRecordError, NoChangesError
 from sparklake.graveler.blocks import block_of_records
 from sparklake.graveler.ports import Folder
 from sparklake.graveler.records import encode_record

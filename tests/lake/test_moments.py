@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 
 from sparklake import Lake, Repository
+from sparklake.documents import operation_document
 from sparklake.errors import InvalidInputError, RefNotFoundError
-from sparklake.report import operation_document
 from sparklake.verbs.history import moments
 from tests.support.lakes import commit_all, memory_lake
 

@@ -14,11 +14,7 @@ import pytest
 
 from sparklake import Branch, Commit, Lake, Repository
 from sparklake import lake as lakes
-from sparklake.errors import (
-    ExpiredError,
-    MergeConflictError,
-    MissingFileError,
-)
+from sparklake.errors import ExpiredError, MergeConflictError, MissingFileError
 from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.strategies import Decision, Objects

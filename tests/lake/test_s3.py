@@ -26,11 +26,7 @@ from sparklake.errors import (
 )
 from tests.support.buckets import Bucket
 from tests.support.lakes import commit_all, contents, memory_lake, paths, refs_of, stage_sizes
-from tests.support.s3 import (
-    access_control,
-    aws_client,
-    recorded_requests,
-)
+from tests.support.s3 import access_control, aws_client, recorded_requests
 
 RAW = {"raw/a.csv": b"a", "raw/deep/b c.csv": b"bb", "raw/deep/é": b"ccc", "raw/x=1/p": b"dddd"}
 NOWHERE = "http://127.0.0.1:9"

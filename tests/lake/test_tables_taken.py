@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklake import Lake
+from sparklake.documents import preview_document
 from sparklake.errors import MergeConflictError
 from sparklake.graveler.classification import Strategy
-from sparklake.report import preview_document
 from sparklake.stores.memory.branches import MemoryBranches
 from tests.support.delta import (
     TABLE,

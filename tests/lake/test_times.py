@@ -14,11 +14,11 @@ from pyarrow import csv, parquet
 
 from sparklake import Branch, Lake, MergeConflictError, Repository
 from sparklake.cli.text import date
+from sparklake.documents import commit_document, object_document
 from sparklake.errors import ImportErrorsError, InvalidRecordError
 from sparklake.fs.infos import file_info
 from sparklake.graveler.entries import Entry, record_entry
 from sparklake.graveler.times import FIRST_SECOND, LAST_MICROSECOND, LAST_SECOND, SECOND
-from sparklake.report import commit_document, object_document
 from sparklake.verbs.history.graph import history_graph
 from tests.support.foreign import foreign_record, restored_tree
 from tests.support.lakes import commit_all, memory_lake

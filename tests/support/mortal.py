@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 
 from sparklake import Lake
-from sparklake.lightness import keep_pandas_out
+from sparklake._lightness import keep_pandas_out
 from sparklake.stores.objects.local import LocalStore
 from sparklake.verbs.tables.requests import WriteMode
 from tests.support.lakes import postgres_lake

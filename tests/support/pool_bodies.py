@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sparklake.scratch import scratch_folder
+from sparklake._scratch import scratch_folder
 
 
 def work_of(rows: int) -> pa.Table:

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.counting import noted_moves
 from sparklake import Repository, SparklakeError
-from sparklake.lightness import keep_pandas_out
+from sparklake._lightness import keep_pandas_out
 from tests.support.lakes import postgres_lake, stage_table
 
 

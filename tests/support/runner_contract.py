@@ -15,12 +15,7 @@ import pyarrow as pa
 import pytest
 
 from sparklake.engine.base import Body, Runner
-from sparklake.errors import (
-    CorruptFileError,
-    MergeConflictError,
-    MissingFileError,
-    SparklakeError,
-)
+from sparklake.errors import CorruptFileError, MergeConflictError, MissingFileError, SparklakeError
 from sparklake.udfs.objects import record_batch
 from sparklake.udfs.writing import RECORD_SCHEMA
 from tests.support.pool_bodies import work_of

@@ -14,9 +14,9 @@ from pathlib import Path
 import pyarrow.compute  # noqa: F401 - Arrow imports it when it sorts, too late to find it
 
 from sparklake import Lake, SparklakeError
+from sparklake._lightness import keep_pandas_out
 from sparklake.graveler.commits import first_commit
 from sparklake.graveler.ports import RepositoryInfo
-from sparklake.lightness import keep_pandas_out
 from sparklake.stores.memory import MemoryRefStore
 from tests.support.lakes import memory_lake, stage_table
 

@@ -13,12 +13,7 @@ from sparklake.graveler.entries import Entry, entry_record
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.layering import plan_listing, plan_view
 from sparklake.graveler.packing import pack
-from sparklake.graveler.planning import (
-    Plan,
-    Side,
-    plan_diff,
-    plan_three_way_diff,
-)
+from sparklake.graveler.planning import Plan, Side, plan_diff, plan_three_way_diff
 from sparklake.graveler.range_lists import MetaRange, overlapping
 from sparklake.graveler.records import Record, tombstone
 from sparklake.udfs.objects import OBJECT_SCHEMA, object_rows

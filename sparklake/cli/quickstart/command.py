@@ -14,7 +14,7 @@ from sparklake.cli.quickstart.setting import Scene, fresh_place, source_folder
 from sparklake.cli.quickstart.steps import STEPS
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown
-from sparklake.report import Document
+from sparklake.documents import Document
 
 WIDTH = 88
 

@@ -15,21 +15,8 @@ from sparklake.graveler.ports.branches import (
     Staging,
 )
 from sparklake.graveler.ports.collections import Collections, Moment
-from sparklake.graveler.ports.history import (
-    Commits,
-    Operation,
-    Operations,
-    RefVerb,
-    TagInfo,
-    Tags,
-)
-from sparklake.graveler.ports.objects import (
-    Content,
-    Folder,
-    ObjectStore,
-    Part,
-    StoredObject,
-)
+from sparklake.graveler.ports.history import Commits, Operation, Operations, RefVerb, TagInfo, Tags
+from sparklake.graveler.ports.objects import Content, Folder, ObjectStore, Part, StoredObject
 from sparklake.graveler.ports.repositories import (
     RefsSnapshot,
     RefStore,

@@ -10,12 +10,7 @@ from threading import Lock, RLock
 
 from sparklake.errors import RaceLostError, RefNotFoundError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.guards import (
-    Action,
-    RepositorySettings,
-    check_fence,
-    read_only_error,
-)
+from sparklake.graveler.guards import Action, RepositorySettings, check_fence, read_only_error
 from sparklake.graveler.hook_runs import HookRun
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import (

@@ -10,12 +10,7 @@ from uuid import uuid4
 
 from sparklake.errors import AlreadyExistsError, RepositoryNotFoundError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ports import (
-    BranchState,
-    RefsSnapshot,
-    RefVerb,
-    RepositoryInfo,
-)
+from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
 from sparklake.stores.memory.branches import MemoryBranches
 from sparklake.stores.memory.collections import MemoryCollections
 from sparklake.stores.memory.commits import MemoryCommits

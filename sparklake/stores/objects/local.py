@@ -12,12 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from sparklake.errors import (
-    InvalidKeyError,
-    MissingFileError,
-    StoreError,
-    StoreUnreachableError,
-)
+from sparklake.errors import InvalidKeyError, MissingFileError, StoreError, StoreUnreachableError
 from sparklake.stores.objects.files import (
     LocalFile,
     link_new,

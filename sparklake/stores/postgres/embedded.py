@@ -13,12 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from sparklake.errors import MissingDependencyError, RefStoreUnavailableError
-from sparklake.stores.postgres.layout import (
-    Layout,
-    home_folder,
-    prepare_layout,
-    start_lock,
-)
+from sparklake.stores.postgres.layout import Layout, home_folder, prepare_layout, start_lock
 from sparklake.stores.postgres.locks import FileLock, locked
 
 if TYPE_CHECKING:

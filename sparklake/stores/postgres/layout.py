@@ -17,11 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from sparklake.errors import RefStoreUnavailableError
-from sparklake.stores.postgres.accounts import (
-    Account,
-    owner_account,
-    unprivileged_account,
-)
+from sparklake.stores.postgres.accounts import Account, owner_account, unprivileged_account
 from sparklake.stores.postgres.folders import is_private, private_folder, system_folder
 
 SOCKET_PORT = 5432

@@ -17,10 +17,10 @@ import pyarrow.csv as csv
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
+from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.errors import CorruptFileError, InvalidInputError
 from sparklake.graveler.json_errors import BAD_JSON
-from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.udfs.imports.rows import IMPORT_SCHEMA
 from sparklake.udfs.objects import unix_microseconds

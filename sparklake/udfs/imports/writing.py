@@ -16,14 +16,7 @@ from sparklake.graveler.entries import entry_fields
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.records import Record, record_data
 from sparklake.stores.objects import open_store
-from sparklake.udfs.imports.defects import (
-    MARK,
-    Defect,
-    Reason,
-    defects_of,
-    error_file,
-    new_defect,
-)
+from sparklake.udfs.imports.defects import MARK, Defect, Reason, defects_of, error_file, new_defect
 from sparklake.udfs.imports.terms import ImportTerms
 from sparklake.udfs.objects import object_info
 from sparklake.udfs.results import ErrorsResult, PieceResult, encode_results

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.errors import (
     CorruptFileError,
@@ -19,7 +20,6 @@ from sparklake.errors import (
     ObjectNotFoundError,
 )
 from sparklake.graveler.keys import key_prefix, prefix_interval
-from sparklake.scratch import scratch_folder
 from sparklake.stores.objects import open_object
 from sparklake.udfs.delta.checkpoints import SECOND_FORM, has_any
 from sparklake.udfs.delta.names import (

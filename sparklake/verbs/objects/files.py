@@ -14,12 +14,12 @@ from typing import IO, Any, Protocol, cast
 
 from typing_extensions import Buffer
 
+from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import Content
-from sparklake.scratch import scratch_folder
 from sparklake.verbs.bodies import CheckedContent, ObjectContent, ReadAhead
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace

@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.errors import InvalidInputError, InvalidRecordError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
-from sparklake.scratch import scratch_folder
 from sparklake.stores.objects.files import store_errors
 from sparklake.stores.objects.walking import SkippedPath, walk_files
 from sparklake.udfs.objects import ObjectInfo, object_record

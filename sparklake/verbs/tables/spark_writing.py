@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake._scratch import scratch_folder
 from sparklake.config import S3Writes, disk_root
 from sparklake.engine.spark import kept_rows
 from sparklake.errors import LostResultError, MissingDependencyError, MissingFileError
-from sparklake.scratch import scratch_folder
 from sparklake.session import is_connect_3
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY

@@ -16,10 +16,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.engine.sorting import sliced
 from sparklake.graveler.ports import ObjectStore
-from sparklake.scratch import scratch_folder
 from sparklake.udfs.delta.names import LAST_CHECKPOINT, checkpoint_key, checksum_key, log_key
 from sparklake.udfs.delta.view_logs import (
     CHECKPOINT_SCHEMA,

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake._scratch import scratch_folder
 from sparklake.config import Engine, disk_root
 from sparklake.engine.base import Runner
 from sparklake.engine.ipc import pack
 from sparklake.graveler.ports import ObjectStore, StoredObject
-from sparklake.scratch import scratch_folder
 from sparklake.udfs.checksums import FILE_SCHEMA, checksum_body
 from sparklake.udfs.tasks import TASK_SCHEMA
 from sparklake.verbs.context import Context

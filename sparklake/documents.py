@@ -7,12 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sparklake.errors import (
-    HookFailedError,
-    ImportErrorsError,
-    MergeConflictError,
-    SparklakeError,
-)
+from sparklake.errors import HookFailedError, ImportErrorsError, MergeConflictError, SparklakeError
 from sparklake.graveler.times import SECOND
 
 if TYPE_CHECKING:
