@@ -27,13 +27,12 @@ from sparklake.engine.execution import finish, run_plan
 from sparklake.engine.local import LocalRunner
 from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.layering import plan_apply
-from sparklake.graveler.planning import Side, plan_diff, plan_merge
+from sparklake.graveler.planning.layers import plan_apply
+from sparklake.graveler.planning.plan import Side, plan_diff, plan_merge
+from sparklake.graveler.planning.split import CAP_FACTOR
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.range_lists import MetaRange
-from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.splitting import CAP_FACTOR
-from sparklake.graveler.tables import read_meta_range, table_key, write_meta_range
+from sparklake.graveler.ranges import MetaRange, RangeInfo
+from sparklake.graveler.sstable.store import read_meta_range, table_key, write_meta_range
 from sparklake.stores.objects import open_store
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import Workspace

@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from benchmarks import data
 from sparklake.engine.local import LocalRunner
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.layering import plan_listing
-from sparklake.graveler.packing import pack
-from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
-from sparklake.graveler.tables import read_meta_range
+from sparklake.graveler.planning.layers import plan_listing
+from sparklake.graveler.planning.packing import pack
+from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
+from sparklake.graveler.sstable.store import read_meta_range
 from sparklake.stores.objects import open_store
 from sparklake.udfs.reading import list_body
 from sparklake.udfs.tasks import Workspace, encode_tasks

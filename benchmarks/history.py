@@ -16,17 +16,21 @@ from dataclasses import dataclass
 from functools import partial
 
 import sparklake
-from sparklake.graveler.blocks import block_of_records
+from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.commits import Commit, new_commit
 from sparklake.graveler.entries import Entry, entry_record
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import EVERYTHING
+from sparklake.graveler.planning.change_summary import (
+    MOST_KEYS,
+    KnownKeys,
+    encode_touched,
+    touched_between,
+)
 from sparklake.graveler.ports import BranchMove
-from sparklake.graveler.range_lists import range_list
-from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.ranges import RangeInfo, range_list
 from sparklake.graveler.records import Record
-from sparklake.graveler.tables import make_range, table_key, write_meta_range
-from sparklake.graveler.touched import MOST_KEYS, KnownKeys, encode_touched, touched_between
+from sparklake.graveler.sstable.store import make_range, table_key, write_meta_range
 from tests.support.reads import recorded_reads
 from tests.support.round_trips import counted_round_trips
 

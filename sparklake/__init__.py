@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sparklake.config import Engine
     from sparklake.errors import ImportErrorsError, MergeConflictError, SparklakeError
     from sparklake.frames.sources import missing_files
-    from sparklake.graveler.classification import Strategy
+    from sparklake.graveler.algebra.classify import Strategy
     from sparklake.graveler.commits import Commit
     from sparklake.lake import Lake, connect
     from sparklake.repository import Repository
@@ -65,7 +65,7 @@ _MODULES = {
     "Restored": "sparklake.verbs.objects.restoring",
     "S3Inventory": "sparklake.udfs.imports.inventory",
     "SparklakeError": "sparklake.errors",
-    "Strategy": "sparklake.graveler.classification",
+    "Strategy": "sparklake.graveler.algebra.classify",
     "connect": "sparklake.lake",
     "missing_files": "sparklake.frames.sources",
 }

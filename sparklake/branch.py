@@ -11,10 +11,10 @@ from typing import IO, TYPE_CHECKING, Any
 from sparklake.argument_types import checks_arguments
 from sparklake.engine.explanation import Explanation
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.chosen import chosen_keys
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import listed
+from sparklake.graveler.planning.path_filter import chosen_keys
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from sparklake.engine.explanation import Explanation
     from sparklake.graveler.commits import Commit
     from sparklake.graveler.guards import ProtectionRule
-    from sparklake.graveler.hook_runs import HookRun
     from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo, Write
-    from sparklake.graveler.purges import Purge
+    from sparklake.graveler.ports.registers import HookRun, Purge
     from sparklake.graveler.retention import Retention
     from sparklake.hooks.declarations import Action
     from sparklake.stores.cache import CacheUsage, DiskCache

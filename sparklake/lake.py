@@ -26,9 +26,9 @@ from sparklake.engine.choice import Runners
 from sparklake.errors import AlreadyExistsError, InvalidInputError, RepositoryNotFoundError
 from sparklake.graveler.commits import first_commit
 from sparklake.graveler.guards import RepositorySettings
+from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
 from sparklake.graveler.ports import ObjectStore, RefStore, RepositoryInfo
-from sparklake.graveler.refs import validate_branch_name, validate_repository_name
-from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS, MAX_RANGE_RECORDS
+from sparklake.graveler.refs.names import validate_branch_name, validate_repository_name
 from sparklake.repository import Repository
 from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store

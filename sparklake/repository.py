@@ -10,11 +10,10 @@ from sparklake.branch import Branch
 from sparklake.engine.explanation import Explanation
 from sparklake.engine.rows import Rows
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.hook_runs import HookRun
 from sparklake.graveler.keys import listed
 from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo, Write
-from sparklake.graveler.purges import Purge
-from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.ports.registers import HookRun, Purge
+from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import read, refs

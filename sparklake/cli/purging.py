@@ -13,7 +13,7 @@ from sparklake.documents import Document, purge_document
 from sparklake.uri import repository_uri
 
 if TYPE_CHECKING:
-    from sparklake.graveler.purges import Purge
+    from sparklake.graveler.ports.registers import Purge
 
 app = typer.Typer(
     name="purge",

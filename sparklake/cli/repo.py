@@ -47,7 +47,7 @@ def create(
     """Create a repository in an unused storage namespace."""
     name, metadata = repository_uri(uri), labels(meta)
     # Not at the top: it loads what --help does not need.
-    from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
+    from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
 
     records = DEFAULT_RANGE_RECORDS if range_records is None else range_records
     repository = session.lake.create_repository(

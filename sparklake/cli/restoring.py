@@ -10,7 +10,7 @@ from sparklake.cli.parameters import BranchArgument, RequiredPathsOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown
 from sparklake.documents import restored_document
-from sparklake.graveler.chosen import named
+from sparklake.graveler.planning.path_filter import named
 from sparklake.uri import ref_uri, same_repository
 
 

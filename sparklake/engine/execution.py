@@ -11,15 +11,14 @@ from sparklake.engine.base import UNWATCHED, Body, Progress, Runner, Source
 from sparklake.engine.progress import begin, range_count
 from sparklake.errors import LostResultError
 from sparklake.graveler.algebra import ChangeCounts, Conflict
-from sparklake.graveler.blocks import Blocks
-from sparklake.graveler.packing import coalesced, divided, pack
-from sparklake.graveler.planning import Copied, Opened, Plan
+from sparklake.graveler.blocks.block import Blocks
+from sparklake.graveler.planning.change_summary import ChangedKeys
+from sparklake.graveler.planning.packing import coalesced, divided, pack
+from sparklake.graveler.planning.plan import Copied, Opened, Plan
+from sparklake.graveler.planning.split import Row, stitch
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.range_lists import MetaRange, RangeList
-from sparklake.graveler.ranges import RangeInfo, record_count
-from sparklake.graveler.stitching import Row, stitch
-from sparklake.graveler.tables import WrittenRange, read_ranges, write_meta_range
-from sparklake.graveler.touched import ChangedKeys
+from sparklake.graveler.ranges import MetaRange, RangeInfo, RangeList, record_count
+from sparklake.graveler.sstable.store import WrittenRange, read_ranges, write_meta_range
 from sparklake.stores.cache.counts import TALLY
 from sparklake.udfs.results import (
     CacheResult,

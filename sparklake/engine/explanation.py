@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sparklake.engine.choice import Runners
-from sparklake.graveler.packing import pack
-from sparklake.graveler.planning import Plan
+from sparklake.graveler.planning.packing import pack
+from sparklake.graveler.planning.plan import Plan
 
 TWO_WAY = ("left", "right")
 THREE_WAY = ("base", "source", "dest")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from sparklake.engine.base import Progress
-from sparklake.graveler.planning import Opened, Plan
+from sparklake.graveler.planning.plan import Opened, Plan
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,8 +16,8 @@ from sparklake.engine.explanation import Explanation, explained
 from sparklake.engine.progress import counted
 from sparklake.graveler.algebra import Changes
 from sparklake.graveler.keys import Interval
-from sparklake.graveler.packing import divided, pack
-from sparklake.graveler.planning import Plan
+from sparklake.graveler.planning.packing import divided, pack
+from sparklake.graveler.planning.plan import Plan
 from sparklake.udfs.tasks import encode_tasks
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from sparklake.errors import CollectionBegunError, InvalidInputError, ProtectedError, ReadOnlyError
-from sparklake.graveler.patterns import check_pattern, fits
+from sparklake.graveler.refs.names import check_pattern, fits
 from sparklake.graveler.retention import Retention
 
 TRANSACTION_PREFIX = "_tx-"

@@ -1,14 +1,13 @@
-"""Ids and the hashes behind them.
-
-`valueRecordID = h(h(key) || h(identity))` and `fileID = h(valueRecordID_1 || ... ||
-valueRecordID_N)` in key order, with h = SHA-256 (the formulas of lakeFS's Data Model page). An id
-comes from records, never from file bytes.
-"""
+"""Ids, SHA-256 hashing and varints."""
 
 from __future__ import annotations
 
+from functools import cache
 from hashlib import sha256
-from typing import NewType
+from typing import Any, NewType
+from uuid import uuid4
+
+import pyarrow as pa
 
 RecordId = NewType("RecordId", bytes)
 """32 bytes: says that two records have equal key and identity."""
@@ -34,3 +33,82 @@ def record_id(key: bytes, identity: bytes) -> RecordId:
 def file_id(record_ids: bytes | memoryview) -> str:
     """Returns the fileID of records whose ids are given one after the other, in key order."""
     return sha256(record_ids).hexdigest()
+
+
+_MANY = 1024
+"""From how many items on it is worth to set up DataFusion's query."""
+
+
+def hashed(items: pa.BinaryArray) -> pa.BinaryArray:
+    """Returns the SHA-256 of each item, 32 bytes."""
+    context = _context() if len(items) >= _MANY else None
+    if context is None:
+        return pa.array([sha256(item).digest() for item in items.to_pylist()], pa.binary())
+    from datafusion import col, functions
+
+    # The context holds what it is given until it is told to let go; threads share it.
+    name = f"items_{uuid4().hex}"
+    rows = context.from_arrow(pa.record_batch([items], names=["item"]), name)
+    try:
+        digests = rows.select(functions.sha256(col("item"))).to_arrow_table().column(0)
+    finally:
+        context.deregister_table(name)
+    return pa.concat_arrays(digests.chunks).cast(pa.binary())
+
+
+@cache
+def _context() -> Any:
+    """Returns what runs DataFusion's queries, one thread each, or None without DataFusion."""
+    try:
+        from datafusion import SessionConfig, SessionContext
+    except ImportError:
+        return None
+    # One partition and batches of any size: what goes in comes out in its order.
+    return SessionContext(SessionConfig().with_target_partitions(1))
+
+
+_SHORT = tuple(bytes([number]) for number in range(0x80))
+_LONGER = tuple(bytes([low | 0x80, high]) for high in range(0x80) for low in range(0x80))
+_MOST_BITS = 64
+
+
+def varint(number: int) -> bytes:
+    """Returns the varint of a number, 0 or more."""
+    if number < 0x80:
+        return _SHORT[number]
+    if number < 0x4000:
+        return _LONGER[number]
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def zigzag(number: int) -> bytes:
+    """Returns the zigzag varint of a number, 0 or more: it leaves room for a sign."""
+    return varint(2 * number)
+
+
+def read_varint(data: Any, at: int) -> tuple[int, int]:
+    """Return the varint at a position, and the position after it.
+
+    Raises IndexError where it leaves the data, or has more than ten bytes.
+    """
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+        shift += 7
+        if shift > _MOST_BITS:
+            raise IndexError
+
+
+def read_zigzag(data: Any, at: int) -> tuple[int, int]:
+    """Returns the zigzag varint at a position, 0 or more, and the position after it."""
+    number, at = read_varint(data, at)
+    return number >> 1, at

@@ -1,11 +1,23 @@
-"""What is known of a range without reading it."""
+"""Ranges, and the lists of ranges that metaranges hold."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, overload
 
-from sparklake.graveler.ids import RangeId
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from sparklake.errors import CorruptFileError
+from sparklake.graveler.blocks.block import EMPTY, Block, block_of_records, concatenated
+from sparklake.graveler.blocks.columns import Ids
+from sparklake.graveler.ids import MetaRangeId, RangeId, record_id
+from sparklake.graveler.keys import Interval
+from sparklake.graveler.messages import RangeDataMessage
+from sparklake.graveler.records import Record, decode_record, encode_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,3 +47,163 @@ def record_count(ranges: Iterable[RangeInfo]) -> int:
 def byte_count(ranges: Iterable[RangeInfo]) -> int:
     """Returns how many raw bytes some ranges hold."""
     return sum(each.size for each in ranges)
+
+
+_DECODED_AT_ONCE = 1024
+_FEW = 16
+"""Up to how many ranges are decoded sooner by themselves than in columns."""
+
+Ranges = Sequence[RangeInfo]
+"""Is ranges in key order, none of which overlap: a RangeList, or a few in a tuple."""
+
+
+@dataclass(frozen=True, eq=False)
+class RangeList(Sequence[RangeInfo]):
+    """Is ranges in key order as the records of a metarange; a slice of it shares them."""
+
+    block: Block = field(default=EMPTY, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.block)
+
+    @overload
+    def __getitem__(self, index: int) -> RangeInfo: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> RangeList: ...
+
+    def __getitem__(self, index: int | slice) -> RangeInfo | RangeList:
+        inside = range(len(self))[index]
+        if isinstance(inside, int):
+            return _range_info(self.block.record(inside))
+        if inside.step != 1:
+            raise ValueError("ranges stay in key order, each with the next: slice without a step")
+        return RangeList(self.block.slice(inside.start, max(inside.start, inside.stop)))
+
+    def __iter__(self) -> Iterator[RangeInfo]:
+        if len(self) <= _FEW:
+            yield from (self[at] for at in range(len(self)))
+            return
+        for start in range(0, len(self), _DECODED_AT_ONCE):
+            stop = min(start + _DECODED_AT_ONCE, len(self))
+            yield from map(_range_info, self.block.slice(start, stop).records())
+
+    def __eq__(self, other: object) -> bool:
+        # A record's id is that of its range and of its greatest key.
+        if not isinstance(other, RangeList):
+            return NotImplemented
+        return np.array_equal(self.block.ids, other.block.ids)
+
+    def __hash__(self) -> int:
+        return hash(self.block.ids.tobytes())
+
+    @cached_property
+    def max_keys(self) -> list[bytes]:
+        """Returns the greatest key of each range."""
+        keys: list[bytes] = self.block.key_array().to_pylist()
+        return keys
+
+
+@dataclass(frozen=True, slots=True)
+class MetaRange:
+    """Is the whole tree of a commit: its id and its ranges in key order."""
+
+    id: MetaRangeId
+    ranges: RangeList
+
+    @property
+    def count(self) -> int:
+        """Returns the number of records under it."""
+        return record_count(self.ranges)
+
+
+def range_list(*parts: Ranges) -> RangeList:
+    """Returns one list of parts that follow each other; only what is in no list yet is encoded."""
+    new = [each for part in parts if not isinstance(part, RangeList) for each in part]
+    encoded, at = block_of_records(list(map(_range_record, new))), 0
+    blocks = []
+    for part in parts:
+        if isinstance(part, RangeList):
+            blocks.append(part.block)
+        else:
+            blocks.append(encoded.slice(at, at + len(part)))
+            at += len(part)
+    return RangeList(concatenated(blocks))
+
+
+def record_ids(ranges: Ranges) -> Ids:
+    """Returns the ids of the records that ranges have in a metarange."""
+    if isinstance(ranges, RangeList):
+        return ranges.block.ids
+    ids = b"".join(record_id(each.max_key, each.id.encode()) for each in ranges)
+    return np.frombuffer(ids, np.uint64).reshape(len(ranges), 4)
+
+
+def overlapping(ranges: Ranges, interval: Interval) -> Ranges:
+    """Returns the ranges that may hold keys of an interval."""
+    first = position_reaching(ranges, interval.start)
+    if interval.stop is None:
+        return ranges[first:]
+    last = position_reaching(ranges, interval.stop, first)
+    reaches_in = last < len(ranges) and ranges[last].min_key < interval.stop
+    return ranges[first : last + reaches_in]
+
+
+def overlaps(ranges: Ranges, interval: Interval) -> bool:
+    """Tells whether some of the ranges may hold keys of an interval."""
+    first = position_reaching(ranges, interval.start)
+    stop = interval.stop
+    return first < len(ranges) and (stop is None or ranges[first].min_key < stop)
+
+
+def position_reaching(ranges: Ranges, key: bytes, lo: int = 0) -> int:
+    """Returns the position of the first range, from `lo` on, that does not end before a key."""
+    if isinstance(ranges, RangeList):
+        return bisect_left(ranges.max_keys, key, lo=lo)
+    return bisect_left(ranges, key, lo=lo, key=_max_key)
+
+
+def max_keys(ranges: Ranges) -> list[bytes]:
+    """Returns the greatest key of each range."""
+    if isinstance(ranges, RangeList):
+        return ranges.max_keys
+    return [each.max_key for each in ranges]
+
+
+def _max_key(each: RangeInfo) -> bytes:
+    return each.max_key
+
+
+def _range_record(each: RangeInfo) -> Record:
+    message = RangeDataMessage(
+        min_key=each.min_key,
+        max_key=each.max_key,
+        estimated_size=each.size,
+        count=each.count,
+        tombstones=each.tombstones,
+    )
+    return encode_record(each.max_key, each.id.encode(), message.SerializeToString())
+
+
+def _range_info(record: Record) -> RangeInfo:
+    """Returns the range that a metarange's record describes; raises CorruptFileError."""
+    decoded = decode_record(*record)
+    try:
+        message = RangeDataMessage.FromString(decoded.data)
+        range_id = RangeId(decoded.identity.decode())
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise _no_range(decoded.key) from error
+    if message.max_key != decoded.key:
+        raise _no_range(decoded.key)
+    return RangeInfo(
+        id=range_id,
+        min_key=message.min_key,
+        max_key=message.max_key,
+        count=message.count,
+        size=message.estimated_size,
+        tombstones=message.tombstones,
+    )
+
+
+def _no_range(key: bytes) -> CorruptFileError:
+    return CorruptFileError(f"the record of {key!r} in a metarange describes no range")

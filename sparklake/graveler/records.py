@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRecordError
-from sparklake.graveler.ids import RECORD_ID_BYTES, RecordId, record_id
-from sparklake.graveler.varints import read_zigzag, zigzag
+from sparklake.graveler.ids import RECORD_ID_BYTES, RecordId, read_zigzag, record_id, zigzag
 
 Record = tuple[bytes, bytes]
 """`(key, stored value)`, the value always ending in its valueRecordID."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.errors import ExpiredError, InvalidInputError
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.patterns import check_pattern, fits
+from sparklake.graveler.refs.names import check_pattern, fits
 
 if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit

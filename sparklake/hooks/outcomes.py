@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparklake.graveler.hook_runs import HookStatus
+from sparklake.graveler.ports.registers import HookStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparklake.config import HookSettings, HookType
-from sparklake.graveler.hook_runs import HookResult, HookStatus
+from sparklake.graveler.ports.registers import HookResult, HookStatus
 from sparklake.hooks.commands import run_command
 from sparklake.hooks.declarations import Action, Hook
 from sparklake.hooks.events import Event, HookCall, event_document

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from sparklake.arguments import labels
 from sparklake.documents import Document, repository_document
-from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
+from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
 from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
 from sparklake.uri import repository_uri

@@ -30,12 +30,12 @@ from sparklake.errors import (
     MissingFileError,
     SparklakeError,
 )
-from sparklake.graveler.blocks import Block
-from sparklake.graveler.entry_columns import EntryColumns, decode_entries
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.tables import read_meta_range, read_range_file, read_ranges
+from sparklake.graveler.sstable.store import read_meta_range, read_range_file, read_ranges
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.udfs.strategies.objects import DATA_FOLDER

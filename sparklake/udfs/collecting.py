@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.algebra import ChangeCounts, apply, diff
-from sparklake.graveler.blocks import Block
-from sparklake.graveler.columns import Positions
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.blocks.columns import Positions
+from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import record_entry
-from sparklake.graveler.entry_columns import decode_entries
 from sparklake.graveler.ports import ObjectStore, StoredObject
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, encode_record
+from sparklake.graveler.sstable.store import read_each, read_together
 from sparklake.graveler.sums import column_sum
-from sparklake.graveler.tables import read_each, read_together
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import open_store

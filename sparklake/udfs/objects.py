@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRecordError
-from sparklake.graveler.blocks import Block
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import (
     DEFAULT_CONTENT_TYPE,
     AddressType,
@@ -19,7 +20,6 @@ from sparklake.graveler.entries import (
     entry_record,
     is_relative,
 )
-from sparklake.graveler.entry_columns import decode_entries
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.records import Record, record_data
 from sparklake.graveler.times import (

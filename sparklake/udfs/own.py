@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.graveler.columns import Mask
+from sparklake.graveler.blocks.columns import Mask
 from sparklake.stores.objects.namespaces import real_root
 
 _FILE = "file://"

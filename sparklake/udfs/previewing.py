@@ -12,10 +12,10 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from sparklake.graveler.algebra import Changes, Conflict, Rows, three_way_diff
-from sparklake.graveler.algebra.notes import overlook
-from sparklake.graveler.chosen import Choice
+from sparklake.graveler.algebra.changes import overlook
+from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import record_entry
-from sparklake.graveler.entry_columns import decode_entries
+from sparklake.graveler.planning.path_filter import Choice
 from sparklake.graveler.records import identity_of
 from sparklake.graveler.sums import bounded, column_sum
 from sparklake.udfs.delta.touched import TouchedLogs

@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from sparklake.errors import InvalidKeyError, InvalidUriError
-from sparklake.graveler.blocks import Blocks, block_of_records
+from sparklake.graveler.blocks.block import Blocks, block_of_records
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.purges import PurgeCounts
+from sparklake.graveler.ports.registers import PurgeCounts
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
+from sparklake.graveler.sstable.store import read_ranges
 from sparklake.graveler.sums import bounded
-from sparklake.graveler.tables import read_ranges
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.stores.objects.keys import check_key

@@ -21,9 +21,9 @@ from sparklake.graveler.algebra import (
     staged_diff,
     three_way_diff,
 )
-from sparklake.graveler.blocks import Blocks
+from sparklake.graveler.blocks.block import Blocks
+from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import record_entry
-from sparklake.graveler.entry_columns import decode_entries
 from sparklake.graveler.keys import key_path
 from sparklake.udfs.objects import object_batch, text_of
 from sparklake.udfs.streams import open_sides

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparklake.graveler.algebra import ChangeCounts, Changes, diff
-from sparklake.graveler.blocks import Block, Blocks, block_of_records
-from sparklake.graveler.chosen import Choice
-from sparklake.graveler.editing import edited
+from sparklake.graveler.blocks.block import Block, Blocks, block_of_records
+from sparklake.graveler.blocks.edit import edited
+from sparklake.graveler.planning.path_filter import Choice
 from sparklake.graveler.records import tombstone
 from sparklake.udfs.results import ChangesResult, encode_results
 from sparklake.udfs.streams import open_sides, records_of

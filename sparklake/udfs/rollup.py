@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.graveler.algebra import Changes, Rows
-from sparklake.graveler.columns import Positions
-from sparklake.graveler.entry_columns import decode_entries
+from sparklake.graveler.blocks.columns import Positions
+from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.sums import bounded, run_sums
 from sparklake.udfs.objects import text_of
 

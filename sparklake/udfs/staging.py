@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import CollectionOpenError, InvalidRecordError
-from sparklake.graveler.columns import Mask, Positions
+from sparklake.graveler.blocks.columns import Mask, Positions
+from sparklake.graveler.blocks.entry_columns import EntryColumns, encode_entries
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
-from sparklake.graveler.entry_columns import EntryColumns, encode_entries
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
 from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS

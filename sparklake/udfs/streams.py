@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sparklake.graveler.aligning import restricted
-from sparklake.graveler.blocks import Block, Blocks, block_of_records, concatenated
-from sparklake.graveler.chosen import Choice
+from sparklake.graveler.blocks.align import restricted
+from sparklake.graveler.blocks.block import Block, Blocks, block_of_records, concatenated
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.packing import TaskPiece
-from sparklake.graveler.planning import Side
+from sparklake.graveler.planning.packing import TaskPiece
+from sparklake.graveler.planning.path_filter import Choice
+from sparklake.graveler.planning.plan import Side
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.tables import read_ranges
+from sparklake.graveler.sstable.store import read_ranges
 
 
 def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator[Block]]:

@@ -13,12 +13,12 @@ import msgspec
 import pyarrow as pa
 
 from sparklake.config import NO_CACHE, CacheSettings
-from sparklake.graveler.blocks import Block, Blocks
+from sparklake.graveler.blocks.block import Block, Blocks
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.packing import Task
+from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.tables import WrittenRange, make_range, table_key, write_ranges
+from sparklake.graveler.sstable.store import WrittenRange, make_range, table_key, write_ranges
 from sparklake.stores.cache import open_cached_store
 from sparklake.udfs.adopting import check_adopted
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from sparklake.errors import AlreadyExistsError
 from sparklake.graveler.algebra import ChangeCounts, apply
-from sparklake.graveler.aligning import aligned
-from sparklake.graveler.blocks import Block, Blocks
-from sparklake.graveler.packing import Task
+from sparklake.graveler.blocks.align import aligned
+from sparklake.graveler.blocks.block import Block, Blocks
+from sparklake.graveler.blocks.edit import renamed, tombstones
+from sparklake.graveler.planning.packing import Task
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.renaming import renamed, tombstones
 from sparklake.udfs.results import PieceResult, encode_results
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.tasks import TASK_SCHEMA, Workspace, open_sink

@@ -9,13 +9,13 @@ import pyarrow.compute as pc
 
 from sparklake.errors import InvalidRecordError
 from sparklake.graveler.algebra import ChangeCounts, Conflict, apply, merge
-from sparklake.graveler.algebra.notes import overlook
-from sparklake.graveler.blocks import Block, Blocks, block_of
-from sparklake.graveler.chosen import ALL, Choice
-from sparklake.graveler.disagreement import disagreement
+from sparklake.graveler.algebra.changes import overlook
+from sparklake.graveler.blocks.block import Block, Blocks, block_of
+from sparklake.graveler.graph.virtual_base import disagreement
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.packing import Task
-from sparklake.graveler.touched import ChangedKeys
+from sparklake.graveler.planning.change_summary import ChangedKeys
+from sparklake.graveler.planning.packing import Task
+from sparklake.graveler.planning.path_filter import ALL, Choice
 from sparklake.udfs.delta.touched import TouchedLogs
 from sparklake.udfs.results import (
     ChangesResult,

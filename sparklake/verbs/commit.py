@@ -9,12 +9,12 @@ from functools import partial
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import LAYERED, Explanation, explained
 from sparklake.errors import ChangesTakenError, NoChangesError
-from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
-from sparklake.graveler.planning import Plan
+from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ports import BranchMove, BranchState, Layer
-from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.fencing import begun_anew

@@ -17,10 +17,10 @@ from sparklake.engine.choice import Runners
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId, RangeId
+from sparklake.graveler.planning.change_summary import KnownKeys, Touched, touched_between
 from sparklake.graveler.ports import ObjectStore, RepositoryInfo, RepositoryRefs
-from sparklake.graveler.range_lists import MetaRange
-from sparklake.graveler.tables import read_meta_range
-from sparklake.graveler.touched import KnownKeys, Touched, touched_between
+from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.sstable.store import read_meta_range
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.open_ranges import OpenRanges
 

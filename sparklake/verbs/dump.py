@@ -8,11 +8,17 @@ from typing import Annotated
 import msgspec
 
 from sparklake.errors import CorruptFileError, RepositoryNotFoundError
-from sparklake.graveler.dumps import MANIFEST_KEY, Manifest, encode_refs, manifest_bytes, read_refs
 from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
+from sparklake.graveler.planning.split import MAX_RANGE_RECORDS
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, RepositoryInfo
+from sparklake.graveler.refs.dump import (
+    MANIFEST_KEY,
+    Manifest,
+    encode_refs,
+    manifest_bytes,
+    read_refs,
+)
 from sparklake.graveler.retention import Retention
-from sparklake.graveler.splitting import MAX_RANGE_RECORDS
 from sparklake.stores.objects import open_store
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace, check_owner, check_writable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparklake.engine.rows import Rows
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.reading import DiffRow
 from sparklake.verbs.bodies import read_body

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 
 from sparklake.errors import HookFailedError, HookNotAllowedError
-from sparklake.graveler.hook_runs import HookResult, HookRun, HookStatus
+from sparklake.graveler.ports.registers import HookResult, HookRun, HookStatus
 from sparklake.hooks.declarations import Action
 from sparklake.hooks.events import Event, EventName
 from sparklake.hooks.running import run_hook

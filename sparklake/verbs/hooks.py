@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from sparklake.errors import InvalidHooksError, InvalidInputError, NotFoundError, SparklakeError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action as Refused
-from sparklake.graveler.hook_runs import HookRun
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
-from sparklake.graveler.range_lists import MetaRange, overlapping
+from sparklake.graveler.ports.registers import HookRun
+from sparklake.graveler.ranges import MetaRange, overlapping
 from sparklake.graveler.records import Record
-from sparklake.graveler.tables import read_ranges
+from sparklake.graveler.sstable.store import read_ranges
 from sparklake.udfs.objects import object_info
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context

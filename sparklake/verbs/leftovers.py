@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from sparklake.engine.execution import finish, run_plan
-from sparklake.graveler.chosen import Choice
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.partial import plan_without
+from sparklake.graveler.planning.filtered import plan_without
+from sparklake.graveler.planning.path_filter import Choice
 from sparklake.graveler.ports import BranchState, LayerCut
-from sparklake.graveler.range_lists import Ranges, overlaps
+from sparklake.graveler.ranges import Ranges, overlaps
 from sparklake.udfs.writing import apply_body
 from sparklake.verbs.context import Context
 

@@ -12,13 +12,12 @@ import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from sparklake.graveler.blocks import Block
-from sparklake.graveler.columns import Bytes, Positions
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.blocks.columns import Bytes, Positions
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.range_lists import Ranges, position_reaching
-from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.tables import read_each, read_packed
+from sparklake.graveler.ranges import RangeInfo, Ranges, position_reaching
+from sparklake.graveler.sstable.store import read_each, read_packed
 
 OPEN_BYTES = 512 * 1024 * 1024
 """How much memory open ranges may take: about a million objects."""

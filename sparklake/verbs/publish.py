@@ -10,8 +10,8 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 from sparklake.errors import RaceLostError
 from sparklake.graveler.commits import Commit, new_commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.planning.change_summary import encode_touched
 from sparklake.graveler.ports import BranchMove, BranchState, LayerCut
-from sparklake.graveler.touched import encode_touched
 from sparklake.verbs.context import Context, now
 from sparklake.verbs.hooks import guarded_move
 from sparklake.verbs.signing import Signature

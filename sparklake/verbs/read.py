@@ -10,9 +10,9 @@ from sparklake.engine.explanation import LAYERED, THREE_WAY, TWO_WAY
 from sparklake.engine.rows import Row, Rows, RowShape
 from sparklake.errors import InvalidInputError, MissingFileError
 from sparklake.graveler.keys import key_prefix, prefix_interval
-from sparklake.graveler.layering import plan_listing, plan_view
-from sparklake.graveler.planning import Plan, plan_diff, plan_three_way_diff
-from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.planning.layers import plan_listing, plan_view
+from sparklake.graveler.planning.plan import Plan, plan_diff, plan_three_way_diff
+from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
 from sparklake.udfs.reading import (
     DIFF_DDL,

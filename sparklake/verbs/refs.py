@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.errors import AlreadyExistsError, ProtectedError
 from sparklake.graveler.ports import RefVerb, TagInfo
-from sparklake.graveler.refs import validate_branch_name, validate_tag_name
+from sparklake.graveler.refs.names import validate_branch_name, validate_tag_name
 from sparklake.verbs.context import Context
 from sparklake.verbs.expiry import checked_lifetime
 from sparklake.verbs.hooks import guarded_name

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sparklake.graveler.chosen import Choice
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import Interval, key_prefix, object_key, prefix_interval, successor
+from sparklake.graveler.planning.path_filter import Choice
 from sparklake.verbs.context import Context
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.leftovers import cut_out

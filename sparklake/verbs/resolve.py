@@ -11,8 +11,8 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId
 from sparklake.graveler.ports import BranchState, Layer
-from sparklake.graveler.range_lists import MetaRange
-from sparklake.graveler.refs import (
+from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.refs.names import (
     Ref,
     Step,
     StepKind,

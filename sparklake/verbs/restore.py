@@ -10,12 +10,12 @@ import msgspec
 
 from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.dumps import read_manifest, read_refs
 from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.json_errors import BAD_JSON
+from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
-from sparklake.graveler.splitting import DEFAULT_RANGE_RECORDS
-from sparklake.graveler.tables import read_meta_range, table_key
+from sparklake.graveler.refs.dump import read_manifest, read_refs
+from sparklake.graveler.sstable.store import read_meta_range, table_key
 from sparklake.verbs.context import now
 from sparklake.verbs.dump import SETTINGS_KEY, KeptSettings
 from sparklake.verbs.namespaces import check_enclosing, take_over_namespace

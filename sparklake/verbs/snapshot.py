@@ -14,14 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
-from sparklake.graveler.blocks import Block, block_of_records, concatenated
-from sparklake.graveler.columns import Positions
+from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
+from sparklake.graveler.blocks.columns import Positions
 from sparklake.graveler.keys import object_key
-from sparklake.graveler.planning import Side
-from sparklake.graveler.range_lists import MetaRange, Ranges, max_keys
-from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, max_keys
 from sparklake.graveler.records import is_tombstone
-from sparklake.graveler.tables import read_together
+from sparklake.graveler.sstable.store import read_together
 from sparklake.udfs.objects import OBJECT_SCHEMA, ObjectInfo, object_batch, object_info
 from sparklake.verbs.context import Context
 from sparklake.verbs.open_ranges import ABSENT, OpenRange, OpenRanges

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 from sparklake.engine.base import Body, Runner, Source
 from sparklake.engine.execution import finish, write_run
-from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.layering import plan_apply
-from sparklake.graveler.partial import chosen_side
-from sparklake.graveler.planning import Plan, Side
+from sparklake.graveler.planning.filtered import chosen_side
+from sparklake.graveler.planning.layers import plan_apply
+from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.plan import Plan, Side
 from sparklake.graveler.ports import Layer, LayerKind
-from sparklake.graveler.range_lists import MetaRange, Ranges, overlapping
-from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, overlapping
 from sparklake.graveler.records import Record
-from sparklake.graveler.tables import read_ranges
+from sparklake.graveler.sstable.store import read_ranges
 from sparklake.udfs.objects import record_batch
 from sparklake.verbs.context import Context
 

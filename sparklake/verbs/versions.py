@@ -14,10 +14,10 @@ from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from sparklake.errors import AddressTakenError
-from sparklake.graveler.blocks import block_of_records
-from sparklake.graveler.entry_columns import decode_entries
+from sparklake.graveler.blocks.block import block_of_records
+from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.ids import MetaRangeId, RangeId
-from sparklake.graveler.range_lists import MetaRange, position_reaching
+from sparklake.graveler.ranges import MetaRange, position_reaching
 from sparklake.udfs.adopting import full_addresses
 from sparklake.verbs.context import Context
 

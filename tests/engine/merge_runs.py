@@ -8,9 +8,9 @@ from functools import lru_cache, partial
 from sparklake.engine.base import Body
 from sparklake.engine.execution import Outcome
 from sparklake.graveler.entries import Entry, encode_entry
-from sparklake.graveler.packing import divided, pack
-from sparklake.graveler.planning import Plan, plan_diff, plan_three_way_diff
-from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.planning.packing import divided, pack
+from sparklake.graveler.planning.plan import Plan, plan_diff, plan_three_way_diff
+from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import Record, decode_record
 from sparklake.udfs.reading import DiffRow, diff_body, diff_rows, three_way_diff_body
 from sparklake.udfs.tasks import encode_tasks

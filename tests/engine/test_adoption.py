@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparklake.engine.execution import run_plan
 from sparklake.graveler.algebra import ChangeCounts
-from sparklake.graveler.layering import plan_apply, plan_view
+from sparklake.graveler.planning.layers import plan_apply, plan_view
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.udfs.writing import apply_body
 from tests.support import oracle

@@ -8,11 +8,11 @@ from functools import partial
 import pytest
 
 from sparklake.engine.execution import run_plan
-from sparklake.graveler.chosen import Choice, chosen_keys
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.partial import plan_chosen_merge, plan_restore, plan_without
-from sparklake.graveler.planning import Plan
+from sparklake.graveler.planning.filtered import plan_chosen_merge, plan_restore, plan_without
+from sparklake.graveler.planning.path_filter import Choice, chosen_keys
+from sparklake.graveler.planning.plan import Plan
 from sparklake.udfs.restoring import restore_body
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import apply_body, merge_body

@@ -16,11 +16,10 @@ from sparklake.engine.local import LocalRunner
 from sparklake.errors import CorruptFileError, InvalidRecordError, LostResultError, MissingFileError
 from sparklake.graveler.algebra import ChangeCounts
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
-from sparklake.graveler.layering import plan_apply
-from sparklake.graveler.planning import Side, plan_diff
-from sparklake.graveler.range_lists import MetaRange
-from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.tables import NO_TREE
+from sparklake.graveler.planning.layers import plan_apply
+from sparklake.graveler.planning.plan import Side, plan_diff
+from sparklake.graveler.ranges import MetaRange, RangeInfo
+from sparklake.graveler.sstable.store import NO_TREE
 from sparklake.udfs.objects import record_batch
 from sparklake.udfs.writing import apply_body
 from tests.support import oracle

@@ -22,10 +22,10 @@ from hypothesis.stateful import (
 from sparklake.engine.base import Runner
 from sparklake.engine.execution import Outcome
 from sparklake.graveler.algebra import Change, ChangeType
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
-from sparklake.graveler.range_lists import MetaRange
-from sparklake.graveler.tables import NO_TREE
+from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.sstable.store import NO_TREE
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
 from tests.support.trees import Layer, Trees, open_trees, records_of

@@ -9,11 +9,11 @@ import pytest
 
 from sparklake.engine.execution import run_plan
 from sparklake.graveler.algebra import Conflict
-from sparklake.graveler.classification import Strategy
-from sparklake.graveler.planning import Copied, plan_merge
-from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.algebra.classify import Strategy
+from sparklake.graveler.planning.plan import Copied, plan_merge
+from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import decode_record
-from sparklake.graveler.tables import NO_TREE
+from sparklake.graveler.sstable.store import NO_TREE
 from tests.graveler.merge_table import MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.oracle import Contents

@@ -13,7 +13,7 @@ from sparklake import Engine, Lake
 from sparklake.engine.choice import Runners
 from sparklake.engine.execution import run_plan
 from sparklake.engine.local import LocalRunner
-from sparklake.graveler.planning import plan_merge
+from sparklake.graveler.planning.plan import plan_merge
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import merge_body

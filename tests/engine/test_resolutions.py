@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sparklake.engine.base import Runner
 from sparklake.engine.execution import run_plan
 from sparklake.errors import StrategyError
-from sparklake.graveler.planning import plan_merge
-from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.planning.plan import plan_merge
+from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.strategies.choosing import parse_resolution
 from sparklake.udfs.strategies.resolution import Carried, Resolution
 from sparklake.udfs.writing import merge_body
@@ -164,7 +164,7 @@ def test_a_function_gets_many_conflicts_at_a_time(monkeypatch: pytest.MonkeyPatc
         assert sum(sizes) == 100
         assert max(sizes) > 10
         sizes.clear()
-        monkeypatch.setattr("sparklake.graveler.algebra.merging.CONFLICTS_AT_ONCE", 7)
+        monkeypatch.setattr("sparklake.graveler.algebra.merge.CONFLICTS_AT_ONCE", 7)
         trees.merge(*sides(trees), resolution, 100_000)
         assert sum(sizes) == 100
         assert max(sizes) == 7

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 
 from sparklake.engine.base import Body
 from sparklake.engine.execution import run_plan
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval
-from sparklake.graveler.layering import plan_apply
-from sparklake.graveler.planning import Copied, Opened, Plan, Side, plan_merge, plan_replace
-from sparklake.graveler.range_lists import MetaRange
-from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.reuse import Made, reusing
+from sparklake.graveler.planning.layers import plan_apply
+from sparklake.graveler.planning.plan import Copied, Opened, Plan, Side, plan_merge, plan_replace
+from sparklake.graveler.planning.resume import Made, reusing
+from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.writing import apply_body, merge_body
 from tests.support import oracle

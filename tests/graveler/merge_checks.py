@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sparklake.graveler import algebra
 from sparklake.graveler.algebra import Change, Conflict, merge, three_way_diff
-from sparklake.graveler.blocks import Block
+from sparklake.graveler.blocks.block import Block
 from sparklake.graveler.records import Record
 from tests.support import oracle
 from tests.support.blocks import flat, in_blocks

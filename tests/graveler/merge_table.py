@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sparklake.graveler.classification import Outcome, Strategy
+from sparklake.graveler.algebra.classify import Outcome, Strategy
 
 A, B, C = b"A", b"B", b"C"
 X = None

@@ -20,8 +20,8 @@ from sparklake.graveler.algebra import (
     take_side,
     three_way_diff,
 )
-from sparklake.graveler.blocks import Block, block_of_records
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.algebra.classify import Strategy
+from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.records import encode_record, tombstone
 from tests.graveler.merge_checks import blocks_of, check_merge, identity_or_none, rows_of, sided
 from tests.graveler.merge_table import MERGE_TABLE, Row

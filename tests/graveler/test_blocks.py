@@ -10,12 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.aligning import aligned, restricted
-from sparklake.graveler.blocks import EMPTY, Block, block_of_encoded, block_of_records, concatenated
-from sparklake.graveler.columns import binary_array
-from sparklake.graveler.comparing import unequal
-from sparklake.graveler.editing import edited
-from sparklake.graveler.encoded import Encoded
+from sparklake.graveler.blocks.align import aligned, restricted, unequal
+from sparklake.graveler.blocks.block import (
+    EMPTY,
+    Block,
+    block_of_encoded,
+    block_of_records,
+    concatenated,
+)
+from sparklake.graveler.blocks.columns import binary_array
+from sparklake.graveler.blocks.edit import edited
+from sparklake.graveler.blocks.encoded import Encoded
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.records import Record, encode_record, tombstone
 from sparklake.graveler.sstable import make_table, read_table

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.errors import InvalidInputError, InvalidKeyError
-from sparklake.graveler.chosen import ALL, Choice, chosen_keys, named
 from sparklake.graveler.keys import EVERYTHING, Interval
+from sparklake.graveler.planning.path_filter import ALL, Choice, chosen_keys, named
 
 texts = st.text("ab/é", min_size=1, max_size=4).filter(lambda text: not text.startswith("/"))
 some = st.lists(texts, min_size=1, max_size=5)

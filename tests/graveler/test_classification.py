@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from sparklake.graveler.classification import Outcome, Strategy, classify
+from sparklake.graveler.algebra.classify import Outcome, Strategy, classify
 from tests.graveler.merge_table import MERGE_TABLE, A, B, C, Row, X
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparklake.graveler.columns import (
+from sparklake.graveler.blocks.columns import (
     Keys,
     binary_array,
     data_of,
@@ -21,7 +21,7 @@ from sparklake.graveler.columns import (
     varint_array,
     varints_at,
 )
-from sparklake.graveler.varints import read_varint, varint
+from sparklake.graveler.ids import read_varint, varint
 
 PADDING = bytes(8)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.algebra import ChangeCounts, apply, diff, merge, take_side
-from sparklake.graveler.blocks import Block, block_of_records, concatenated
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.algebra.classify import Strategy
+from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
 from sparklake.graveler.ids import file_id
 from sparklake.graveler.records import Record, encode_record, tombstone
 from sparklake.graveler.sstable import make_table, read_table

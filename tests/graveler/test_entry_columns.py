@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.blocks import block_of_records
+from sparklake.graveler.blocks.block import block_of_records
+from sparklake.graveler.blocks.entry_columns import decode_entries, encode_entries
 from sparklake.graveler.entries import AddressType, Entry, entry_record, record_entry
-from sparklake.graveler.entry_columns import decode_entries, encode_entries
 from sparklake.graveler.messages import EntryMessage
 from sparklake.graveler.records import Record, encode_record
 from sparklake.graveler.times import (

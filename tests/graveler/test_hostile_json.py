@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.dumps import MANIFEST_KEY, read_manifest
+from sparklake.graveler.refs.dump import MANIFEST_KEY, read_manifest
 from sparklake.stores.objects import open_store
 from sparklake.udfs.delta.actions import decode_actions
 from sparklake.udfs.delta.copied_logs import copied_checkpoint

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.graveler.merge_base import merge_bases
+from sparklake.graveler.graph.merge_base import merge_bases
 from tests.support.git import Git, needs_git
 
 History = dict[str, tuple[str, ...]]

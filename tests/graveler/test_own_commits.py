@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from itertools import product
 
+from sparklake.graveler.graph.merge_base import own_commits
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.own_commits import own_commits
 from tests.support.recursive import History, ancestry, criss_crossed
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval, successor
-from sparklake.graveler.layering import plan_apply, plan_listing, plan_view
-from sparklake.graveler.packing import Task, TaskPiece, coalesced, pack
-from sparklake.graveler.planning import (
+from sparklake.graveler.planning.layers import plan_apply, plan_listing, plan_view
+from sparklake.graveler.planning.packing import Task, TaskPiece, coalesced, pack
+from sparklake.graveler.planning.plan import (
     Copied,
     Opened,
     Plan,
@@ -23,10 +23,9 @@ from sparklake.graveler.planning import (
     plan_replace,
     plan_three_way_diff,
 )
-from sparklake.graveler.range_lists import overlapping, range_list
-from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.planning.segments import Segment, segments, segments_apart
+from sparklake.graveler.ranges import RangeInfo, overlapping, range_list
 from sparklake.graveler.records import Record
-from sparklake.graveler.segments import Segment, segments, segments_apart
 from tests.support.oracle import Contents, cut, file_id
 from tests.support.trees import records_of
 

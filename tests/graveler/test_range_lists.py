@@ -9,12 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler import range_lists
-from sparklake.graveler.blocks import block_of_records
+from sparklake.graveler import ranges as range_lists
+from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval
-from sparklake.graveler.range_lists import RangeList, overlapping, overlaps, range_list, record_ids
-from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.ranges import (
+    RangeInfo,
+    RangeList,
+    overlapping,
+    overlaps,
+    range_list,
+    record_ids,
+)
 from tests.graveler.test_planning import intervals, trees
 from tests.support.trees import records_of
 

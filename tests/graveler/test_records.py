@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRecordError
+from sparklake.graveler.ids import zigzag
 from sparklake.graveler.records import (
     ValueRecord,
     decode_record,
@@ -16,7 +17,6 @@ from sparklake.graveler.records import (
     tombstone,
     with_trailer,
 )
-from sparklake.graveler.varints import zigzag
 from tests.support.oracle import value_record_id
 
 keys = st.binary(min_size=1, max_size=1024)

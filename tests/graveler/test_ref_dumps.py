@@ -15,16 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks.peer import PROGRAM
 from sparklake.errors import CorruptFileError, InvalidDumpError, MissingFileError, SparklakeError
-from sparklake.graveler import dumps, ref_tables
 from sparklake.graveler.commits import Commit, first_commit, new_commit
-from sparklake.graveler.dumps import (
-    MANIFEST_KEY,
-    Manifest,
-    encode_refs,
-    manifest_bytes,
-    read_manifest,
-    read_refs,
-)
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.ports import (
     BranchState,
@@ -34,11 +25,21 @@ from sparklake.graveler.ports import (
     RefsSnapshot,
     TagInfo,
 )
-from sparklake.graveler.ref_tables import Entity, make_ref_tables, read_ref_records
+from sparklake.graveler.refs import dump as dumps
+from sparklake.graveler.refs import dump_tables as ref_tables
+from sparklake.graveler.refs.dump import (
+    MANIFEST_KEY,
+    Manifest,
+    encode_refs,
+    manifest_bytes,
+    read_manifest,
+    read_refs,
+)
+from sparklake.graveler.refs.dump_tables import Entity, make_ref_tables, read_ref_records
 from sparklake.graveler.sstable import read_foreign, table_properties
-from sparklake.graveler.sstable.files import TableFile
 from sparklake.graveler.sstable.layout import compressed, small_block
-from sparklake.graveler.tables import lakefs_id, read_meta_range, table_key
+from sparklake.graveler.sstable.store import lakefs_id, read_meta_range, table_key
+from sparklake.graveler.sstable.writer import TableFile
 from sparklake.stores.objects import open_store
 from tests.support.folders import memory_folder
 from tests.support.peer import needs_peer

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from sparklake.errors import InvalidNameError, InvalidRefError
-from sparklake.graveler.refs import (
+from sparklake.graveler.refs.names import (
     Ref,
     Step,
     StepKind,

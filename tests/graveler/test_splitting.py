@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.graveler.blocks import block_of_records
+from sparklake.graveler.blocks.block import block_of_records
+from sparklake.graveler.planning.split import CAP_FACTOR, Stretch, is_range_end, split
 from sparklake.graveler.records import Record
-from sparklake.graveler.splitting import CAP_FACTOR, Stretch, is_range_end, split
 from tests.support import oracle
 from tests.support.blocks import in_blocks
 from tests.support.trees import records_of

@@ -8,11 +8,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.graveler.blocks import Block, block_of_records
+from sparklake.graveler.blocks.block import Block, block_of_records
+from sparklake.graveler.planning.split import Row, split, stitch
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.splitting import split
-from sparklake.graveler.stitching import Row, stitch
-from sparklake.graveler.tables import make_range
+from sparklake.graveler.sstable.store import make_range
 from tests.support.blocks import in_blocks
 from tests.support.oracle import range_ids
 from tests.support.trees import records_of

@@ -7,12 +7,11 @@ from itertools import product
 
 import pytest
 
-from sparklake.graveler.blocks import block_of_records
-from sparklake.graveler.disagreement import disagreement, disagreements
+from sparklake.graveler.blocks.block import block_of_records
+from sparklake.graveler.graph.merge_base import merge_bases
+from sparklake.graveler.graph.virtual_base import VirtualBases, disagreement, disagreements
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.merge_base import merge_bases
 from sparklake.graveler.records import encode_record, tombstone
-from sparklake.graveler.virtual_base import VirtualBases
 from tests.support.oracle import merged
 from tests.support.recursive import History, base_tree, best_bases, criss_crossed
 

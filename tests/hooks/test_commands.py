@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sparklake.graveler.hook_runs import HookStatus
+from sparklake.graveler.ports.registers import HookStatus
 from sparklake.hooks.commands import run_command
 from sparklake.hooks.outcomes import Outcome
 from sparklake.hooks.properties import Shell

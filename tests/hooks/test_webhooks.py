@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from sparklake.config import HookSettings
-from sparklake.graveler.hook_runs import HookStatus
+from sparklake.graveler.ports.registers import HookStatus
 from sparklake.hooks.outcomes import Outcome
 from sparklake.hooks.properties import Webhook
 from sparklake.hooks.secrets import MAX_OUTPUT, Secrets

@@ -13,10 +13,10 @@ import pytest
 from sparklake import Commit, Lake, Repository
 from sparklake.errors import MergeConflictError, NoChangesError
 from sparklake.graveler.commits import new_commit
-from sparklake.graveler.disagreement import disagreements
+from sparklake.graveler.graph.virtual_base import disagreements
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchMove
-from sparklake.graveler.tables import read_ranges
+from sparklake.graveler.sstable.store import read_ranges
 from tests.support.lakes import TESTER, refs_of, stage_sizes
 from tests.support.recursive import History, base_tree, best_bases, criss_crossed
 

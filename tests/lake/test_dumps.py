@@ -30,7 +30,7 @@ from sparklake.errors import (
     StoreError,
     StoreUnreachableError,
 )
-from sparklake.graveler.dumps import MANIFEST_KEY
+from sparklake.graveler.refs.dump import MANIFEST_KEY
 from sparklake.stores.objects.listing import TEMPORARY
 from sparklake.stores.objects.namespaces import MARKER_KEY
 from sparklake.verbs.dump import SETTINGS_KEY

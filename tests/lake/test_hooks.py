@@ -27,8 +27,8 @@ from sparklake.errors import (
     ReadOnlyError,
     RefNotFoundError,
 )
-from sparklake.graveler.hook_runs import HookStatus
 from sparklake.graveler.ports import BranchMove, RefStore
+from sparklake.graveler.ports.registers import HookStatus
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.postgres import connect_ref_store
 from sparklake.udfs.objects import ObjectInfo, object_record

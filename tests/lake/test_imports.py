@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sparklake import Branch, ImportErrorsError, Lake, Repository
 from sparklake.errors import DirtyBranchError, InvalidInputError, InvalidRecordError, NoChangesError
-from sparklake.graveler.blocks import block_of_records
+from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.ports import Folder
 from sparklake.graveler.records import encode_record
 from sparklake.stores.objects import open_store

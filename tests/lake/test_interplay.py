@@ -20,6 +20,8 @@ from tests.support.lakes import TESTER
 ALLOWED = HookSettings(allow=("python:tests.support.*",))
 STEPS = 40
 
+SUMMARY = "sparklake.graveler.planning.change_summary"
+
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.slow)])
 def arena(request: pytest.FixtureRequest) -> Iterator[Lake]:
@@ -38,8 +40,8 @@ def test_verbs_leave_each_other_what_is_right(
     chance = random.Random(seed)
     # Small tasks and small summaries: what only large lakes meet otherwise.
     monkeypatch.setattr("sparklake.engine.local.MAX_TASK_RECORDS", chance.choice([1, 5, 1000]))
-    monkeypatch.setattr("sparklake.graveler.touched.MOST_KEYS", chance.choice([1, 4, 1000]))
-    monkeypatch.setattr("sparklake.graveler.touched.MOST_INTERVALS", chance.choice([1, 2, 32]))
+    monkeypatch.setattr(f"{SUMMARY}.MOST_KEYS", chance.choice([1, 4, 1000]))
+    monkeypatch.setattr(f"{SUMMARY}.MOST_INTERVALS", chance.choice([1, 2, 32]))
     repo = arena.create_repository(
         f"r-{uuid4().hex}", str(folder / "namespace"), range_records=chance.choice([1, 2, 4, 64])
     )

@@ -11,7 +11,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError, InvalidKeyError
-from sparklake.graveler.touched import Sought, decode_touched, name_hash
+from sparklake.graveler.planning.change_summary import Sought, decode_touched, name_hash
 from sparklake.verbs.context import Trees
 from sparklake.verbs.history.blame import BLAME_SCHEMA
 from tests.support.graphs import insert

@@ -25,7 +25,7 @@ from sparklake.errors import (
     PurgedError,
     ReadOnlyError,
 )
-from sparklake.graveler.purges import PurgeCounts, PurgeState
+from sparklake.graveler.ports.registers import PurgeCounts, PurgeState
 from sparklake.stores.objects.local import LocalStore
 from tests.support.crashes import CrashError, dies_at
 from tests.support.folders import memory_folder

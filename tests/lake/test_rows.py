@@ -9,8 +9,8 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.graveler.keys import Interval
-from sparklake.graveler.range_lists import overlapping
-from sparklake.graveler.tables import read_together
+from sparklake.graveler.ranges import overlapping
+from sparklake.graveler.sstable.store import read_together
 from tests.support.lakes import put_sizes, stage_sizes
 from tests.support.reads import recorded_reads
 

@@ -17,7 +17,7 @@ from sparklake.errors import (
     InvalidKeyError,
     ObjectNotFoundError,
 )
-from sparklake.graveler.tables import _Reopened, table_key
+from sparklake.graveler.sstable.store import _Reopened, table_key
 from sparklake.verbs.open_ranges import OpenRange, OpenRanges, PackedRange
 from sparklake.verbs.snapshot import LOOKUP_SCHEMA
 from tests.support.lakes import files_below, namespace_of, put_sizes, stage_sizes, stage_table

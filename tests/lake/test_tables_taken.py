@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparklake import Lake
 from sparklake.documents import preview_document
 from sparklake.errors import MergeConflictError
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.algebra.classify import Strategy
 from sparklake.stores.memory.branches import MemoryBranches
 from tests.support.delta import (
     TABLE,

@@ -17,9 +17,9 @@ from sparklake.errors import (
     RefNotFoundError,
     SparklakeError,
 )
-from sparklake.graveler.blocks import block_of_records
+from sparklake.graveler.blocks.block import block_of_records
+from sparklake.graveler.blocks.edit import renamed, tombstones
 from sparklake.graveler.records import decode_record, encode_record, tombstone
-from sparklake.graveler.renaming import renamed, tombstones
 from sparklake.stores.memory import MemoryStaging
 from sparklake.udfs.objects import ObjectInfo
 from tests.support.lakes import commit_all, contents, paths, stage_sizes

@@ -27,7 +27,7 @@ import sparklake
 from sparklake import Repository
 from sparklake.engine.local import LocalRunner
 from sparklake.engine.spark import SparkRunner
-from sparklake.graveler.chosen import Choice
+from sparklake.graveler.planning.path_filter import Choice
 from sparklake.session import spark_session
 from sparklake.udfs.imports.rows import Read, import_body
 from sparklake.udfs.imports.terms import ImportTerms

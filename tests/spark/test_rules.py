@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 
 import sparklake
 from sparklake.engine.spark import _pack, _reported
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.algebra.classify import Strategy
 from sparklake.udfs import collecting, reading, staging, writing
 from sparklake.udfs.imports.terms import ImportTerms
 from sparklake.udfs.imports.writing import ranges_body

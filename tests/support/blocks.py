@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, cycle
 
-from sparklake.graveler.blocks import Block, block_of_records
+from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.records import Record
 
 _SIZES = (1, 3, 2, 7, 1, 5)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparklake.cli.main import main as command
-from sparklake.graveler.chosen import Choice
+from sparklake.graveler.planning.path_filter import Choice
 from sparklake.jobs.merge import main as job
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.tasks import Workspace

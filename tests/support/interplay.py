@@ -16,8 +16,8 @@ from unittest import mock
 from sparklake import Branch, Commit, MergeConflictError, Repository
 from sparklake.errors import NoChangesError, SparklakeError
 from sparklake.graveler.entries import Entry, entry_identity
+from sparklake.graveler.planning.change_summary import Sought, decode_touched, name_hash
 from sparklake.graveler.ports import BranchMove
-from sparklake.graveler.touched import Sought, decode_touched, name_hash
 from sparklake.stores.objects import open_object
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.strategies import Decision, Objects

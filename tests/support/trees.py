@@ -14,16 +14,15 @@ from unittest import mock
 from sparklake.engine.base import Runner
 from sparklake.engine.execution import Outcome, finish, row_of, run_plan
 from sparklake.engine.local import LocalRunner
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.layering import plan_apply
-from sparklake.graveler.planning import Side, plan_merge, plan_replace
+from sparklake.graveler.planning.layers import plan_apply
+from sparklake.graveler.planning.plan import Side, plan_merge, plan_replace
+from sparklake.graveler.planning.split import Row
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.range_lists import MetaRange
-from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
-from sparklake.graveler.stitching import Row
-from sparklake.graveler.tables import read_meta_range, read_ranges
+from sparklake.graveler.sstable.store import read_meta_range, read_ranges
 from sparklake.stores.objects import open_store
 from sparklake.udfs.objects import record_batch
 from sparklake.udfs.results import PieceResult, decode_results

@@ -12,7 +12,7 @@ from itertools import permutations
 from typing import NamedTuple, TypeVar
 
 from sparklake.graveler.algebra import Conflict
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.algebra.classify import Strategy
 from tests.graveler.merge_table import MERGE_TABLE, A, B, C
 from tests.support import oracle
 from tests.support.oracle import Contents

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from sparklake.errors import AddressTakenError
-from sparklake.graveler.blocks import block_of_records
+from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.entries import AddressType, Entry, entry_record
-from sparklake.graveler.range_lists import MetaRange
-from sparklake.graveler.tables import make_range, table_key, write_meta_range
+from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.sstable.store import make_range, table_key, write_meta_range
 from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.tasks import RangeSink, Workspace, sink_into
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sparklake.errors import InvalidKeyError, InvalidRecordError, MissingFileError
-from sparklake.graveler.blocks import EMPTY, block_of_records
+from sparklake.graveler.blocks.block import EMPTY, block_of_records
 from sparklake.graveler.entries import AddressType, Entry, entry_record, record_entry
 from sparklake.graveler.records import Record, is_tombstone
 from sparklake.udfs.objects import (

@@ -11,10 +11,10 @@ import pytest
 from sparklake.graveler.algebra import Change, ChangeType
 from sparklake.graveler.entries import Entry, entry_record
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
-from sparklake.graveler.layering import plan_listing, plan_view
-from sparklake.graveler.packing import pack
-from sparklake.graveler.planning import Plan, Side, plan_diff, plan_three_way_diff
-from sparklake.graveler.range_lists import MetaRange, overlapping
+from sparklake.graveler.planning.layers import plan_listing, plan_view
+from sparklake.graveler.planning.packing import pack
+from sparklake.graveler.planning.plan import Plan, Side, plan_diff, plan_three_way_diff
+from sparklake.graveler.ranges import MetaRange, overlapping
 from sparklake.graveler.records import Record, tombstone
 from sparklake.udfs.objects import OBJECT_SCHEMA, object_rows
 from sparklake.udfs.reading import (

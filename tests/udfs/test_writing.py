@@ -10,13 +10,13 @@ import pytest
 
 from sparklake.errors import InvalidRecordError
 from sparklake.graveler.algebra import ChangeCounts, Conflict
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval
-from sparklake.graveler.packing import Task, TaskPiece, pack
-from sparklake.graveler.planning import Opened, Side, plan_merge
+from sparklake.graveler.planning.packing import Task, TaskPiece, pack
+from sparklake.graveler.planning.plan import Opened, Side, plan_merge
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.tables import WrittenRange
+from sparklake.graveler.sstable.store import WrittenRange
 from sparklake.udfs.objects import record_batch
 from sparklake.udfs.results import (
     ChangesResult,

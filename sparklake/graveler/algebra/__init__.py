@@ -5,6 +5,7 @@ dest that wait for a decision. Records are compared by their ids and found by th
 block at a time; only a conflict is looked at by itself.
 """
 
+from sparklake.graveler.algebra.apply import apply, staged_diff
 from sparklake.graveler.algebra.changes import (
     ABSENT,
     Change,
@@ -12,12 +13,11 @@ from sparklake.graveler.algebra.changes import (
     Changes,
     ChangeType,
     Conflict,
+    Note,
     Rows,
 )
-from sparklake.graveler.algebra.diffs import diff, three_way_diff
-from sparklake.graveler.algebra.merging import Decide, merge, take_side
-from sparklake.graveler.algebra.notes import Note
-from sparklake.graveler.algebra.staged import apply, staged_diff
+from sparklake.graveler.algebra.diff import diff, three_way_diff
+from sparklake.graveler.algebra.merge import Decide, merge, take_side
 
 __all__ = [
     "ABSENT",

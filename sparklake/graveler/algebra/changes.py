@@ -1,8 +1,8 @@
-"""What differs between sides: by key, and by blocks of keys."""
+"""Changes between sides, by key and by block, and their observers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sparklake.graveler.blocks import Block
-from sparklake.graveler.columns import Keys, Mask, Positions
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.blocks.columns import Keys, Mask, Positions
 
 ABSENT = -1
 
@@ -162,3 +162,19 @@ class ChangeCounts:
     def total(self) -> int:
         """Returns the number of keys that differ."""
         return self.added + self.removed + self.changed
+
+
+Note = Callable[[Block, Mask, Block], None]
+"""Is told of an edit: a block, which of its records give way, and those that come."""
+
+
+def ignore(block: Block, dropped: Mask, added: Block) -> None:
+    """Takes no note."""
+
+
+See = Callable[[Changes], None]
+"""Is told of all that differs between source and dest, whichever of them has changed it."""
+
+
+def overlook(changes: Changes) -> None:
+    """Sees nothing."""

@@ -17,6 +17,7 @@ from sparklake.graveler.ports.branches import (
 from sparklake.graveler.ports.collections import Collections, Moment
 from sparklake.graveler.ports.history import Commits, Operation, Operations, RefVerb, TagInfo, Tags
 from sparklake.graveler.ports.objects import Content, Folder, ObjectStore, Part, StoredObject
+from sparklake.graveler.ports.registers import Write, Writes, WriteState
 from sparklake.graveler.ports.repositories import (
     RefsSnapshot,
     RefStore,
@@ -24,7 +25,6 @@ from sparklake.graveler.ports.repositories import (
     RepositoryRefs,
     Settings,
 )
-from sparklake.graveler.ports.writes import Write, Writes, WriteState
 
 __all__ = [
     "BranchMove",

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import RepositorySettings
-from sparklake.graveler.hook_runs import HookRuns
 from sparklake.graveler.ports.branches import Branches, BranchState, Staging
 from sparklake.graveler.ports.history import Commits, Operations, TagInfo, Tags
-from sparklake.graveler.ports.writes import Writes
-from sparklake.graveler.purges import Purges
+from sparklake.graveler.ports.registers import HookRuns, Purges, Writes
 
 if TYPE_CHECKING:
     from sparklake.graveler.ports.collections import Collections

@@ -4,9 +4,8 @@ Format_version 2, crc32c, Snappy. Our own hold plain entries, each to be found b
 directory: that is what lets a file be read and written by columns, and only where it must be.
 """
 
-from sparklake.graveler.sstable.foreign import read_foreign
+from sparklake.graveler.sstable.foreign import make_plain_table, read_foreign, table_properties
 from sparklake.graveler.sstable.layout import damaged_table, out_of_order
-from sparklake.graveler.sstable.plain import make_plain_table, table_properties
 from sparklake.graveler.sstable.reader import read_table
 from sparklake.graveler.sstable.writer import make_table
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparklake.graveler.columns import Ids, Positions
+from sparklake.graveler.blocks.columns import Ids, Positions
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.sstable.layout import SNAPPY_RATIO, TRAILER_BYTES, NotOurLayoutError
 

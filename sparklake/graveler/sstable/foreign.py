@@ -1,19 +1,13 @@
-"""A reader of tables that other writers laid out: lakeFS, RocksDB, and our own early versions.
-
-It reads format_version 2 with crc32c: data blocks whose keys share prefixes, an index of one or two
-levels, and no compression, Snappy or Zstandard. Every length and every place is checked against the
-bytes that are there before it is used, so a damaged or crafted file ends in CorruptFileError. No
-byte of a file reaches native code but a decompressor that is told how much it may write.
-"""
+"""Tables of other writers, read with bounds checks, and lakeFS's plain layout."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.encoded import KEY_SUFFIX, SUFFIX_BYTES
+from sparklake.graveler.blocks.encoded import KEY_SUFFIX, SUFFIX_BYTES
 from sparklake.graveler.ports import Content
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.layout import (
@@ -23,11 +17,17 @@ from sparklake.graveler.sstable.layout import (
     NotOurLayoutError,
     block_items,
     checked,
+    compressed,
     damaged_table,
+    handle_bytes,
     meta_blocks,
+    number_bytes,
     opened,
+    properties,
     read_handle,
+    small_block,
 )
+from sparklake.graveler.sstable.writer import TableFile
 
 _INDEX_TYPE = b"rocksdb.block.based.table.index.type"
 _BINARY_SEARCH, _TWO_LEVELS = 0, 2
@@ -93,3 +93,48 @@ def _ascending(handles: Iterator[Handle]) -> Iterator[Handle]:
         if handle.offset < before.offset + before.size + TRAILER_BYTES:
             raise NotOurLayoutError
         yield handle
+
+
+_BLOCK_BYTES = 32 * 1024
+
+
+def make_plain_table(records: Sequence[Record], named: Mapping[str, str]) -> bytes:
+    """Returns the table of some records in key order, at least one, with properties of its own."""
+    file = TableFile(compressed)
+    index = []
+    for block in _blocks(records):
+        content = small_block([(key + KEY_SUFFIX, value) for key, value in block])
+        index.append((block[-1][0] + KEY_SUFFIX, handle_bytes(file.add(*file.pack(content)))))
+    data_bytes = file.size
+    index_handle = file.add(*compressed(small_block(index)))
+    key_bytes = sum(len(key) + SUFFIX_BYTES for key, _ in records)
+    numbers = {
+        b"rocksdb.data.size": data_bytes,
+        b"rocksdb.index.size": index_handle.size,
+        b"rocksdb.num.data.blocks": len(index),
+        b"rocksdb.num.entries": len(records),
+        b"rocksdb.raw.key.size": key_bytes,
+        b"rocksdb.raw.value.size": sum(len(value) for _, value in records),
+    }
+    own = {name.encode(): text.encode() for name, text in named.items()}
+    return file.ended(
+        index_handle, {**own, **{name: number_bytes(each) for name, each in numbers.items()}}
+    )
+
+
+def table_properties(name: str, file: Content) -> dict[bytes, bytes]:
+    """Returns the properties of a table, whoever wrote it; raises CorruptFileError, naming it."""
+    try:
+        return properties(file)
+    except NotOurLayoutError:
+        raise damaged_table(name) from None
+
+
+def _blocks(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    """Yields the records of each data block."""
+    start = size = 0
+    for at, (key, value) in enumerate(records, 1):
+        size += len(key) + len(value)
+        if size >= _BLOCK_BYTES or at == len(records):
+            yield records[start:at]
+            start, size = at, 0

@@ -16,8 +16,8 @@ import google_crc32c
 import pyarrow as pa
 
 from sparklake.errors import CorruptFileError
+from sparklake.graveler.ids import read_varint, varint
 from sparklake.graveler.ports import Content
-from sparklake.graveler.varints import read_varint, varint
 
 FOOTER_BYTES = 53
 PROPERTIES = b"rocksdb.properties"

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.blocks import Block
-from sparklake.graveler.columns import Positions
-from sparklake.graveler.encoded import find_stored
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.blocks.columns import Positions
+from sparklake.graveler.blocks.encoded import find_stored
 from sparklake.graveler.ports import Content
 from sparklake.graveler.sstable.directory import DIRECTORY, Column, Directory, read_directory
 from sparklake.graveler.sstable.layout import (

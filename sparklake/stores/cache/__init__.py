@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparklake.config import CacheSettings
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.tables import verify_table
+from sparklake.graveler.sstable.store import verify_table
 from sparklake.stores.cache.counts import CacheCounts
 from sparklake.stores.cache.disk import CacheUsage, DiskCache, find_cache
 from sparklake.stores.cache.store import CachedStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparklake.graveler.hook_runs import HookRun
+from sparklake.graveler.ports.registers import HookRun
 from sparklake.stores.memory.state import State
 
 

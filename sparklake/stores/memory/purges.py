@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sparklake.graveler.purges import Purge, PurgeState
+from sparklake.graveler.ports.registers import Purge, PurgeState
 from sparklake.stores.memory.state import State
 
 

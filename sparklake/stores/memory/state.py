@@ -11,7 +11,6 @@ from threading import Lock, RLock
 from sparklake.errors import RaceLostError, RefNotFoundError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action, RepositorySettings, check_fence, read_only_error
-from sparklake.graveler.hook_runs import HookRun
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import (
     BranchState,
@@ -22,7 +21,7 @@ from sparklake.graveler.ports import (
     TagInfo,
     Write,
 )
-from sparklake.graveler.purges import Purge
+from sparklake.graveler.ports.registers import HookRun, Purge
 from sparklake.graveler.retention import expired_error
 from sparklake.graveler.times import MICROSECOND, SECOND
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
-from sparklake.graveler.hook_runs import HookResult, HookRun, HookStatus
+from sparklake.graveler.ports.registers import HookResult, HookRun, HookStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

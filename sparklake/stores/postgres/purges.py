@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.types.json import Jsonb
 
 from sparklake.graveler.guards import read_only_error
-from sparklake.graveler.purges import Purge, PurgeCounts, PurgeState
+from sparklake.graveler.ports.registers import Purge, PurgeCounts, PurgeState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from sparklake.errors import (
     InvalidRecordError,
     MissingFileError,
 )
-from sparklake.graveler.columns import Mask
+from sparklake.graveler.blocks.columns import Mask
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import MAX_KEY_BYTES, Record
 from sparklake.graveler.times import MICROSECOND, OUT_OF_YEARS, is_storable

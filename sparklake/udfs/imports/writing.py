@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.graveler.blocks import EMPTY, Block, concatenated
+from sparklake.graveler.blocks.block import EMPTY, Block, concatenated
 from sparklake.graveler.entries import entry_fields
 from sparklake.graveler.keys import key_path
 from sparklake.graveler.records import Record, record_data

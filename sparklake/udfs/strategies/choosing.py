@@ -11,7 +11,7 @@ from typing import Any
 
 from sparklake.arguments import rule_pair
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.algebra.classify import Strategy
 from sparklake.udfs.strategies.decisions import Function
 from sparklake.udfs.strategies.globs import glob_pattern
 from sparklake.udfs.strategies.resolution import (

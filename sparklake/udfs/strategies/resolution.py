@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import CommitId
 from sparklake.udfs.delta.names import LAST_CHECKPOINT, LOG_FOLDER, commit_key, table_folder
 from sparklake.udfs.strategies.decisions import Function

@@ -24,14 +24,13 @@ from sparklake.engine.rows import Rows
 from sparklake.engine.sorting import sliced
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.ids import RangeId
-from sparklake.graveler.layering import plan_listing
-from sparklake.graveler.packing import divided, pack
-from sparklake.graveler.planning import Plan, Side
+from sparklake.graveler.planning.layers import plan_listing
+from sparklake.graveler.planning.packing import divided, pack
+from sparklake.graveler.planning.plan import Plan, Side
 from sparklake.graveler.ports import LayerKind, Moment, WriteState
-from sparklake.graveler.range_lists import MetaRange
-from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.ranges import MetaRange, RangeInfo
+from sparklake.graveler.sstable.store import NO_TREE
 from sparklake.graveler.sums import bounded_sum
-from sparklake.graveler.tables import NO_TREE
 from sparklake.udfs.collecting import (
     WEIGHT_SCHEMA,
     distinct_run_body,

@@ -9,8 +9,8 @@ import msgspec
 from sparklake.errors import InvalidInputError, MissingFileError, NotFoundError
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.range_lists import MetaRange
-from sparklake.graveler.tables import read_meta_range, table_key
+from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.sstable.store import read_meta_range, table_key
 from sparklake.udfs.adopting import COLLECTIONS_FOLDER, MARKER_KEY
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.context import Context

@@ -7,8 +7,8 @@ from functools import partial
 
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
-from sparklake.graveler.packing import divided, pack
-from sparklake.graveler.planning import Plan, plan_diff
+from sparklake.graveler.planning.packing import divided, pack
+from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.udfs.delta.names import LOG_FOLDER, log_folder, table_folder, table_name
 from sparklake.udfs.delta.touched import MAX_TABLES, log_folders_batch, too_many_tables
 from sparklake.udfs.reading import Encode, diff_body, removed_batch

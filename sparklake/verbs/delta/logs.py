@@ -11,13 +11,12 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparklake.graveler.aligning import restricted
-from sparklake.graveler.disagreement import is_disagreement
+from sparklake.graveler.blocks.align import restricted
+from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
 from sparklake.graveler.keys import prefix_interval
-from sparklake.graveler.range_lists import overlapping
-from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.tables import read_together
+from sparklake.graveler.ranges import RangeInfo, overlapping
+from sparklake.graveler.sstable.store import read_together
 from sparklake.udfs.delta.actions import FileKey, Said
 from sparklake.udfs.delta.checkpoints import adds_in, has_any, said_in
 from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError, parse_commit

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sparklake.graveler.algebra import Conflict
-from sparklake.graveler.classification import Outcome, Strategy, classify
+from sparklake.graveler.algebra.classify import Outcome, Strategy, classify
 from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY
-from sparklake.graveler.disagreement import is_disagreement
+from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record, tombstone
 from sparklake.udfs.delta.commits import NotUnitedError

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sparklake.graveler.keys import Interval, common, prefix_interval, successor
-from sparklake.graveler.range_lists import Ranges
-from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.segments import clusters, reach, windows
+from sparklake.graveler.planning.segments import clusters, reach, windows
+from sparklake.graveler.ranges import RangeInfo, Ranges
 from sparklake.udfs.delta.names import LOG_FOLDER
 
 

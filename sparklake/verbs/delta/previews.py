@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sparklake.graveler.classification import Outcome
+from sparklake.graveler.algebra.classify import Outcome
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.records import identity_of
 from sparklake.udfs.reading import DiffRow

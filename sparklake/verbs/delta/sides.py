@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.algebra import ChangeType
-from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.delta.actions import FileKey, Said, encode_actions
 from sparklake.udfs.delta.commits import NotUnitedError
 from sparklake.udfs.delta.names import LOG_FOLDER, log_key

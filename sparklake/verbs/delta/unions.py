@@ -14,10 +14,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from sparklake.errors import MissingFileError
-from sparklake.graveler.classification import Strategy
+from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
-from sparklake.graveler.range_lists import overlapping
+from sparklake.graveler.ranges import overlapping
 from sparklake.udfs.delta.actions import Action, FileKey, encode_actions
 from sparklake.udfs.delta.commits import NotUnitedError
 from sparklake.udfs.delta.names import LOG_FOLDER, table_folder

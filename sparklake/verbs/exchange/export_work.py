@@ -13,8 +13,8 @@ from sparklake.errors import InvalidInputError, LostResultError, UnfitError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.keys import key_prefix, prefix_interval
-from sparklake.graveler.packing import Task, divided, pack
-from sparklake.graveler.planning import Plan, plan_diff
+from sparklake.graveler.planning.packing import Task, divided, pack
+from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.exports import open_destination
 from sparklake.udfs.exporting import (

@@ -23,10 +23,9 @@ from sparklake.errors import (
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
-from sparklake.graveler.planning import Plan, Side, plan_replace
+from sparklake.graveler.planning.plan import Plan, Side, plan_replace
 from sparklake.graveler.ports import BranchState
-from sparklake.graveler.range_lists import MetaRange, Ranges
-from sparklake.graveler.ranges import record_count
+from sparklake.graveler.ranges import MetaRange, Ranges, record_count
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports.defects import Defect, Reason, error_table
 from sparklake.udfs.imports.rows import import_body

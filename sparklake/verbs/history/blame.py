@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from sparklake.engine.shipping import shipped
 from sparklake.engine.sorting import sliced
-from sparklake.graveler.blocks import Block, concatenated
-from sparklake.graveler.columns import Ids, Positions
+from sparklake.graveler.blocks.block import Block, concatenated
+from sparklake.graveler.blocks.columns import Ids, Positions
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.keys import Interval, key_path, key_prefix, prefix_interval
-from sparklake.graveler.planning import plan_diff
-from sparklake.graveler.tables import read_ranges
-from sparklake.graveler.touched import Touched, hashed
+from sparklake.graveler.planning.change_summary import Touched, hashed
+from sparklake.graveler.planning.plan import plan_diff
+from sparklake.graveler.sstable.store import read_ranges
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.history.changes import TouchedCommits
 from sparklake.verbs.history.commit_rows import dates

@@ -15,9 +15,9 @@ from sparklake.graveler.algebra import diff
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, RECORD_ID_BYTES, CommitId, MetaRangeId
 from sparklake.graveler.keys import key_prefix, object_key, successor
-from sparklake.graveler.planning import plan_diff
-from sparklake.graveler.tables import read_ranges
-from sparklake.graveler.touched import Sought, Touched, decode_touched, name_hash
+from sparklake.graveler.planning.change_summary import Sought, Touched, decode_touched, name_hash
+from sparklake.graveler.planning.plan import plan_diff
+from sparklake.graveler.sstable.store import read_ranges
 from sparklake.verbs.context import Context, Walk
 
 if TYPE_CHECKING:

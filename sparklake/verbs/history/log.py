@@ -17,10 +17,10 @@ from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.commits import Commit, commits_html
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.planning import Opened, Plan, plan_diff
+from sparklake.graveler.planning.change_summary import Sought
+from sparklake.graveler.planning.plan import Opened, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
 from sparklake.graveler.times import SECOND_MICROS, microsecond_of
-from sparklake.graveler.touched import Sought
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.history.changes import Changes, sought_in
 from sparklake.verbs.history.commit_rows import COMMITS_AT_ONCE, LOG_DDL, LOG_SCHEMA, commit_batches

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from sparklake.engine.base import Body
 from sparklake.engine.execution import Outcome, finish, run_plan
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.planning import Plan
-from sparklake.graveler.range_lists import MetaRange
-from sparklake.graveler.reuse import Made, reusing
-from sparklake.graveler.touched import KnownKeys
+from sparklake.graveler.planning.change_summary import KnownKeys
+from sparklake.graveler.planning.plan import Plan
+from sparklake.graveler.planning.resume import Made, reusing
+from sparklake.graveler.ranges import MetaRange
 from sparklake.verbs.context import Context
 
 _MOST_PIECES = 10_000

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from sparklake.engine.execution import finish, run_plan
 from sparklake.errors import RefNotFoundError
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.graph.merge_base import merge_bases
+from sparklake.graveler.graph.virtual_base import VirtualBases
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
-from sparklake.graveler.merge_base import merge_bases
-from sparklake.graveler.virtual_base import VirtualBases
 from sparklake.udfs.writing import virtual_merge_body
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.merging.three_way import Sides, plan_sides

@@ -12,9 +12,9 @@ from functools import partial
 from sparklake.engine.execution import finish, run_plan
 from sparklake.errors import InvalidKeyError, StrategyError
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.layering import plan_apply
-from sparklake.graveler.planning import Side
-from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.planning.layers import plan_apply
+from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import Record, decode_record, encode_record, identity_of
 from sparklake.udfs.objects import record_batch
 from sparklake.udfs.results import Kept

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparklake.graveler.algebra import Conflict
-from sparklake.graveler.classification import Outcome, classify
-from sparklake.graveler.disagreement import is_disagreement
+from sparklake.graveler.algebra.classify import Outcome, classify
 from sparklake.graveler.entries import record_entry
+from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.records import identity_of
 from sparklake.udfs.results import Kept

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.errors import NoChangesError
-from sparklake.graveler.chosen import Choice, chosen_keys, named
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
+from sparklake.graveler.planning.path_filter import Choice, chosen_keys, named
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context

@@ -9,9 +9,9 @@ from functools import partial
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.packing import divided, pack
-from sparklake.graveler.partial import only_chosen
-from sparklake.graveler.planning import Plan, plan_three_way_diff
+from sparklake.graveler.planning.filtered import only_chosen
+from sparklake.graveler.planning.packing import divided, pack
+from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
 from sparklake.graveler.sums import bounded
 from sparklake.stores.cache.counts import TALLY
 from sparklake.udfs.previewing import preview_body

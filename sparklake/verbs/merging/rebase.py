@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from sparklake.errors import NoChangesError
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.graph.merge_base import own_commits
 from sparklake.graveler.guards import actions_of
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.own_commits import own_commits
 from sparklake.graveler.ports import BranchMove, BranchState
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context, Walk

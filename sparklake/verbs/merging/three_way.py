@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from sparklake.engine.execution import Outcome
 from sparklake.errors import MergeConflictError
-from sparklake.graveler.chosen import ALL, Choice
 from sparklake.graveler.ids import CommitId, MetaRangeId
-from sparklake.graveler.partial import plan_chosen_merge
-from sparklake.graveler.planning import Plan
-from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.planning.filtered import plan_chosen_merge
+from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.plan import Plan
+from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.reading import DiffRow, diff_row
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution

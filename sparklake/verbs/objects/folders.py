@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from sparklake.graveler.algebra import ChangeCounts, apply
-from sparklake.graveler.aligning import restricted
-from sparklake.graveler.blocks import Block, block_of_records, concatenated
-from sparklake.graveler.columns import gather
+from sparklake.graveler.blocks.align import restricted
+from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
+from sparklake.graveler.blocks.columns import gather
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import (
     Interval,
@@ -26,10 +26,9 @@ from sparklake.graveler.keys import (
     prefix_interval,
     successor,
 )
-from sparklake.graveler.planning import Side
-from sparklake.graveler.range_lists import Ranges, overlapping, position_reaching
-from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.tables import read_together
+from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping, position_reaching
+from sparklake.graveler.sstable.store import read_together
 from sparklake.udfs.objects import ObjectInfo, object_batch, object_rows
 from sparklake.verbs.context import Context
 from sparklake.verbs.open_ranges import OpenRanges

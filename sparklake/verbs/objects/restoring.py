@@ -9,13 +9,13 @@ from functools import partial
 from sparklake.engine.execution import finish, run_plan
 from sparklake.errors import NoChangesError, ObjectNotFoundError
 from sparklake.graveler.algebra import ChangeCounts
-from sparklake.graveler.chosen import Choice, chosen_keys, named
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.graveler.keys import object_key
-from sparklake.graveler.partial import only_chosen, plan_restore
-from sparklake.graveler.planning import plan_diff
+from sparklake.graveler.planning.filtered import only_chosen, plan_restore
+from sparklake.graveler.planning.path_filter import Choice, chosen_keys, named
+from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.ports import BranchState, LayerCut, LayerKind
 from sparklake.udfs.restoring import restore_body
 from sparklake.verbs.context import Context

@@ -11,11 +11,11 @@ from sparklake.engine.execution import cut_for_tasks, finish, row_of
 from sparklake.errors import InvalidInputError, LostResultError, ObjectNotFoundError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import Interval, object_key, prefix_interval, successor
-from sparklake.graveler.layering import plan_listing
-from sparklake.graveler.packing import Task, TaskPiece
-from sparklake.graveler.planning import Plan
+from sparklake.graveler.planning.layers import plan_listing
+from sparklake.graveler.planning.packing import Task, TaskPiece
+from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ranges import record_count
-from sparklake.graveler.tables import WrittenRange
+from sparklake.graveler.sstable.store import WrittenRange
 from sparklake.udfs.results import PieceResult, decode_results
 from sparklake.udfs.transfer import Transfer, encode_transfers, transfer_body
 from sparklake.verbs.context import Context

@@ -16,7 +16,7 @@ from sparklake.errors import (
     PurgeBlockedError,
 )
 from sparklake.graveler.guards import read_only_error
-from sparklake.graveler.purges import Purge, PurgeCounts, PurgeState
+from sparklake.graveler.ports.registers import Purge, PurgeCounts, PurgeState
 from sparklake.graveler.sums import bounded
 from sparklake.udfs.purging import (
     FoundReport,

@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from sparklake.errors import MissingFileError, PurgedError
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.purges import Purge
+from sparklake.graveler.ports.registers import Purge
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.udfs.own import OwnNamespace
 from sparklake.udfs.purging import Patterns, one_spelling, purge_folder

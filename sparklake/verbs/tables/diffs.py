@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
-from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.ranges import MetaRange
 from sparklake.session import described
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.sides import delta_sides

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra import ChangeType
-from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.table_files import partition_of, partition_value
 from sparklake.verbs.context import Context
 from sparklake.verbs.read import diff_trees, list_tree

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from sparklake.engine.rows import Rows
 from sparklake.graveler.keys import key_prefix, prefix_interval
-from sparklake.graveler.layering import plan_listing
-from sparklake.graveler.planning import Side
-from sparklake.graveler.range_lists import MetaRange
+from sparklake.graveler.planning.layers import plan_listing
+from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.objects import ObjectInfo
 from sparklake.verbs.context import Context
 from sparklake.verbs.read import list_tree, listing_of_plan

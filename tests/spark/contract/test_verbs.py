@@ -17,8 +17,8 @@ from sparklake import Branch, Commit, DiffRow, MergeConflictError, ObjectInfo, R
 from sparklake.engine.base import MAX_TASK_RECORDS
 from sparklake.engine.spark import SparkRunner
 from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileError
-from sparklake.graveler.chosen import Choice
-from sparklake.graveler.packing import pack
+from sparklake.graveler.planning.packing import pack
+from sparklake.graveler.planning.path_filter import Choice
 from sparklake.udfs.objects import OBJECT_DDL
 from sparklake.udfs.reading import DIFF_DDL
 from sparklake.udfs.staging import STAGE_SCHEMA

@@ -20,7 +20,6 @@ from sparklake.errors import (
     RepositoryNotFoundError,
 )
 from sparklake.graveler.commits import Commit, first_commit
-from sparklake.graveler.hook_runs import HookResult, HookRun, HookStatus
 from sparklake.graveler.ids import CommitId, MetaRangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import (
@@ -33,7 +32,14 @@ from sparklake.graveler.ports import (
     RepositoryRefs,
     TagInfo,
 )
-from sparklake.graveler.purges import Purge, PurgeCounts, PurgeState
+from sparklake.graveler.ports.registers import (
+    HookResult,
+    HookRun,
+    HookStatus,
+    Purge,
+    PurgeCounts,
+    PurgeState,
+)
 from sparklake.graveler.records import Record, encode_record, tombstone
 from tests.stores.refs.histories import (
     FIRST,

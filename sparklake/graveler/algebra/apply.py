@@ -1,0 +1,61 @@
+"""Staged layers over streams of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from sparklake.graveler.algebra.changes import ABSENT, ChangeCounts, Changes, Note, Rows, ignore
+from sparklake.graveler.algebra.compare import two_way
+from sparklake.graveler.blocks.align import aligned
+from sparklake.graveler.blocks.block import EMPTY, Block, Blocks
+from sparklake.graveler.blocks.columns import Positions
+from sparklake.graveler.blocks.edit import edited
+
+
+def apply(
+    layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts, note: Note = ignore
+) -> Iterator[Block]:
+    """Yields records with staged layers over them, the newest layer first.
+
+    A change to an equal identity is none: the committed record stays.
+    """
+    for block, staged in _overlaid(layers, records):
+        changes, places = _staged_changes(block, staged)
+        counts.add(changes)
+        dropped, added = changes.left.mask(), changes.right.records()
+        note(block, dropped, added)
+        changed = edited(block, dropped, added, places[changes.right.present])
+        if len(changed):
+            yield changed
+
+
+def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[Changes]:
+    """Yields what staged layers, the newest first, do to records."""
+    for block, staged in _overlaid(layers, records):
+        changes, _ = _staged_changes(block, staged)
+        if len(changes):
+            yield changes
+
+
+def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block, Block]]:
+    """Yields blocks of records with what is staged over each, of every key the newest record."""
+    for block, *staged in aligned(records, *layers):
+        newest = EMPTY
+        for layer in reversed(staged):
+            places, found = newest.find(layer.keys)
+            hidden = np.zeros(len(newest), bool)
+            hidden[places[found]] = True
+            newest = edited(newest, hidden, layer)
+        yield block, newest
+
+
+def _staged_changes(block: Block, staged: Block) -> tuple[Changes, Positions]:
+    """Returns what staged records change in a block, and where the keys are or would be."""
+    places, found = block.find(staged.keys)
+    committed = Rows(block, np.where(found, places, ABSENT))
+    rows = np.arange(len(staged))
+    wanted = Rows(staged, np.where(staged.tombstones, ABSENT, rows))
+    differ = ~committed.same_as(wanted)
+    return two_way(committed.where(differ), wanted.where(differ)), places[differ]

@@ -1,0 +1,33 @@
+"""Diffs of streams of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sparklake.graveler.algebra.changes import Changes, See, overlook
+from sparklake.graveler.algebra.classify import Outcome
+from sparklake.graveler.algebra.compare import compared, three_way, two_way
+from sparklake.graveler.blocks.align import aligned
+from sparklake.graveler.blocks.block import Blocks
+
+
+def diff(left: Blocks, right: Blocks) -> Iterator[Changes]:
+    """Yields the keys whose records differ between two sides, in key order."""
+    for before, after in aligned(left, right):
+        changes = two_way(*compared(before, after))
+        if len(changes):
+            yield changes
+
+
+def three_way_diff(
+    base: Blocks, source: Blocks, dest: Blocks, see: See = overlook
+) -> Iterator[Changes]:
+    """Yields what a merge of source would change in dest, and what it could not decide."""
+    for sides in aligned(base, source, dest):
+        changes, outcomes = three_way(*sides)
+        if not len(changes):
+            continue
+        see(changes)
+        shown = changes.where(~outcomes[Outcome.TAKE_DEST])
+        if len(shown):
+            yield shown

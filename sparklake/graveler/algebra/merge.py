@@ -1,0 +1,134 @@
+"""Three-way merges of streams of records, whose conflicts are decided many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from sparklake.graveler.algebra.changes import ABSENT, Conflict, Note, See, ignore, overlook
+from sparklake.graveler.algebra.classify import Outcome, Strategy
+from sparklake.graveler.algebra.compare import three_way
+from sparklake.graveler.blocks.align import aligned
+from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, block_of_records
+from sparklake.graveler.blocks.columns import Mask, Positions
+from sparklake.graveler.blocks.edit import edited
+
+Decide = Callable[[Sequence[Conflict]], Sequence[bytes | None]]
+"""Returns the stored value that each conflict ends with, None to leave the key out.
+
+It is given many conflicts at a time, in key order and each once.
+"""
+
+CONFLICTS_AT_ONCE = 4096
+"""How many conflicts are decided at a time, at most."""
+
+_MAX_WAITING_RECORDS = 64 * 1024
+_MAX_WAITING_BLOCKS = 8
+
+
+def merge(
+    base: Blocks,
+    source: Blocks,
+    dest: Blocks,
+    decide: Decide,
+    note: Note = ignore,
+    see: See = overlook,
+) -> Iterator[Block]:
+    """Yields the records of a three-way merge; base is looked up only where the others differ.
+
+    Conflicts of a few blocks are decided together.
+    """
+    waiting = _Waiting()
+    for before, theirs, ours in aligned(base, source, dest):
+        waiting.add(_merged(before, theirs, ours, see))
+        if waiting.is_due:
+            yield from waiting.settled(decide, note)
+            waiting = _Waiting()
+    yield from waiting.settled(decide, note)
+
+
+def take_side(strategy: Strategy) -> Decide:
+    """Returns the decision by which one side wins every conflict."""
+    if strategy is Strategy.SOURCE_WINS:
+        return lambda conflicts: [each.source for each in conflicts]
+    return lambda conflicts: [each.dest for each in conflicts]
+
+
+class _Merged(NamedTuple):
+    """Is a block of dest and what a merge does to it, but for its conflicts: `rows` of dest."""
+
+    dest: Block
+    dropped: Mask
+    added: Block
+    rows: Positions
+    conflicts: Sequence[Conflict]
+
+    def settled(self, decided: Sequence[bytes | None], note: Note) -> Block:
+        """Returns the block with the stored values that its conflicts end with."""
+        if not self.conflicts:
+            note(self.dest, self.dropped, self.added)
+            return edited(self.dest, self.dropped, self.added)
+        records, dropped = [], self.dropped.copy()
+        for row, conflict, stored in zip(self.rows, self.conflicts, decided, strict=True):
+            if stored != conflict.dest:
+                if row != ABSENT:
+                    dropped[row] = True
+                if stored is not None:
+                    records.append((conflict.key, stored))
+        added = edited(self.added, np.zeros(len(self.added), bool), block_of_records(records))
+        note(self.dest, dropped, added)
+        return edited(self.dest, dropped, added)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Holds merged blocks from the first one with a conflict on."""
+
+    blocks: list[_Merged] = field(default_factory=list)
+    conflicts: int = 0
+    records: int = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Tells whether nothing is to be decided, or so much that no more should wait."""
+        return (
+            not self.conflicts
+            or self.conflicts >= CONFLICTS_AT_ONCE
+            or self.records >= _MAX_WAITING_RECORDS
+            or len(self.blocks) >= _MAX_WAITING_BLOCKS
+        )
+
+    def add(self, merged: _Merged) -> None:
+        self.blocks.append(merged)
+        self.conflicts += len(merged.conflicts)
+        self.records += len(merged.dest)
+
+    def settled(self, decide: Decide, note: Note) -> Iterator[Block]:
+        """Decides the conflicts; yields the blocks that are not empty then."""
+        conflicts = [conflict for each in self.blocks for conflict in each.conflicts]
+        decided: list[bytes | None] = []
+        for start in range(0, len(conflicts), CONFLICTS_AT_ONCE):
+            decided += decide(conflicts[start : start + CONFLICTS_AT_ONCE])
+        at = 0
+        for each in self.blocks:
+            block = each.settled(decided[at : at + len(each.conflicts)], note)
+            at += len(each.conflicts)
+            if len(block):
+                yield block
+
+
+def _merged(base: Block, source: Block, dest: Block, see: See) -> _Merged:
+    changes, outcomes = three_way(base, source, dest)
+    if not len(changes):
+        return _Merged(dest, np.zeros(len(dest), bool), EMPTY, changes.left.at, ())
+    see(changes)
+    taken = changes.where(outcomes[Outcome.TAKE_SOURCE])
+    dropped, added = taken.left.mask(), taken.right.records()
+    if not changes.conflicts.any():
+        return _Merged(dest, dropped, added, changes.left.at, ())
+    contested = changes.where(changes.conflicts)
+    conflicts = [each for each in contested if isinstance(each, Conflict)]
+    return _Merged(dest, dropped, added, contested.left.at, conflicts)

@@ -1,0 +1,1 @@
+"""Streams of records in blocks of columns."""

@@ -1,0 +1,86 @@
+"""Cut and compare blocks of records at common keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.graveler.blocks.block import EMPTY, Block, Blocks
+from sparklake.graveler.blocks.columns import Ids, Mask, Positions
+from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.keys import Interval, successor
+
+
+def aligned(*streams: Blocks) -> Iterator[tuple[Block, ...]]:
+    """Cuts streams at common keys: each tuple has all records of one interval of keys.
+
+    Holds one block a stream. A side without a record in the interval has an empty block.
+    """
+    sources = [filter(len, stream) for stream in streams]
+    held: list[Block] = [next(source, EMPTY) for source in sources]
+    while any(map(len, held)):
+        end = min(block.last_key for block in held if len(block))
+        cuts = [_position_after(block, end) for block in held]
+        yield tuple(block.slice(0, cut) for block, cut in zip(held, cuts, strict=True))
+        for side, (block, cut) in enumerate(zip(held, cuts, strict=True)):
+            if cut == len(block):
+                held[side] = next(sources[side], EMPTY) if len(block) else EMPTY
+            else:
+                held[side] = block.slice(cut, len(block))
+
+
+def restricted(block: Block, interval: Interval) -> Block:
+    """Returns the records of a block that lie in an interval; the block itself if all do."""
+    if not len(block) or (block.first_key in interval and block.last_key in interval):
+        return block
+    if interval.is_empty:
+        return EMPTY
+    stop = len(block) if interval.stop is None else block.position(interval.stop)
+    return block.slice(block.position(interval.start), stop)
+
+
+def _position_after(block: Block, key: bytes) -> int:
+    if not len(block) or block.last_key <= key:
+        return len(block)
+    return block.position(successor(key))
+
+
+def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
+    """Tells which ids of either side the other side does not have; both are in key order."""
+    ours, theirs = left[:, 0], right[:, 0]
+    words = np.sort(np.concatenate((ours, theirs)))
+    twice = words[1:] == words[:-1]
+    once = np.ones(len(words), bool)
+    once[1:] &= ~twice
+    once[:-1] &= ~twice
+    alone = pa.array(words[once])
+    masks = [_is_in(pa.array(np.ascontiguousarray(each)), alone) for each in (ours, theirs)]
+    # So far by their first words. What is left must be the same in full, and in the same order.
+    if not np.array_equal(left[~masks[0]], right[~masks[1]]):
+        masks = [~_is_in(*map(_digests, pair)) for pair in ((left, right), (right, left))]
+    return masks[0], masks[1]
+
+
+def found_ids(ids: Ids, wanted: Ids) -> Positions:
+    """Returns where each wanted id is among some ids, -1 where it is not."""
+    if not len(ids) or not len(wanted):
+        return np.full(len(wanted), -1)
+    words = (pa.array(np.ascontiguousarray(each[:, 0])) for each in (wanted, ids))
+    at: Positions = pc.index_in(*words).fill_null(-1).to_numpy().astype(np.int64)
+    at[(ids[at] != wanted).any(axis=1)] = -1
+    return at
+
+
+def _is_in(values: pa.Array, among: pa.Array) -> Mask:
+    mask: Mask = pc.is_in(values, among).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _digests(ids: Ids) -> pa.FixedSizeBinaryArray:
+    buffer = pa.py_buffer(np.ascontiguousarray(ids))
+    return pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(RECORD_ID_BYTES), len(ids), [None, buffer]
+    )

@@ -1,0 +1,407 @@
+"""Streams of records in blocks: some thousand records in key order at a time.
+
+A block knows the ids of all its records, which is what they are compared by. The rest of a record
+may still lie compressed in the file that it was read from: only those data blocks are opened of
+which a record is shown, looked up or changed, and the others go into new files as they are. What is
+opened is worked on by columns: a step of Python's for each record would cost ten times as much.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple, Protocol, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+
+from sparklake.errors import CorruptFileError, InvalidRecordError
+from sparklake.graveler.blocks.columns import (
+    Bytes,
+    Ids,
+    Keys,
+    Mask,
+    Positions,
+    binary_array,
+    digests_at,
+    search,
+)
+from sparklake.graveler.blocks.encoded import (
+    Encoded,
+    Shape,
+    chained,
+    encoded,
+    holds_its_ids,
+    joined,
+)
+from sparklake.graveler.ids import RECORD_ID_BYTES
+from sparklake.graveler.records import Record
+
+
+class Packed(Protocol):
+    """Is the records of some data blocks in a row, as a file has them."""
+
+    @property
+    def counts(self) -> Positions:
+        """Returns how many records each data block has."""
+        ...
+
+    @property
+    def last_keys(self) -> list[bytes]:
+        """Returns the last key of each data block."""
+        ...
+
+    @property
+    def first_key(self) -> bytes:
+        """Returns the first key of all."""
+        ...
+
+    def part(self, first: int, stop: int) -> Packed:
+        """Returns some of the data blocks."""
+        ...
+
+    def contents(self, numbers: Sequence[int]) -> list[memoryview]:
+        """Returns the contents of some data blocks; raises CorruptFileError."""
+        ...
+
+    def find(self, key: bytes) -> bytes | None:
+        """Returns the stored value of a key, and keeps nothing of what it opens for that.
+
+        Raises CorruptFileError.
+        """
+        ...
+
+    def damage(self) -> CorruptFileError:
+        """Returns the error that names the file."""
+        ...
+
+
+Unit: TypeAlias = "Encoded | Packed"
+"""Is some records of a block, one after the other, at least one."""
+
+
+class Opened(NamedTuple):
+    """Is the records of some leaves of a block.
+
+    `shifts` has for each leaf of the block what to add to a position in the block.
+    """
+
+    records: Encoded
+    shifts: Positions
+
+
+class Block:
+    """Is records in ascending key order; `ids` are their ids, a row of four words each.
+
+    Its leaves are what is opened at once: encoded records, or one data block. `starts` says where
+    each leaf begins, and where the last one ends. It remembers what it has opened, so it is for one
+    thread, unless it is `encoded` from the start.
+    """
+
+    __slots__ = ("_leaves", "_opened", "ids", "starts", "units")
+
+    def __init__(self, units: Sequence[Unit], ids: Ids) -> None:
+        self.units = units
+        self.ids = ids
+        if len(units) == 1 and isinstance(units[0], Encoded):
+            self.starts, self._leaves = np.array([0, len(ids)]), [0, 1]
+        else:
+            counts: list[int] = []
+            self._leaves = [0]
+            for unit in units:
+                counts += (len(unit),) if isinstance(unit, Encoded) else unit.counts.tolist()
+                self._leaves.append(len(counts))
+            self.starts = np.cumsum([0, *counts])
+        self._opened: tuple[Mask, Opened] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    # --- what opens only the leaves that it needs -------------------------------------------------
+
+    @property
+    def first_key(self) -> bytes:
+        """Returns the first key of a block that is not empty."""
+        return self.units[0].first_key
+
+    @property
+    def last_key(self) -> bytes:
+        """Returns the last key of a block that is not empty."""
+        return _last_keys(self.units[-1])[-1]
+
+    def record(self, index: int) -> Record:
+        """Returns one record."""
+        leaf = self.leaves_at(np.array([index]))
+        records, shifts = self.open(leaf)
+        return records.record(int(index + shifts[leaf[0]]))
+
+    def position(self, key: bytes) -> int:
+        """Returns the position of the first record whose key is not below a key."""
+        unit = bisect_left(self.units, key, key=lambda each: _last_keys(each)[-1])
+        if unit == len(self.units):
+            return len(self)
+        leaf = self._leaves[unit] + bisect_left(_last_keys(self.units[unit]), key)
+        records, shifts = self.open(np.array([leaf]))
+        inside = range(int(self.starts[leaf]), int(self.starts[leaf + 1]))
+        return inside.start + bisect_left(
+            inside, key, key=lambda at: records.record(int(at + shifts[leaf]))[0]
+        )
+
+    def stored(self, key: bytes) -> bytes | None:
+        """Returns the stored value of one key; what is packed stays so.
+
+        Without the columns of a data block, which pay for many keys only.
+        """
+        unit = bisect_left(self.units, key, key=lambda each: _last_keys(each)[-1])
+        return self.units[unit].find(key) if unit < len(self.units) else None
+
+    def find(self, keys: Keys) -> tuple[Positions, Mask]:
+        """Returns where each of some keys, in order, is or would be, and whether it is there."""
+        if not len(keys) or not len(self):
+            return _nowhere(len(keys))
+        if len(self.starts) == 2:
+            return search(self.keys, keys)
+        leaves, _ = search(_keys_of([key for unit in self.units for key in _last_keys(unit)]), keys)
+        reached = int(np.searchsorted(leaves, len(self.starts) - 1))
+        places = np.full(len(keys), len(self))
+        found = np.zeros(len(keys), bool)
+        if reached:
+            leaves = leaves[:reached]
+            records, shifts = self.open(_distinct(leaves))
+            at, found[:reached] = search(records.keys, keys.at(np.arange(reached)))
+            places[:reached] = at - shifts[leaves]
+        return places, found
+
+    def slice(self, start: int, stop: int) -> Block:
+        """Returns the records at the positions from `start` up to but without `stop`."""
+        if start >= stop:
+            return EMPTY
+        if start == 0 and stop == len(self):
+            return self
+        first, last = self.leaves_at(np.array([start, stop - 1])).tolist()
+        begin, end = int(self.starts[first]), int(self.starts[last + 1])
+        units: list[Unit] = []
+        if start > begin or (first == last and stop < end):
+            units.append(self._within(first, start, stop))
+            first += 1
+        units += self.units_of(first, last + (stop == end))
+        if first <= last and stop < end:
+            units.append(self._within(last, start, stop))
+        return Block(units, self.ids[start:stop])
+
+    def take(self, rows: Positions) -> Block:
+        """Returns the records at some positions, which must ascend."""
+        if not len(rows):
+            return EMPTY
+        leaves = self.leaves_at(rows)
+        records, shifts = self.open(_distinct(leaves))
+        return Block([records.take(rows + shifts[leaves])], self.ids[rows])
+
+    @property
+    def is_packed(self) -> Mask:
+        """Tells of each leaf whether it is a data block."""
+        kinds = np.array([not isinstance(unit, Encoded) for unit in self.units], bool)
+        return np.repeat(kinds, np.diff(self._leaves))
+
+    def leaves_at(self, rows: Positions) -> Positions:
+        """Returns the numbers of the leaves that records are in; one more behind the last one."""
+        return np.searchsorted(self.starts, rows, "right") - 1
+
+    def units_of(self, first: int, stop: int) -> list[Unit]:
+        """Returns some of the leaves, from `first` up to but without `stop`, as units."""
+        units: list[Unit] = []
+        if first >= stop:
+            return units
+        at = bisect_right(self._leaves, first) - 1
+        while first < stop:
+            unit, begin, end = self.units[at], self._leaves[at], self._leaves[at + 1]
+            if isinstance(unit, Encoded) or (first == begin and stop >= end):
+                units.append(unit)
+            else:
+                units.append(unit.part(first - begin, min(stop, end) - begin))
+            first, at = end, at + 1
+        return units
+
+    def open(self, leaves: Positions, *, in_order: bool = True) -> Opened:
+        """Returns the records of some leaves, and maybe of more; raises CorruptFileError.
+
+        The numbers of the leaves must ascend. Who does not need the records in order gets those
+        that were opened before in front, and need not wait for them again.
+        """
+        there, opened = self._opened or (np.zeros(len(self.starts) - 1, bool), None)
+        missing = leaves[~there[leaves]]
+        if opened is None or (in_order and len(missing)):
+            there = np.zeros(len(self.starts) - 1, bool)
+            there[leaves] = True
+            opened = self._open(leaves)
+            self._opened = (there, opened)
+        elif len(missing):
+            more, shifts = self._open(missing), opened.shifts.copy()
+            shifts[missing] = more.shifts[missing] + len(opened.records)
+            return Opened(chained([opened.records, more.records]), shifts)
+        return opened
+
+    def _open(self, leaves: Positions) -> Opened:
+        parts = [NOTHING]
+        for is_encoded, units in groupby(
+            self._units_at(leaves.tolist()), lambda each: isinstance(self.units[each[0]], Encoded)
+        ):
+            if is_encoded:
+                parts += (cast("Encoded", self.units[unit]) for unit, _ in units)
+            else:
+                parts.append(self._unpacked(list(units)))
+        shifts = np.zeros(len(self.starts) - 1, np.int64)
+        counts = self.starts[leaves + 1] - self.starts[leaves]
+        shifts[leaves] = np.cumsum(counts) - counts - self.starts[leaves]
+        return Opened(chained(parts), shifts)
+
+    def _units_at(self, leaves: list[int]) -> Iterator[tuple[int, list[int]]]:
+        """Yields the units that leaves are in, each with its leaves."""
+        at = 0
+        while at < len(leaves):
+            unit = bisect_right(self._leaves, leaves[at]) - 1
+            stop = bisect_left(leaves, self._leaves[unit + 1], lo=at)
+            yield unit, leaves[at:stop]
+            at = stop
+
+    def _unpacked(self, wanted: list[tuple[int, list[int]]]) -> Encoded:
+        """Returns the records of data blocks.
+
+        The last one of each must have the id that the block has: that tells whose they are, and
+        their bytes have a checksum.
+        """
+        leaves = np.array([leaf for _, each in wanted for leaf in each])
+        contents: list[memoryview] = []
+        for unit, each in wanted:
+            packed, first = cast("Packed", self.units[unit]), self._leaves[unit]
+            contents += packed.contents([leaf - first for leaf in each])
+        counts = self.starts[leaves + 1] - self.starts[leaves]
+        wrong = np.zeros(1, np.int64)
+        try:
+            records = joined(contents, counts)
+            lasts = records.value_ends[np.cumsum(counts) - 1]
+            found = digests_at(records.data, lasts - RECORD_ID_BYTES)
+            wrong = np.flatnonzero((found != self.ids[self.starts[leaves + 1] - 1]).any(axis=1))
+            is_sound = not len(wrong) and holds_its_ids(records)
+        except InvalidRecordError:
+            raise
+        except (CorruptFileError, IndexError, ValueError):
+            is_sound = False
+        if not is_sound:
+            leaf = int(leaves[wrong[0] if len(wrong) else 0])
+            raise cast("Packed", self.units[bisect_right(self._leaves, leaf) - 1]).damage()
+        return records
+
+    def _within(self, leaf: int, start: int, stop: int) -> Encoded:
+        """Returns the records of a leaf that are between two positions."""
+        records, shifts = self.open(np.array([leaf]))
+        begin, end = self.starts[leaf : leaf + 2].tolist()
+        shift = int(shifts[leaf])
+        return records.slice(max(start, begin) + shift, min(stop, end) + shift)
+
+    # --- what opens all of them -------------------------------------------------------------------
+
+    @property
+    def encoded(self) -> Encoded:
+        """Returns all the records."""
+        if len(self.units) != 1 or not isinstance(self.units[0], Encoded):
+            if not self.units:
+                return NOTHING
+            records = self._open(np.arange(len(self.starts) - 1)).records
+            self.units, self._leaves = [records], [0, 1]
+            self.starts, self._opened = np.array([0, len(self)]), None
+        assert isinstance(self.units[0], Encoded)
+        return self.units[0]
+
+    @property
+    def keys(self) -> Keys:
+        """Returns the keys, where they lie in the entries."""
+        return self.encoded.keys
+
+    @property
+    def data(self) -> Bytes:
+        """Returns the bytes in which `value_starts` count."""
+        return self.encoded.data
+
+    @property
+    def value_starts(self) -> Positions:
+        """Returns where the stored values begin in `data`."""
+        return self.encoded.value_starts
+
+    @property
+    def value_ends(self) -> Positions:
+        """Returns where the stored values end in `data`, after their record ids."""
+        return self.encoded.value_ends
+
+    @property
+    def tombstones(self) -> Mask:
+        """Tells of each record whether it deletes its key."""
+        return self.encoded.tombstones
+
+    def key_array(self) -> pa.BinaryArray:
+        """Returns the keys as an array of their own."""
+        return self.encoded.keys.array()
+
+    def stored_array(self) -> pa.BinaryArray:
+        """Returns the stored values as an array of their own."""
+        return self.encoded.stored_array()
+
+    def records(self) -> list[Record]:
+        """Returns the records one by one: for few of them."""
+        keys, values = self.key_array().to_pylist(), self.stored_array().to_pylist()
+        return list(zip(keys, values, strict=True))
+
+
+Blocks = Iterable[Block]
+"""Is a stream of records in ascending key order."""
+
+_NO_POSITIONS = np.zeros(0, np.int64)
+_NO_ENTRIES = binary_array(np.zeros(1, np.int32), b"")  # `pa.array` would look for pandas.
+NOTHING = Encoded(_NO_ENTRIES, Shape(_NO_POSITIONS, _NO_POSITIONS))
+EMPTY = Block([], np.zeros((0, 4), np.uint64))
+
+
+def block_of(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Block:
+    """Returns the block of keys in ascending order and of their stored values, ids included."""
+    return block_of_encoded(encoded(keys, stored)) if len(keys) else EMPTY
+
+
+def block_of_records(records: Sequence[Record]) -> Block:
+    """Returns the block of records in key order."""
+    keys = pa.array([key for key, _ in records], pa.binary())
+    return block_of(keys, pa.array([stored for _, stored in records], pa.binary()))
+
+
+def block_of_encoded(records: Encoded) -> Block:
+    """Returns the block of some records, at least one, by the ids that their values end in."""
+    return Block([records], digests_at(records.data, records.value_ends - RECORD_ID_BYTES))
+
+
+def concatenated(blocks: Sequence[Block]) -> Block:
+    """Returns one block of the records of some, which follow each other in key order."""
+    filled = [block for block in blocks if len(block)]
+    if len(filled) < 2:
+        return filled[0] if filled else EMPTY
+    units = [unit for block in filled for unit in block.units]
+    return Block(units, np.concatenate([block.ids for block in filled]))
+
+
+def _last_keys(unit: Unit) -> list[bytes]:
+    return [unit.last_key] if isinstance(unit, Encoded) else unit.last_keys
+
+
+def _nowhere(count: int) -> tuple[Positions, Mask]:
+    return np.zeros(count, np.int64), np.zeros(count, bool)
+
+
+def _distinct(ascending: Positions) -> Positions:
+    """Returns numbers without those that are there twice."""
+    return ascending[np.concatenate(([True], ascending[1:] != ascending[:-1]))]
+
+
+def _keys_of(keys: Sequence[bytes]) -> Keys:
+    """Returns keys in ascending order as columns."""
+    # Eight bytes follow the last key: words of it are read.
+    bounds = np.cumsum([0, *map(len, keys)])
+    return Keys(np.frombuffer(b"".join([*keys, bytes(8)]), np.uint8), bounds[:-1], np.diff(bounds))

@@ -1,0 +1,120 @@
+"""Edit blocks: insert, remove and rename records without decoding the rest."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import InvalidKeyError
+from sparklake.graveler.blocks.block import EMPTY, NOTHING, Block, Unit, block_of
+from sparklake.graveler.blocks.columns import Ids, Mask, Positions, gather, rows_between, varints_at
+from sparklake.graveler.blocks.encoded import Encoded, chained
+from sparklake.graveler.ids import RECORD_ID_BYTES, hashed
+from sparklake.graveler.records import MAX_KEY_BYTES
+
+
+def edited(block: Block, dropped: Mask, added: Block, places: Positions | None = None) -> Block:
+    """Returns a block without the records that are `dropped`, and with others in their places.
+
+    No key of `added` may be one that stays; who knows their places already gives them. Leaves that
+    nothing is done to stay as they are.
+    """
+    if not len(added) and not dropped.any():
+        return block
+    if places is None:
+        places, _ = block.find(added.keys)
+    # What comes after the last record belongs to a leaf of its own, after the block's.
+    leaves = block.leaves_at(places)
+    touched = np.zeros(len(block.starts), bool)
+    touched[block.leaves_at(np.flatnonzero(dropped))] = True
+    touched[leaves] = True
+    opened = np.flatnonzero(touched[:-1])
+    records, shifts = block.open(opened, in_order=False)
+
+    # Of the leaves that are touched: which records stay, and between which of them others come.
+    sizes = block.starts[opened + 1] - block.starts[opened]
+    rows = rows_between(block.starts[opened], sizes)
+    stays = ~dropped[rows]
+    kept = rows[stays]
+    between = np.searchsorted(kept, places)
+    here = (rows + np.repeat(shifts[opened], sizes))[stays]
+    order = np.insert(here, between, len(records) + np.arange(len(added)))
+    anew = chained([records, added.encoded]).take(order) if len(order) else NOTHING
+    anew_ids = np.insert(block.ids[kept], between, added.ids, axis=0)
+    counts = np.bincount(leaves, minlength=len(touched))
+    if len(opened):
+        counts[opened] += np.add.reduceat(stays, np.cumsum(sizes) - sizes, dtype=np.int64)
+    return _relaid(block, touched, counts, anew, anew_ids)
+
+
+def _relaid(block: Block, touched: Mask, counts: Positions, anew: Encoded, anew_ids: Ids) -> Block:
+    """Returns a block in which parts of what is made anew stand for the leaves that are touched.
+
+    `counts` says how many records of it stand for each.
+    """
+    units: list[Unit] = []
+    ids: list[Ids] = []
+    turns = np.flatnonzero(touched[1:] != touched[:-1]) + 1
+    at = 0
+    for first, stop in pairwise([0, *turns.tolist(), len(touched)]):
+        if touched[first]:
+            end = at + int(counts[first:stop].sum())
+            if at < end:
+                units.append(anew.slice(at, end))
+                ids.append(anew_ids[at:end])
+            at = end
+        else:
+            stop = min(stop, len(touched) - 1)
+            units += block.units_of(first, stop)
+            ids.append(block.ids[block.starts[first] : block.starts[stop]])
+    return Block(units, np.concatenate(ids)) if units else EMPTY
+
+
+_NO_IDENTITY = sha256(b"").digest()
+_TOMBSTONE = b"\0\0"
+
+
+def renamed(block: Block, cut: int, prefix: bytes) -> Block:
+    """Returns records with a prefix in place of the first `cut` bytes of their keys.
+
+    All keys must begin with the same `cut` bytes, so that they stay in order. Raises
+    InvalidKeyError for a key that no object may have.
+    """
+    if not len(block):
+        return block
+    old = block.keys
+    keys = _joined(prefix, gather(old.data, old.starts + cut, old.lengths - cut))
+    _check(keys)
+    # A key is a part of its record's id.
+    lengths, starts = varints_at(block.data, block.value_starts)
+    identities = gather(block.data, starts, lengths >> 1)
+    ids = hashed(_joined(hashed(keys), hashed(identities)))
+    plain = block.value_ends - block.value_starts - RECORD_ID_BYTES
+    return block_of(keys, _joined(gather(block.data, block.value_starts, plain), ids))
+
+
+def tombstones(block: Block) -> Block:
+    """Returns the staged records that delete the keys of a block."""
+    if not len(block):
+        return block
+    keys = block.key_array()
+    return block_of(keys, _joined(_TOMBSTONE, hashed(_joined(hashed(keys), _NO_IDENTITY))))
+
+
+def _joined(first: pa.BinaryArray | bytes, second: pa.BinaryArray | bytes) -> pa.BinaryArray:
+    return pc.binary_join_element_wise(first, second, b"")
+
+
+def _check(keys: pa.BinaryArray) -> None:
+    wrong = pc.greater(pc.binary_length(keys), MAX_KEY_BYTES)
+    # Only what had a prefix before it can begin so, or be nothing.
+    wrong = pc.or_(wrong, pc.or_(pc.equal(keys, b""), pc.starts_with(keys, b"/")))
+    for key in keys.filter(wrong).slice(0, 1).to_pylist():
+        raise InvalidKeyError(
+            f"an object would become {key[:60]!r}..., a key of {len(key)} bytes: keys have 1 to "
+            f"{MAX_KEY_BYTES} and no '/' in front; choose another destination"
+        )

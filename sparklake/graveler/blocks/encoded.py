@@ -1,0 +1,279 @@
+"""Records as the bytes of their entries in a table, by columns.
+
+A record stays as these bytes from the file that it is read from to the one that it is written to.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import CorruptFileError, InvalidRecordError
+from sparklake.graveler.blocks.columns import (
+    Bytes,
+    Keys,
+    Mask,
+    Positions,
+    binary_array,
+    data_of,
+    gather,
+    items_at,
+    offsets_of,
+    varint_array,
+    varints_at,
+)
+from sparklake.graveler.ids import RECORD_ID_BYTES, read_varint
+from sparklake.graveler.records import Record, decode_record
+
+# After its key, an entry of a table has a sequence number, 0, and a type, 1: a value.
+KEY_SUFFIX = b"\x01\0\0\0\0\0\0\0"
+SUFFIX_BYTES = len(KEY_SUFFIX)
+
+MAX_BYTES = (1 << 31) - 1
+"""How many bytes of entries one Arrow array can have."""
+
+_PLACE_BYTES = 4
+_COUNT = struct.Struct("<I")
+_TOMBSTONE_START = np.frombuffer(b"\0\0", np.uint16)[0]
+
+
+class Shape(NamedTuple):
+    """Says how entries are divided: lengths take `heads` bytes, then comes the key."""
+
+    heads: Positions
+    key_lengths: Positions
+
+    def at(self, rows: Positions | slice) -> Shape:
+        """Returns the shape of some of the entries."""
+        return Shape(self.heads[rows], self.key_lengths[rows])
+
+
+class Encoded:
+    """Is the entries of records in ascending key order.
+
+    An entry is some bytes of lengths, the key, its suffix, and the stored value. The lengths are
+    read when a key is asked for.
+    """
+
+    __slots__ = ("_shape", "entries")
+
+    def __init__(self, entries: pa.BinaryArray, shape: Shape | None = None) -> None:
+        self.entries = entries
+        self._shape = shape
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def shape(self) -> Shape:
+        """Returns how the entries are divided; raises CorruptFileError where they are not plain."""
+        if self._shape is None:
+            try:
+                self._shape = _shape_of(self.entries)
+            except IndexError:
+                raise _other_form() from None
+        return self._shape
+
+    @property
+    def keys(self) -> Keys:
+        """Returns the keys, where they lie in the entries."""
+        heads, key_lengths = self.shape
+        return Keys(self.data, offsets_of(self.entries)[:-1] + heads, key_lengths)
+
+    @property
+    def data(self) -> Bytes:
+        """Returns the bytes in which `value_starts` count."""
+        return data_of(self.entries)
+
+    @property
+    def value_starts(self) -> Positions:
+        """Returns where the stored values begin in `data`."""
+        heads, key_lengths = self.shape
+        return offsets_of(self.entries)[:-1] + heads + key_lengths + SUFFIX_BYTES
+
+    @property
+    def value_ends(self) -> Positions:
+        """Returns where the stored values end in `data`, after their record ids."""
+        return offsets_of(self.entries)[1:].astype(np.int64)
+
+    @property
+    def tombstones(self) -> Mask:
+        """Tells of each record whether it deletes its key."""
+        starts = items_at(self.data, self.value_starts, 2).view(np.uint16)
+        mask: Mask = starts == _TOMBSTONE_START
+        return mask
+
+    @property
+    def first_key(self) -> bytes:
+        """Returns the first key; there must be one."""
+        return self.record(0)[0]
+
+    @property
+    def last_key(self) -> bytes:
+        """Returns the last key; there must be one."""
+        return self.record(len(self) - 1)[0]
+
+    @property
+    def is_ascending(self) -> bool:
+        """Tells whether each key is above the one before it."""
+        keys = self.keys.array()
+        return bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
+
+    def slice(self, start: int, stop: int) -> Encoded:
+        """Returns the records at the positions from `start` up to but without `stop`."""
+        shape = self._shape and self._shape.at(slice(start, stop))
+        return Encoded(self.entries.slice(start, stop - start), shape)
+
+    def take(self, rows: Positions) -> Encoded:
+        """Returns the records at some positions, which must be in ascending order of keys."""
+        shape = self._shape and self._shape.at(rows)
+        return Encoded(self.entries.take(pa.array(rows)), shape)
+
+    def stored_array(self) -> pa.BinaryArray:
+        """Returns the stored values as an array of their own."""
+        starts = self.value_starts
+        return gather(self.data, starts, self.value_ends - starts)
+
+    def record(self, index: int) -> Record:
+        """Returns one record."""
+        entry: bytes = self.entries[index].as_py()
+        own, at = read_varint(entry, 1)
+        _, start = read_varint(entry, at)
+        end = start + own
+        return entry[start : end - SUFFIX_BYTES], entry[end:]
+
+    def find(self, key: bytes) -> bytes | None:
+        """Returns the stored value of a key."""
+        row = bisect_left(range(len(self)), key, key=lambda at: self.record(at)[0])
+        found, stored = self.record(row) if row < len(self) else (b"", b"")
+        return stored if found == key else None
+
+
+def encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Encoded:
+    """Returns keys in ascending order with their stored values, ids included, as entries."""
+    key_lengths = np.diff(offsets_of(keys)).astype(np.int64)
+    value_lengths = np.diff(offsets_of(stored))
+    # Of the key before it, an entry shares nothing: that makes each readable on its own.
+    own, values = varint_array(key_lengths + SUFFIX_BYTES), varint_array(value_lengths)
+    entries = pc.binary_join_element_wise(b"\0", own, values, keys, KEY_SUFFIX, stored, b"")
+    heads = 1 + np.diff(offsets_of(own)) + np.diff(offsets_of(values)).astype(np.int64)
+    return Encoded(entries, Shape(heads, key_lengths))
+
+
+def chained(parts: Sequence[Encoded]) -> Encoded:
+    """Returns the records of some parts, at least one, in the order given."""
+    parts = [part for part in parts if len(part)] or list(parts[:1])
+    if len(parts) == 1:
+        return parts[0]
+    shapes = [part.shape for part in parts if part._shape is not None]
+    shape = None
+    if len(shapes) == len(parts):
+        heads = np.concatenate([each.heads for each in shapes])
+        shape = Shape(heads, np.concatenate([each.key_lengths for each in shapes]))
+    return Encoded(pa.concat_arrays([part.entries for part in parts]), shape)
+
+
+def joined(contents: Sequence[memoryview], counts: Positions) -> Encoded:
+    """Returns the records in data blocks of some numbers of records.
+
+    A data block ends in where each entry starts and in their count, four bytes each. Raises
+    CorruptFileError or ValueError where they are none, InvalidRecordError where they are too many.
+    """
+    ends = [
+        len(content) - _PLACE_BYTES * (count + 1)
+        for content, count in zip(contents, counts.tolist(), strict=True)
+    ]
+    if min(ends, default=0) < 0:
+        raise _other_form()
+    pairs = list(zip(contents, ends, strict=True))
+    if sum(ends) > MAX_BYTES:
+        raise InvalidRecordError(
+            f"one range has {sum(ends):,} bytes of records, and more than {MAX_BYTES:,} cannot be "
+            "read at once: import its objects into a repository of smaller range_records"
+        )
+    entries = b"".join([content[:end] for content, end in pairs])
+    places = b"".join([content[end:-_PLACE_BYTES] for content, end in pairs])
+    told = b"".join([content[-_PLACE_BYTES:] for content in contents])
+    # Wider than Arrow's own: a sum of places that wraps around would pass for one that is right.
+    bounds = np.empty(int(counts.sum()) + 1, np.int64)
+    bounds[-1] = len(entries)
+    begins = np.cumsum(ends) - ends
+    np.add(np.frombuffer(places, "<u4"), np.repeat(begins, counts), out=bounds[:-1])
+    if (
+        (np.frombuffer(told, "<u4") != counts).any()
+        or bounds[0] != 0
+        or (bounds[1:] - bounds[:-1] < RECORD_ID_BYTES).any()
+    ):
+        raise _other_form()
+    return Encoded(binary_array(bounds, entries))
+
+
+def find_stored(content: memoryview, key: bytes) -> bytes | None:
+    """Returns the stored value of a key in a data block, by a search of a few steps.
+
+    Raises CorruptFileError, IndexError, ValueError or struct.error for a block that is none.
+    """
+    (count,) = _COUNT.unpack_from(content, len(content) - _PLACE_BYTES)
+    end = len(content) - _PLACE_BYTES * (count + 1)
+    if end < 0:
+        raise _other_form()
+    places = struct.unpack_from(f"<{count}I", content, end)
+
+    def parts(place: int) -> tuple[int, int, int]:
+        own, at = read_varint(content, place + 1)
+        size, at = read_varint(content, at)
+        return at, at + own, size
+
+    def key_at(place: int) -> bytes:
+        start, stop, _ = parts(place)
+        return bytes(content[start : stop - SUFFIX_BYTES])
+
+    row = bisect_left(places, key, key=key_at)
+    if row == count or key_at(places[row]) != key:
+        return None
+    _, start, size = parts(places[row])
+    stored = bytes(content[start : start + size])
+    if not stored.endswith(decode_record(key, stored).id):
+        raise CorruptFileError("a data block holds a record under an id of another")
+    return stored
+
+
+def holds_its_ids(records: Encoded) -> bool:
+    """Tells whether the ids that values end in are those of their records: of the first and last.
+
+    Raises CorruptFileError for values that are none.
+    """
+    ends = (records.record(0), records.record(len(records) - 1))
+    return all(stored.endswith(decode_record(key, stored).id) for key, stored in ends)
+
+
+def _shape_of(entries: pa.BinaryArray) -> Shape:
+    """Reads the lengths of plain entries.
+
+    Plain ones share nothing with the key before them, and are values with sequence number 0.
+    """
+    data, bounds = data_of(entries), offsets_of(entries).astype(np.int64)
+    starts, ends = bounds[:-1], bounds[1:]
+    own, after = varints_at(data, starts + 1)
+    values, after = varints_at(data, after)
+    key_lengths = own - SUFFIX_BYTES
+    suffixes = after + key_lengths
+    if (
+        data[starts].any()
+        or (key_lengths < 1).any()
+        or (values < RECORD_ID_BYTES).any()
+        or (suffixes + SUFFIX_BYTES + values != ends).any()
+        or (items_at(data, suffixes, SUFFIX_BYTES) != np.void(KEY_SUFFIX)).any()
+    ):
+        raise _other_form()
+    return Shape(after - starts, key_lengths)
+
+
+def _other_form() -> CorruptFileError:
+    return CorruptFileError("a table that passed for one of ours has entries of another form")

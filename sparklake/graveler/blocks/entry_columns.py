@@ -1,0 +1,272 @@
+"""Entries by columns: the same bytes as `entries` makes and reads one at a time.
+
+What is out of the ordinary, such as user metadata, is left to `entries`, row by row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import CorruptFileError
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.blocks.columns import (
+    Bytes,
+    Mask,
+    Positions,
+    binary_array,
+    gather,
+    offsets_of,
+    varint_array,
+    varints_at,
+)
+from sparklake.graveler.commits import hash_map, hash_string
+from sparklake.graveler.entries import AddressType, Entry, record_entry
+from sparklake.graveler.ids import RECORD_ID_BYTES, hashed
+from sparklake.graveler.times import (
+    FIRST_MICROSECOND,
+    FIRST_SECOND,
+    LAST_MICROSECOND,
+    LAST_SECOND,
+    MICROSECOND,
+    SECOND,
+    SECOND_MICROS,
+)
+
+_ADDRESS, _MTIME, _SIZE, _CHECKSUM = 0x0A, 0x12, 0x18, 0x22
+_ADDRESS_TYPE, _CONTENT_TYPE = 0x30, 0x3A
+_SECONDS, _NANOS = 0x08, 0x10
+_INT_MARK, _STRING_MARK = b"\x02\x08", b"\x01"
+_NO_METADATA = hash_map({})
+_INT64 = np.iinfo(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntryColumns:
+    """Is the entries of some records. `size` in bytes.
+
+    The time of modification is in unix `seconds`, and `nanos` after them, as a record holds it:
+    64 bits of nanoseconds would end in 2262. `metadata` is None where no entry has any.
+    """
+
+    address: pa.StringArray
+    size: Positions
+    checksum: pa.StringArray
+    seconds: Positions
+    nanos: Positions
+    content_type: pa.StringArray
+    relative: Mask
+    metadata: pa.MapArray | None = None
+
+    def shown_mtimes(self) -> Positions:
+        """Return the times in unix microseconds, within the years 1 to 9999."""
+        seconds = self.seconds
+        # Clipping costs ten times what the two bounds do.
+        if not len(seconds) or (
+            seconds.min() >= FIRST_SECOND + _SLACK and seconds.max() <= LAST_SECOND - _SLACK
+        ):
+            return seconds * SECOND_MICROS + self.nanos // MICROSECOND
+        seconds = np.clip(seconds, FIRST_SECOND - _SLACK, LAST_SECOND + _SLACK)
+        micros = seconds * SECOND_MICROS + self.nanos // MICROSECOND
+        shown: Positions = np.clip(micros, FIRST_MICROSECOND, LAST_MICROSECOND, out=micros)
+        return shown
+
+
+_SLACK = 10
+"""Seconds. More than 32 bits of nanoseconds are, which may be negative in damaged records."""
+
+
+# --- decoding -------------------------------------------------------------------------------------
+
+
+def decode_entries(block: Block) -> EntryColumns:
+    """Returns the entries of records; raises CorruptFileError for bytes that are none."""
+    try:
+        return _decoded(block)
+    except (IndexError, pa.ArrowInvalid):
+        # The row that is damaged says so itself.
+        for record in block.records():
+            record_entry(record)
+        raise CorruptFileError(
+            "records hold entries of objects in a form that is not theirs"
+        ) from None
+
+
+def _decoded(block: Block) -> EntryColumns:
+    reader = _Reader(block)
+    address, address_sizes = reader.text(_ADDRESS)
+    seconds, nanos = reader.timestamp()
+    size = reader.number(_SIZE)
+    checksum, checksum_sizes = reader.text(_CHECKSUM)
+    kind = reader.number(_ADDRESS_TYPE)
+    content_type, content_type_sizes = reader.text(_CONTENT_TYPE)
+    odd = np.flatnonzero((reader.at != reader.end) | (kind > AddressType.FULL))
+    others = [record_entry(record) for record in block.take(odd).records()]
+    data = block.data
+    for starts, sizes in (
+        (address, address_sizes),
+        (checksum, checksum_sizes),
+        (content_type, content_type_sizes),
+    ):
+        starts[odd], sizes[odd] = reader.begin[odd], 0
+    texts = [
+        _patched(gather(data, address, address_sizes), odd, [each.address for each in others]),
+        _patched(gather(data, checksum, checksum_sizes), odd, [each.checksum for each in others]),
+        _patched(
+            gather(data, content_type, content_type_sizes),
+            odd,
+            [each.content_type for each in others],
+        ),
+    ]
+    size[odd] = [each.size for each in others]
+    # Nanoseconds of more than a second may lead past 64 bits.
+    seconds[odd] = [min(max(each.mtime // SECOND, _INT64.min), _INT64.max) for each in others]
+    nanos[odd] = [each.mtime % SECOND for each in others]
+    kind[odd] = [each.address_type for each in others]
+    relative = kind == AddressType.RELATIVE
+    unsaid = kind == AddressType.BY_PREFIX_DEPRECATED
+    if unsaid.any():
+        relative |= unsaid & ~_truth(pc.match_substring(texts[0], "://"))
+    metadata = _metadata(len(block), odd, others)
+    return EntryColumns(texts[0], size, texts[1], seconds, nanos, texts[2], relative, metadata)
+
+
+class _Reader:
+    """Reads the fields of many entries at once, in the order in which they are written."""
+
+    def __init__(self, block: Block) -> None:
+        self._data: Bytes = block.data
+        sizes, at = varints_at(self._data, block.value_starts)
+        sizes, at = varints_at(self._data, at + (sizes >> 1))
+        self.begin: Positions = at
+        self.at: Positions = at.copy()
+        self.end: Positions = at + (sizes >> 1)
+        if (self.end + RECORD_ID_BYTES != block.value_ends).any():
+            raise IndexError
+
+    def number(self, tag: int) -> Positions:
+        """Returns a field of a number; 0 where it is left out."""
+        rows = self._rows(tag)
+        values = np.zeros(len(self.at), np.int64)
+        values[rows], self.at[rows] = varints_at(self._data, self.at[rows] + 1)
+        return values
+
+    def text(self, tag: int) -> tuple[Positions, Positions]:
+        """Returns where a field of bytes begins and its length; 0 where it is left out."""
+        rows = self._rows(tag)
+        lengths = np.zeros(len(self.at), np.int64)
+        starts = self.at.copy()
+        lengths[rows], starts[rows] = varints_at(self._data, self.at[rows] + 1)
+        self.at = starts + lengths
+        if (self.at > self.end).any() or (lengths < 0).any():
+            raise IndexError
+        return starts, lengths
+
+    def timestamp(self) -> tuple[Positions, Positions]:
+        """Returns the time of modification: seconds, and nanoseconds after them."""
+        starts, lengths = self.text(_MTIME)
+        inside = object.__new__(_Reader)
+        inside._data, inside.at, inside.end = self._data, starts, starts + lengths
+        # Of the nanoseconds protobuf reads 32 bits.
+        seconds, nanos = inside.number(_SECONDS), inside.number(_NANOS).astype(np.int32)
+        if (inside.at != inside.end).any():
+            raise IndexError
+        return seconds, nanos.astype(np.int64)
+
+    def _rows(self, tag: int) -> Any:
+        """Returns the rows whose next field has a tag: a slice when all have."""
+        found = (self._data[self.at] == tag) & (self.at < self.end)
+        return slice(None) if found.all() else np.flatnonzero(found)
+
+
+def _patched(fast: pa.BinaryArray, odd: Positions, texts: list[str]) -> pa.StringArray:
+    column = fast.cast(pa.string())
+    if not len(odd):
+        return column
+    mask = np.zeros(len(fast), bool)
+    mask[odd] = True
+    return pc.replace_with_mask(column, pa.array(mask), pa.array(texts, pa.string()))
+
+
+def _metadata(count: int, odd: Positions, others: list[Entry]) -> pa.MapArray | None:
+    if not any(each.metadata for each in others):
+        return None
+    counts = np.zeros(count + 1, np.int32)
+    counts[odd + 1] = [len(each.metadata) for each in others]
+    items = [item for each in others for item in each.metadata.items()]
+    return pa.MapArray.from_arrays(
+        pa.array(np.cumsum(counts, dtype=np.int32)),
+        pa.array([key for key, _ in items], pa.string()),
+        pa.array([value for _, value in items], pa.string()),
+    )
+
+
+def _truth(array: pa.BooleanArray) -> Mask:
+    values: Mask = array.to_numpy(zero_copy_only=False)
+    return values
+
+
+# --- encoding -------------------------------------------------------------------------------------
+
+
+def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArray:
+    """Returns the stored values of entries without metadata, modified after 1970.
+
+    `keys` must be valid, and no address, checksum or content type longer than a record may be.
+    """
+    data = _joined(
+        _field(_ADDRESS, entries.address.cast(pa.binary())),
+        _field(_MTIME, _joined(_number(_SECONDS, entries.seconds), _number(_NANOS, entries.nanos))),
+        _number(_SIZE, entries.size),
+        _field(_CHECKSUM, entries.checksum.cast(pa.binary())),
+        _number(_ADDRESS_TYPE, np.where(entries.relative, AddressType.RELATIVE, AddressType.FULL)),
+        _field(_CONTENT_TYPE, entries.content_type.cast(pa.binary())),
+    )
+    identities = hashed(_identity_preimages(entries))
+    record_ids = hashed(_joined(hashed(keys), hashed(identities)))
+    # Lengths are zigzag varints: twice the length.
+    lengths = varint_array(2 * np.diff(offsets_of(data)).astype(np.int64))
+    identity_size = bytes([2 * RECORD_ID_BYTES])
+    return _joined(identity_size, identities, lengths, data, record_ids)
+
+
+def _identity_preimages(entries: EntryColumns) -> pa.BinaryArray:
+    checksums = entries.checksum.cast(pa.binary())
+    kinds = entries.content_type.dictionary_encode()
+    hashes = [hash_string(kind) if kind else b"" for kind in kinds.dictionary.to_pylist()]
+    return _joined(
+        _INT_MARK,
+        _int64s(entries.size),
+        _STRING_MARK + _INT_MARK,
+        _int64s(np.diff(offsets_of(checksums))),
+        checksums,
+        _NO_METADATA,
+        pa.array(hashes, pa.binary()).take(kinds.indices),
+    )
+
+
+def _int64s(values: Positions) -> pa.BinaryArray:
+    return binary_array(np.arange(len(values) + 1) * 8, values.astype(">i8"))
+
+
+def _number(tag: int, values: Positions) -> pa.BinaryArray:
+    """Returns a field of numbers, left out where it is 0."""
+    return _unless_empty(values != 0, _joined(bytes([tag]), varint_array(values)))
+
+
+def _field(tag: int, values: pa.BinaryArray) -> pa.BinaryArray:
+    """Returns a field of bytes, left out where it is empty."""
+    lengths = np.diff(offsets_of(values)).astype(np.int64)
+    return _unless_empty(lengths > 0, _joined(bytes([tag]), varint_array(lengths), values))
+
+
+def _unless_empty(filled: Mask, field: pa.BinaryArray) -> pa.BinaryArray:
+    return field if filled.all() else pc.if_else(pa.array(filled), field, b"")
+
+
+def _joined(*parts: pa.BinaryArray | bytes) -> pa.BinaryArray:
+    return pc.binary_join_element_wise(*parts, b"")

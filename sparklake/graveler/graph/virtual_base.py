@@ -1,0 +1,117 @@
+"""The virtual merge base of a criss-cross history.
+
+Several best common ancestors are merged, as Git does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.graveler.blocks.columns import Mask
+from sparklake.graveler.graph.merge_base import merge_bases
+from sparklake.graveler.ids import CommitId, zigzag
+from sparklake.graveler.records import encode_record
+
+Tree = TypeVar("Tree")
+
+
+@dataclass(frozen=True, slots=True)
+class _Virtual(Generic[Tree]):
+    """Is the merge of two ancestors, either of which may be virtual, too."""
+
+    parents: tuple[CommitId, CommitId]
+    generation: int
+    tree: Tree
+
+
+@dataclass(slots=True)
+class VirtualBases(Generic[Tree]):
+    """Makes virtual bases, each merge of two ancestors once.
+
+    `merge` is given the name of a virtual merge, which no other one has, and the trees of base,
+    source and dest. `empty` is the base of ancestors that have none.
+    """
+
+    parents: Callable[[CommitId], Sequence[CommitId]]
+    generation: Callable[[CommitId], int]
+    tree: Callable[[CommitId], Tree]
+    merge: Callable[[CommitId, Tree, Tree, Tree], Tree]
+    empty: Tree
+    _made: dict[CommitId, _Virtual[Tree]] = field(default_factory=dict)
+
+    def of(self, bases: Sequence[CommitId]) -> Tree:
+        """Returns the tree that stands for best common ancestors, which are given best first."""
+        # Each criss-cross may stand on another one: deeper than Python lets functions call.
+        waiting, found = [self._merged(bases)], None
+        while waiting:
+            try:
+                below = waiting[-1].send(found)
+            except StopIteration as end:
+                found = end.value
+                waiting.pop()
+            else:
+                waiting.append(self._merged(below))
+                found = None
+        return self._tree(found)
+
+    def _merged(
+        self, bases: Sequence[CommitId]
+    ) -> Generator[Sequence[CommitId], CommitId | None, CommitId | None]:
+        """Yields bases that it needs the merge of; returns what the bases given are merged to."""
+        if not bases:
+            return None
+        *others, merged = bases
+        for other in reversed(others):
+            name = _name(merged, other)
+            if name not in self._made:
+                base = yield merge_bases(merged, other, self._parents, self._generation)
+                tree = self.merge(name, *map(self._tree, (base, merged, other)))
+                generation = 1 + max(map(self._generation, (merged, other)))
+                self._made[name] = _Virtual((merged, other), generation, tree)
+            merged = name
+        return merged
+
+    def _parents(self, commit: CommitId) -> Sequence[CommitId]:
+        made = self._made.get(commit)
+        return made.parents if made else self.parents(commit)
+
+    def _generation(self, commit: CommitId) -> int:
+        made = self._made.get(commit)
+        return made.generation if made else self.generation(commit)
+
+    def _tree(self, commit: CommitId | None) -> Tree:
+        if commit is None:
+            return self.empty
+        made = self._made.get(commit)
+        return made.tree if made else self.tree(commit)
+
+
+def _name(one: CommitId, other: CommitId) -> CommitId:
+    return CommitId(sha256(f"virtual merge of {one} and {other}".encode()).hexdigest())
+
+
+_MARK = b"\0disagreement\0"
+_NAME_BYTES = 32
+_HEAD = zigzag(len(_MARK) + _NAME_BYTES) + _MARK
+
+
+def disagreement(key: bytes, name: CommitId) -> bytes:
+    """Returns the stored value that a key has after the virtual merge of a name."""
+    return encode_record(key, _MARK + bytes.fromhex(name), b"")[1]
+
+
+def disagreements(stored: pa.BinaryArray) -> Mask:
+    """Tells which stored values say that ancestors disagree."""
+    mask: Mask = pc.starts_with(stored, _HEAD).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def is_disagreement(stored: bytes) -> bool:
+    """Tells whether a stored value says that ancestors disagree."""
+    return stored.startswith(_HEAD)

@@ -1,0 +1,1 @@
+"""Plans: which ranges a verb copies by id and which it opens."""

@@ -1,0 +1,143 @@
+"""Plans of verbs that keep to chosen paths: what lies outside of them is copied unread.
+
+Only ranges that lead out of the chosen paths are cut, and so read on both sides of the cut. A task
+body reads whole ranges, and is told the chosen keys, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sparklake.graveler.algebra.classify import Outcome
+from sparklake.graveler.keys import EVERYTHING, Interval, successor
+from sparklake.graveler.planning.path_filter import Choice
+from sparklake.graveler.planning.plan import (
+    Copied,
+    Opened,
+    Piece,
+    Plan,
+    Side,
+    merge_piece,
+    open_tails,
+    part_of,
+    plan_merge,
+    rows_in,
+    settle,
+)
+from sparklake.graveler.planning.segments import Segment, segments_apart
+from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
+
+
+def plan_chosen_merge(base: Ranges, source: Ranges, dest: Ranges, choice: Choice) -> Plan:
+    """Returns the plan of a merge that leaves all but the chosen keys as they are in dest."""
+    if choice.is_everything:
+        return plan_merge(base, source, dest)
+    segments = segments_apart(base, source, dest)
+    pieces = (piece for segment in segments for piece in _merge_pieces(segment, choice))
+    return Plan(tuple(pieces), open_tails(base, source, dest))
+
+
+def plan_without(ranges: Ranges, choice: Choice) -> Plan:
+    """Returns the plan of ranges without the chosen keys."""
+    tiles = choice.tiles(EVERYTHING)
+    pieces = (piece for part, chosen in tiles if not chosen for piece in _kept(ranges, part))
+    return Plan(tuple(pieces), open_tails(ranges))
+
+
+def plan_restore(left: Ranges, right: Ranges, choice: Choice) -> Plan:
+    """Returns the plan of what makes the chosen keys of left those of right, as staged records.
+
+    Where left has nothing, the ranges of right are taken over by id.
+    """
+    inside = (overlapping(side, choice.hull) for side in (left, right))
+    pieces: list[Piece] = []
+    for segment in segments_apart(*inside):
+        if segment.alike:
+            continue
+        before, after = segment.sides
+        if not before and choice.holds(_hull(segment)):
+            pieces.append(Copied(after, is_new=True))
+        else:
+            pieces.extend(_chosen_parts(_opened(segment), choice))
+    return Plan(tuple(pieces), open_tails(right))
+
+
+def only_chosen(plan: Plan, choice: Choice) -> Plan:
+    """Returns a plan to read only what is opened, and only of the chosen keys."""
+    if choice.is_everything:
+        return Plan(plan.stretches)
+    parts = (part for piece in plan.stretches for part in _chosen_parts(piece, choice))
+    return Plan(tuple(parts))
+
+
+def chosen_side(side: Side, choice: Choice) -> Side:
+    """Returns what a side may have of the chosen keys."""
+    if choice.is_everything:
+        return side
+    ranges = (each for part in choice.intervals for each in overlapping(side.ranges, part))
+    rows = (row for part in choice.intervals for row in rows_in(side, part))
+    return Side(tuple(dict.fromkeys(ranges)), tuple(rows))
+
+
+def _merge_pieces(segment: Segment, choice: Choice) -> Iterator[Piece]:
+    _, _, dest = segment.sides
+    hull = _hull(segment)
+    if settle(segment) in (Outcome.SAME, Outcome.TAKE_DEST) or not choice.parts(hull):
+        yield Copied(dest)
+    elif choice.holds(hull):
+        yield merge_piece(segment)
+    else:
+        whole = _opened(segment)
+        for part, is_chosen in choice.tiles(segment.interval):
+            if not is_chosen:
+                yield from _kept(dest, part, sides_before=2)
+            elif _is_filled(inside := part_of(whole, part)):
+                yield inside
+
+
+def _chosen_parts(piece: Opened, choice: Choice) -> Iterator[Opened]:
+    for part in choice.parts(piece.interval):
+        inside = piece if part == piece.interval else part_of(piece, part)
+        if _is_filled(inside):
+            yield inside
+
+
+def _kept(ranges: Ranges, part: Interval, sides_before: int = 0) -> Iterator[Piece]:
+    """Yields what ranges have in an interval; one that leads out of it is read.
+
+    They are the last side of their plan, after some of which nothing is read.
+    """
+    inside = overlapping(ranges, part)
+    if not inside:
+        return
+    first = int(inside[0].min_key not in part)
+    last = max(first, len(inside) - (inside[-1].max_key not in part))
+    if first:
+        stop = successor(inside[0].max_key)
+        within = replace(part, stop=stop) if inside[0].max_key in part else part
+        yield _cut(inside[0], within, sides_before)
+    if inside[first:last]:
+        yield Copied(inside[first:last])
+    if inside[last:]:
+        within = replace(part, start=max(part.start, inside[-1].min_key))
+        yield _cut(inside[-1], within, sides_before)
+
+
+def _cut(each: RangeInfo, within: Interval, sides_before: int) -> Opened:
+    return Opened(within, (*[Side()] * sides_before, Side((each,))))
+
+
+def _opened(segment: Segment) -> Opened:
+    return Opened(segment.interval, tuple(Side(tuple(side)) for side in segment.sides))
+
+
+def _is_filled(piece: Opened) -> bool:
+    return any(side.ranges or side.rows for side in piece.sides)
+
+
+def _hull(segment: Segment) -> Interval:
+    """Returns the interval from the first key of a segment's ranges to the last one."""
+    sides = [side for side in segment.sides if side]
+    first, last = min(side[0].min_key for side in sides), max(side[-1].max_key for side in sides)
+    return Interval(first, successor(last))

@@ -1,0 +1,135 @@
+"""Plans of staged layers over a base: to write them, or to read through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from sparklake.graveler.keys import EVERYTHING, Interval, successor
+from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.plan import (
+    Copied,
+    Opened,
+    Piece,
+    Plan,
+    Side,
+    open_tails,
+    rows_in,
+    side_in,
+)
+from sparklake.graveler.planning.segments import Window, clusters, tiled
+from sparklake.graveler.ranges import RangeInfo, Ranges, overlaps, position_reaching
+
+
+def plan_apply(
+    base: Ranges, layers: Sequence[Side], touched: Iterable[Interval], choice: Choice = ALL
+) -> Plan:
+    """Returns the plan of writing staged layers, newest first, over a base.
+
+    Nothing is staged outside of the intervals `touched`, which are given by ascending start. Ranges
+    of a layer that nothing else reaches into are taken over by id, where all of them is chosen.
+    """
+    pieces = _layered(base, _adopted(base, layers, choice), layers, list(touched))
+    return Plan(tuple(pieces), open_tails(base, *(layer.ranges for layer in layers)))
+
+
+def plan_view(base: Ranges, layers: Sequence[Side], touched: Iterable[Interval]) -> Plan:
+    """Returns the plan of reading what `touched` holds: staged layers, newest first, over a base.
+
+    Every record of a layer is opened.
+    """
+    return Plan(tuple(_layered(base, (), layers, list(touched))), open_tails(base))
+
+
+def plan_listing(base: Ranges, layers: Sequence[Side], within: Interval = EVERYTHING) -> Plan:
+    """Returns the plan of reading all records in an interval, staged layers over a base."""
+    return plan_view(base, layers, [within]).restricted(within)
+
+
+def _layered(
+    base: Ranges, adopted: Ranges, layers: Sequence[Side], touched: Sequence[Interval]
+) -> Iterator[Piece]:
+    spots = iter(touched)
+    spot = next(spots, None)
+    reach: bytes | None = b""
+    for interval, untouched in _cells(base, adopted, touched):
+        while spot is not None and (interval.stop is None or spot.start < interval.stop):
+            reach = _later(reach, spot.stop)
+            spot = next(spots, None)
+        if untouched.is_new or not (reach is None or reach > interval.start):
+            yield untouched
+            continue
+        base_side = Side(tuple(untouched.ranges))
+        yield Opened(interval, (base_side, *(side_in(layer, interval) for layer in layers)))
+
+
+def _cells(
+    base: Ranges, adopted: Ranges, touched: Iterable[Interval]
+) -> Iterator[tuple[Interval, Copied]]:
+    """Yields intervals that tile the key space, each with what it holds if no layer touches it.
+
+    Ranges of the base in a row that none touches are one.
+    """
+    stop: bytes | None = b""
+    for segment in tiled(_clusters_near(base, adopted, touched)):
+        committed, new = segment.sides
+        start, stop = segment.interval.start, segment.interval.stop
+        if new:
+            if start < new[0].min_key:
+                yield Interval(start, new[0].min_key), Copied(())
+            start, stop = new[0].min_key, successor(new[-1].max_key)
+        yield Interval(start, stop), Copied(committed or new, is_new=bool(new))
+    if stop is not None:
+        yield Interval(stop), Copied(())
+
+
+def _clusters_near(base: Ranges, adopted: Ranges, touched: Iterable[Interval]) -> Iterator[Window]:
+    """Yields each range that is adopted or near to what is touched, and the base's others in rows.
+
+    All that is adopted is touched.
+    """
+    done = 0
+    for first, stop in _near(base, touched):
+        if done < first:
+            yield Window((base[done:first], ()), alike=True)
+        last_key = base[stop - 1].max_key if stop < len(base) else None
+        count = len(adopted) if last_key is None else position_reaching(adopted, last_key)
+        yield from clusters((base[first:stop], adopted[:count]))
+        adopted, done = adopted[count:], stop
+    if done < len(base):
+        yield Window((base[done:], ()), alike=True)
+
+
+def _near(base: Ranges, touched: Iterable[Interval]) -> Iterator[tuple[int, int]]:
+    """Yields where those ranges lie in whose intervals something may be touched."""
+    first = stop = 0
+    for spot in touched:
+        start = max(0, min(position_reaching(base, spot.start), len(base) - 1))
+        if start > stop:
+            if first < stop:
+                yield first, stop
+            first = start
+        end = len(base) if spot.stop is None else position_reaching(base, spot.stop) + 1
+        stop = max(stop, min(end, len(base)))
+    yield first, stop
+
+
+def _adopted(base: Ranges, layers: Sequence[Side], choice: Choice) -> list[RangeInfo]:
+    """Returns the ranges of layers, in key order, whose records are those of the result there."""
+    found = []
+    for at, layer in enumerate(layers):
+        others = (*layers[:at], *layers[at + 1 :])
+        whole = (each for each in layer.ranges if not each.tombstones)
+        found += [each for each in whole if _is_alone(each, base, others, choice)]
+    return sorted(found, key=lambda each: each.min_key)
+
+
+def _is_alone(each: RangeInfo, base: Ranges, others: Iterable[Side], choice: Choice) -> bool:
+    hull = Interval(each.min_key, successor(each.max_key))
+    if overlaps(base, hull) or not choice.holds(hull):
+        return False
+    return not any(overlaps(other.ranges, hull) or rows_in(other, hull) for other in others)
+
+
+def _later(one: bytes | None, other: bytes | None) -> bytes | None:
+    """Returns the later of two stops; None is the end of the key space."""
+    return None if one is None or other is None else max(one, other)

@@ -1,0 +1,128 @@
+"""Takes over from an attempt that lost a race what it made of pieces that have not moved since.
+
+What a piece of a plan makes depends on its own sides alone. So where two plans have the same pieces
+in a row, the tree of one holds between their first key and their last what the other one will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from sparklake.graveler.keys import Interval, successor
+from sparklake.graveler.planning.plan import Copied, Opened, Piece, Plan, Side, open_tails
+from sparklake.graveler.ranges import Ranges, overlapping
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Is a plan that was carried out, as it was planned, and the tree that it made."""
+
+    plan: Plan
+    ranges: Ranges
+
+
+def reusing(plan: Plan, made: Made, *, layered: bool = False) -> Plan:
+    """Returns a plan that copies what another one of the same verb has made, wherever it can.
+
+    A piece stays opened where a range of that tree begins in it and ends in one that has moved.
+    With `layered`, sides after the first are staged layers: one that holds nothing in a piece says
+    nothing there.
+    """
+    pieces: list[Piece] = []
+    plan, other = _apart(plan), _apart(made.plan)
+    matched = zip(_distances(plan, other, layered=layered), plan.pieces, strict=True)
+    for distance, run in groupby(matched, lambda each: each[0]):
+        same = tuple(piece for _, piece in run)
+        pieces.extend(same if distance is None else _taken_over(same, made.ranges))
+    return replace(plan, pieces=tuple(pieces), tails=plan.tails | open_tails(made.ranges))
+
+
+def _apart(plan: Plan) -> Plan:
+    """Returns a plan that copies each range by itself, so that those that moved stand alone."""
+    pieces: list[Piece] = []
+    for piece in plan.pieces:
+        if isinstance(piece, Copied):
+            pieces.extend(Copied((each,), piece.is_new) for each in piece.ranges)
+        else:
+            pieces.append(piece)
+    return replace(plan, pieces=tuple(pieces))
+
+
+def _distances(plan: Plan, other: Plan, *, layered: bool) -> Iterator[int | None]:
+    """Yields for each piece by how many places its equal in another plan is off; None without one.
+
+    Pieces of one distance are in a row in both plans.
+    """
+    hulls = map(_hull, other.pieces)
+    places = {hull[0]: at for at, hull in enumerate(hulls) if hull is not None}
+    distance = 0
+    for at, piece in enumerate(plan.pieces):
+        hull = _hull(piece)
+        if hull is not None:
+            distance = places.get(hull[0], at) - at
+        is_there = 0 <= at + distance < len(other.pieces)
+        if is_there and _are_same(piece, other.pieces[at + distance], layered=layered):
+            yield distance
+        else:
+            yield None
+
+
+def _are_same(one: Piece, other: Piece, *, layered: bool) -> bool:
+    if isinstance(one, Copied) or isinstance(other, Copied):
+        return one == other
+    if _sides(one, layered=layered) != _sides(other, layered=layered):
+        return False
+    # The interval also has the gap before the first key, and so moves with what comes before it.
+    return one.interval == other.interval or (_is_contained(one) and _is_contained(other))
+
+
+def _sides(piece: Opened, *, layered: bool) -> tuple[Side, ...]:
+    if not layered:
+        return piece.sides
+    base, *layers = piece.sides
+    return (base, *(each for each in layers if each.ranges or each.rows))
+
+
+def _is_contained(piece: Opened) -> bool:
+    """Tells whether no range reaches out of a piece."""
+    ranges = (each for side in piece.sides for each in side.ranges)
+    return all(each.min_key in piece.interval and each.max_key in piece.interval for each in ranges)
+
+
+def _hull(piece: Piece) -> tuple[bytes, bytes] | None:
+    """Returns the first key that a piece may hold and the successor of the last; None for none."""
+    sides = (Side(tuple(piece.ranges)),) if isinstance(piece, Copied) else piece.sides
+    firsts = [side.ranges[0].min_key for side in sides if side.ranges]
+    firsts += [side.rows[0][0] for side in sides if side.rows]
+    lasts = [side.ranges[-1].max_key for side in sides if side.ranges]
+    lasts += [side.rows[-1][0] for side in sides if side.rows]
+    if not firsts:
+        return None
+    start, stop = min(firsts), successor(max(lasts))
+    if isinstance(piece, Opened):
+        start = max(start, piece.interval.start)
+        stop = stop if piece.interval.stop is None else min(stop, piece.interval.stop)
+    return start, stop
+
+
+def _taken_over(pieces: Sequence[Piece], tree: Ranges) -> Iterator[Piece]:
+    """Yields pieces in a row, those copied from their tree that no range of it leads out of."""
+    hulls = [(at, *hull) for at, hull in enumerate(map(_hull, pieces)) if hull is not None]
+    starts = ((at, start) for at, start, _ in hulls if not _is_straddled(tree, start))
+    stops = ((at, stop) for at, _, stop in reversed(hulls) if not _is_straddled(tree, stop))
+    first, start = next(starts, (len(pieces), b""))
+    last, stop = next(stops, (-1, b""))
+    if any(isinstance(piece, Opened) for piece in pieces[first : last + 1]):
+        yield from pieces[:first]
+        yield Copied(overlapping(tree, Interval(start, stop)))
+        yield from pieces[last + 1 :]
+    else:
+        yield from pieces
+
+
+def _is_straddled(tree: Ranges, key: bytes) -> bool:
+    """Tells whether a range begins before a key and goes on from there."""
+    reaching = overlapping(tree, Interval(key, successor(key)))
+    return bool(reaching) and reaching[0].min_key < key

@@ -1,0 +1,155 @@
+"""Cuts the key space where no range of any side straddles the cut.
+
+Ranges that all sides have in common need no look at each: they are found by the ids of their
+records, in columns, and what is between them is cut range by range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge as merge_sorted
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.graveler.blocks.columns import Ids, Positions
+from sparklake.graveler.keys import Interval, successor
+from sparklake.graveler.ranges import RangeInfo, Ranges, record_ids
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Is an interval that no range straddles, with the ranges of each side in it.
+
+    Where the sides are known to be `alike` it may be several such intervals in a row.
+    """
+
+    interval: Interval
+    sides: tuple[Ranges, ...]
+    alike: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Is a part of each side, between two places that no range of any side straddles."""
+
+    sides: tuple[Ranges, ...]
+    alike: bool
+
+
+def segments(*sides: Ranges) -> Iterator[Segment]:
+    """Yields the segments of some sides; their intervals tile the key space."""
+    return tiled(clusters(sides))
+
+
+def segments_apart(*sides: Ranges) -> Iterator[Segment]:
+    """Yields the segments of some sides, those in a row on which all agree as one."""
+    return tiled(
+        cluster
+        for window in windows(*sides)
+        for cluster in ([window] if window.alike else clusters(window.sides))
+    )
+
+
+def windows(*sides: Ranges) -> Iterator[Window]:
+    """Yields the parts on which all sides agree, as long as they go, and those between them."""
+    common = _common([record_ids(side) for side in sides])
+    done = np.zeros(len(sides), np.int64)
+    for run in np.split(common, np.flatnonzero((np.diff(common, axis=0) != 1).any(axis=1)) + 1):
+        if len(run):
+            start, stop = run[0], run[-1] + 1
+            if (start > done).any():
+                yield Window(_parts(sides, done, start), alike=False)
+            yield Window(_parts(sides, start, stop), alike=True)
+            done = stop
+    rest = _parts(sides, done, np.array([len(side) for side in sides]))
+    if any(map(len, rest)):
+        yield Window(rest, alike=False)
+
+
+def changed_intervals(left: Ranges, right: Ranges, most: int) -> list[Interval]:
+    """Returns at most so many intervals outside of which two trees have the same records."""
+    common = _common([record_ids(left), record_ids(right)])
+    edges = np.concatenate(([[-1, -1]], common, [[len(left), len(right)]]))
+    gaps = np.flatnonzero((np.diff(edges, axis=0) != 1).any(axis=1))
+    groups = np.array_split(gaps, most) if len(gaps) > most else gaps.reshape(-1, 1)
+    return [
+        reach(_parts((left, right), edges[group[0]] + 1, edges[group[-1] + 1])) for group in groups
+    ]
+
+
+def joined_evenly(intervals: Sequence[Interval], most: int) -> list[Interval]:
+    """Returns at most so many intervals that hold some others, which are in order."""
+    step = -(-len(intervals) // most) or 1
+    return [
+        Interval(intervals[at].start, intervals[min(at + step, len(intervals)) - 1].stop)
+        for at in range(0, len(intervals), step)
+    ]
+
+
+def reach(sides: Sequence[Ranges]) -> Interval:
+    """Returns the least interval that holds all ranges of some sides."""
+    held = [side for side in sides if side]
+    last = max(side[-1].max_key for side in held)
+    return Interval(min(side[0].min_key for side in held), successor(last))
+
+
+def _common(sides: Sequence[Ids]) -> Positions:
+    """Returns a row for each range that all sides have: its position in each of them."""
+    columns = [np.arange(len(sides[0]))]
+    columns += [_positions(sides[0], other) for other in sides[1:]]
+    table = np.stack(columns, axis=1)
+    common: Positions = table[(table >= 0).all(axis=1)]
+    return common
+
+
+def _positions(ids: Ids, others: Ids) -> Positions:
+    """Returns where among some others each id is, or -1."""
+    words = pa.array(np.ascontiguousarray(others[:, 0]))
+    found = pc.index_in(pa.array(np.ascontiguousarray(ids[:, 0])), words)
+    at: Positions = found.fill_null(-1).to_numpy().astype(np.int64)
+    if not len(others):
+        return at
+    # Of ids with the same first word only one is found: the rest count as changed, which is safe.
+    same = (at >= 0) & (others[at] == ids).all(axis=1)
+    at[~same] = -1
+    return at
+
+
+def _parts(sides: Sequence[Ranges], starts: Positions, stops: Positions) -> tuple[Ranges, ...]:
+    bounds = zip(sides, starts.tolist(), stops.tolist(), strict=True)
+    return tuple(side[start:stop] for side, start, stop in bounds)
+
+
+def clusters(sides: Sequence[Ranges]) -> Iterator[Window]:
+    """Yields ranges that overlap together: the fewest that no range reaches out of."""
+    held: tuple[list[RangeInfo], ...] = tuple([] for _ in sides)
+    end = b""
+    for min_key, side, each in merge_sorted(*map(_labelled, range(len(sides)), sides)):
+        if min_key > end and any(held):
+            yield Window(tuple(map(tuple, held)), alike=False)
+            held = tuple([] for _ in sides)
+        held[side].append(each)
+        end = max(end, each.max_key)
+    if any(held):
+        yield Window(tuple(map(tuple, held)), alike=False)
+
+
+def _labelled(side: int, ranges: Ranges) -> Iterator[tuple[bytes, int, RangeInfo]]:
+    # A side's min keys ascend and differ, so RangeInfo itself is never compared.
+    return ((each.min_key, side, each) for each in ranges)
+
+
+def tiled(clusters: Iterable[Window]) -> Iterator[Segment]:
+    """Yields clusters with intervals that begin where the one before ends."""
+    start, held = b"", None
+    for each in clusters:
+        if held is not None:
+            stop = successor(max(side[-1].max_key for side in held.sides if side))
+            yield Segment(Interval(start, stop), held.sides, held.alike)
+            start = stop
+        held = each
+    if held is not None:
+        yield Segment(Interval(start, None), held.sides, held.alike)

@@ -1,0 +1,119 @@
+"""Where a range ends, and how split stretches are joined again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, concatenated
+from sparklake.graveler.blocks.columns import Ids
+from sparklake.graveler.ranges import RangeInfo, RangeList, Ranges, range_list
+
+DEFAULT_RANGE_RECORDS = 4096
+MAX_RANGE_RECORDS = 1 << 16
+CAP_FACTOR = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Is the records of one range to be. `closed` says that they stop at a true range end."""
+
+    records: Block
+    closed: bool
+
+
+def is_range_end(record_id: bytes, range_records: int) -> bool:
+    """Tells whether a record ends its range whatever came before it."""
+    return int.from_bytes(record_id, "big") % range_records == 0
+
+
+def split(blocks: Blocks, range_records: int) -> Iterator[Stretch]:
+    """Cuts records in key order, beginning at a range end, into the records of ranges.
+
+    At most one range and one block are held at a time. Only the last stretch may be open.
+    """
+    cap = CAP_FACTOR * range_records
+    held: list[Block] = []
+    count = 0
+    for block in blocks:
+        at = 0
+        for end in (*_ends(block.ids, range_records), None):
+            stop = len(block) if end is None else end
+            while count + stop - at >= cap:
+                cut = at + cap - count
+                yield Stretch(concatenated([*held, block.slice(at, cut)]), closed=True)
+                held, count, at = [], 0, cut
+            if end is not None and at < stop:
+                yield Stretch(concatenated([*held, block.slice(at, stop)]), closed=True)
+                held, count, at = [], 0, stop
+        held.append(block.slice(at, len(block)))
+        count += len(block) - at
+    if count:
+        yield Stretch(concatenated(held), closed=False)
+
+
+def _ends(ids: Ids, range_records: int) -> list[int]:
+    """Returns the positions after the records that end a range by their ids."""
+    words = ids.view(">u8")
+    # A power of two divides the whole number when it divides its last word.
+    if range_records.bit_count() == 1:
+        words = words[:, -1:]
+    remainder = np.zeros(len(ids), np.uint64)
+    divisor = np.uint64(range_records)
+    for word in words.T:
+        for half in (word >> np.uint64(32), word & np.uint64(0xFFFFFFFF)):
+            # No overflow: range_records, and so the remainder, is below 2^32.
+            remainder = ((remainder << np.uint64(32)) | half) % divisor
+    return [int(at) + 1 for at in np.flatnonzero(remainder == 0)]
+
+
+ReadRange = Callable[[RangeInfo], Blocks]
+WriteRange = Callable[[Block], RangeInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Is ranges in a row as one tree has them; an open one may have to be joined at its end.
+
+    `closed` tells whether the last one stops at a true range end: the others do.
+    """
+
+    ranges: Ranges
+    closed: bool
+
+
+def stitch(
+    rows: Sequence[Row], range_records: int, read: ReadRange, write: WriteRange
+) -> RangeList:
+    """Returns the ranges of a whole tree from rows in key order.
+
+    Reads only open tails and what follows them up to the next common end; holds two ranges. The
+    rest passes without a look at each range.
+    """
+    made: list[Ranges] = []
+    carry = EMPTY
+    filled = [row for row in rows if row.ranges]
+    for position, row in enumerate(filled):
+        is_last = position == len(filled) - 1
+        rest = row.ranges
+        while rest:
+            if not len(carry):
+                whole = len(rest) - (not row.closed and not is_last)
+                made.append(rest[:whole])
+                rest = rest[whole:]
+                if not rest:
+                    break
+            stretches = list(split(_after(carry, read(rest[0])), range_records))
+            carry, rest = EMPTY, rest[1:]
+            if not stretches[-1].closed and not (is_last and not rest):
+                carry = stretches.pop().records
+            made.append(tuple(write(stretch.records) for stretch in stretches))
+    return range_list(*made)
+
+
+def _after(carry: Block, blocks: Blocks) -> Iterator[Block]:
+    if len(carry):
+        yield carry
+    yield from blocks

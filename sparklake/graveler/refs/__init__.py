@@ -1,0 +1,1 @@
+"""Ref names, guards and dumps."""

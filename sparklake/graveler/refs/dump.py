@@ -1,0 +1,227 @@
+"""Dumps of refs: the branches, tags and commits of a repository as tables beside its trees.
+
+The form is lakeFS's, which can restore them. What is read back is checked as a whole: each commit
+against its id, and each name against the commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+from google.protobuf.message import DecodeError
+
+from sparklake.errors import CorruptFileError, InvalidDumpError, InvalidNameError, MissingFileError
+from sparklake.graveler.commits import Commit, commit_id
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.json_errors import BAD_JSON
+from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, TagInfo
+from sparklake.graveler.records import Record, ValueRecord, plain_value
+from sparklake.graveler.refs.dump_tables import MESSAGES, Entity, make_ref_tables, read_ref_records
+from sparklake.graveler.refs.names import is_commit_id, validate_branch_name, validate_tag_name
+
+MANIFEST_KEY = "_lakefs/refs_manifest.json"
+"""Where lakeFS, too, says which tables are the latest dump."""
+
+_VERSION = 1
+"""From this version on, a merge has dest for its first parent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Names the metaranges of a dump; "" is one without any record."""
+
+    branches_meta_range_id: str
+    commits_meta_range_id: str
+    tags_meta_range_id: str
+
+
+def manifest_bytes(manifest: Manifest) -> bytes:
+    """Returns a manifest as lakeFS writes it."""
+    return msgspec.json.format(msgspec.json.encode(asdict(manifest)), indent=2)
+
+
+def read_manifest(store: ObjectStore) -> Manifest:
+    """Reads the manifest of a namespace; raises MissingFileError or CorruptFileError."""
+    try:
+        return msgspec.json.decode(store.get(MANIFEST_KEY), type=Manifest)
+    except MissingFileError as error:
+        raise MissingFileError(
+            f"{store.uri} has no {MANIFEST_KEY}, and so no dump: `sparklake refs dump` writes one, "
+            "and so does lakeFS"
+        ) from error
+    except BAD_JSON as error:
+        raise CorruptFileError(
+            f"{MANIFEST_KEY} in {store.uri} is no manifest of a dump ({error}): dump the refs "
+            "again, or restore the file from a backup"
+        ) from error
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def encode_refs(refs: RefsSnapshot) -> tuple[Manifest, dict[str, bytes]]:
+    """Returns the manifest of refs, and the files by their keys: the same for the same refs."""
+    branches, branch_files = make_ref_tables(
+        Entity.BRANCH, [_name_record(Entity.BRANCH, each) for each in _in_order(refs.branches)]
+    )
+    by_id = sorted(refs.commits, key=lambda each: each.id)
+    commits, commit_files = make_ref_tables(Entity.COMMIT, list(map(_commit_record, by_id)))
+    tags, tag_files = make_ref_tables(
+        Entity.TAG, [_name_record(Entity.TAG, each) for each in _in_order(refs.tags)]
+    )
+    return Manifest(branches, commits, tags), {**branch_files, **commit_files, **tag_files}
+
+
+def _in_order(named: Sequence[Any]) -> list[Any]:
+    return sorted(named, key=lambda each: each.name.encode())
+
+
+def _name_record(entity: Entity, named: BranchState | TagInfo) -> Record:
+    message = MESSAGES[entity](id=named.name, commit_id=named.commit_id)
+    if isinstance(named, BranchState):
+        message.hidden = named.hidden
+    return _record(named.name, named.commit_id, message)
+
+
+def _commit_record(commit: Commit) -> Record:
+    message = MESSAGES[Entity.COMMIT](
+        id=commit.id,
+        committer=commit.committer,
+        message=commit.message,
+        meta_range_id=commit.meta_range_id,
+        metadata=dict(commit.metadata),
+        parents=commit.parents,
+        version=_VERSION,
+        generation=commit.generation,
+    )
+    message.creation_date.seconds = commit.creation_date
+    return _record(commit.id, commit.id, message)
+
+
+def _record(key: str, identity: str, message: Any) -> Record:
+    data = message.SerializeToString(deterministic=True)
+    return key.encode(), plain_value(identity.encode(), data)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def read_refs(store: ObjectStore, manifest: Manifest) -> RefsSnapshot:
+    """Reads a dump, ours or lakeFS's, and checks that it is whole and agrees with itself.
+
+    Raises MissingFileError, CorruptFileError, or InvalidDumpError.
+    """
+    branches = _read(store, manifest.branches_meta_range_id, Entity.BRANCH, _branch)
+    tags = _read(store, manifest.tags_meta_range_id, Entity.TAG, _tag)
+    commits = _read(store, manifest.commits_meta_range_id, Entity.COMMIT, _commit)
+    refs = RefsSnapshot(
+        tuple(branches),
+        tuple(tags),
+        tuple(sorted(commits, key=lambda each: (each.generation, each.id))),
+    )
+    _check_graph(refs)
+    return refs
+
+
+def _read(
+    store: ObjectStore, table_id: str, entity: Entity, decode: Callable[[ValueRecord, Any], Any]
+) -> list[Any]:
+    decoded = []
+    for record in read_ref_records(store, table_id, entity):
+        try:
+            message = MESSAGES[entity].FromString(record.data)
+        except DecodeError as error:
+            raise InvalidDumpError(f"{record.key!r} in the dump is no {entity.value}") from error
+        if message.id.encode() != record.key:
+            raise InvalidDumpError(f"{record.key!r} in the dump is the {entity.value} {message.id}")
+        decoded.append(decode(record, message))
+    return decoded
+
+
+def _branch(record: ValueRecord, message: Any) -> BranchState:
+    name, commit_id = _checked_name(record, message, Entity.BRANCH, validate_branch_name)
+    return BranchState(name, commit_id, hidden=message.hidden)
+
+
+def _tag(record: ValueRecord, message: Any) -> TagInfo:
+    return TagInfo(*_checked_name(record, message, Entity.TAG, validate_tag_name))
+
+
+def _checked_name(
+    record: ValueRecord, message: Any, entity: Entity, validate: Callable[[str], str]
+) -> tuple[str, CommitId]:
+    """Returns a name and its commit."""
+    if record.identity != message.commit_id.encode():
+        raise InvalidDumpError(f"the {entity.value} {message.id!r} in the dump names two commits")
+    try:
+        return validate(message.id), CommitId(message.commit_id)
+    except InvalidNameError as error:
+        raise InvalidDumpError(
+            f"the dump has a name that cannot be kept: {error}. Rename it, and dump the refs again"
+        ) from error
+
+
+def _commit(record: ValueRecord, message: Any) -> Commit:
+    commit = Commit(
+        id=CommitId(message.id),
+        parents=tuple(map(CommitId, message.parents)),
+        committer=message.committer,
+        message=message.message,
+        creation_date=message.creation_date.seconds,
+        meta_range_id=MetaRangeId(message.meta_range_id),
+        metadata=dict(sorted(message.metadata.items())),
+        generation=message.generation,
+    )
+    hashed = commit_id(
+        commit.parents,
+        commit.committer,
+        commit.message,
+        commit.creation_date,
+        commit.meta_range_id,
+        commit.metadata,
+    )
+    if not hashed == commit.id == record.identity.decode(errors="replace"):
+        raise InvalidDumpError(f"the commit {commit.id} in the dump is not what its id says")
+    _check_kept(commit, message.version)
+    return commit
+
+
+def _check_kept(commit: Commit, version: int) -> None:
+    """Raises InvalidDumpError for a commit that we could not keep as it is."""
+    if version > _VERSION or (version < _VERSION and len(commit.parents) > 1):
+        raise InvalidDumpError(
+            f"the commit {commit.id} in the dump is of version {version}, whose meaning is not "
+            "known here: use a sparklake that knows it"
+        )
+    texts = (commit.committer, commit.message, *commit.metadata, *commit.metadata.values())
+    if any("\0" in text for text in texts):
+        raise InvalidDumpError(f"the commit {commit.id} in the dump has a NUL in its texts")
+    if commit.meta_range_id and not is_commit_id(commit.meta_range_id):
+        raise InvalidDumpError(f"the commit {commit.id} in the dump names no tree")
+
+
+def _check_graph(refs: RefsSnapshot) -> None:
+    """Raises InvalidDumpError where a commit is named that is not there, or is not in its place."""
+    generations: dict[CommitId, int] = {}
+    for commit in refs.commits:  # In the order of generations: parents come first.
+        missing = [each for each in commit.parents if each not in generations]
+        if missing:
+            raise InvalidDumpError(
+                f"the commit {commit.id} in the dump comes from {missing[0]}, which is not there "
+                "or claims no lower generation"
+            )
+        expected = 1 + max((generations[each] for each in commit.parents), default=0)
+        if commit.generation != expected:
+            raise InvalidDumpError(
+                f"the commit {commit.id} in the dump is of generation {expected}, "
+                f"not {commit.generation}"
+            )
+        generations[commit.id] = commit.generation
+    for named in refs.named:
+        if named.commit_id not in generations:
+            raise InvalidDumpError(
+                f"{named.name!r} in the dump names the commit {named.commit_id}, which is not there"
+            )

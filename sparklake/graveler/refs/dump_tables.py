@@ -1,0 +1,160 @@
+"""Tables of refs in lakeFS's own format: ranges of records under a metarange, as trees are.
+
+Unlike those of objects they are named by lakeFS's formula, which hashes whole values and says of
+what entity a table is. So a table that is read is known to be what was written, and as what.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from google.protobuf import descriptor_pb2
+from google.protobuf.json_format import MessageToDict
+
+from sparklake.errors import InvalidDumpError
+from sparklake.graveler.messages import (
+    BranchDataMessage,
+    CommitDataMessage,
+    RangeDataMessage,
+    TagDataMessage,
+)
+from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.records import Record, ValueRecord, decode_record, plain_value
+from sparklake.graveler.refs.names import is_commit_id
+from sparklake.graveler.sstable import (
+    damaged_table,
+    make_plain_table,
+    read_foreign,
+    table_properties,
+)
+from sparklake.graveler.sstable.store import lakefs_id, table_key
+
+_RANGES, _META_RANGES = "ranges", "metaranges"
+_HASHED = ("entity", "schema_definition", "schema_name", "type")
+_RANGE_BYTES = 8 * 1024 * 1024
+
+
+class Entity(str, Enum):
+    """Is what the records of a table are; its values are lakeFS's words."""
+
+    BRANCH = "branch"
+    COMMIT = "commit"
+    TAG = "tag"
+
+
+MESSAGES: dict[Entity, Any] = {
+    Entity.BRANCH: BranchDataMessage,
+    Entity.COMMIT: CommitDataMessage,
+    Entity.TAG: TagDataMessage,
+}
+
+
+def make_ref_tables(entity: Entity, records: Sequence[Record]) -> tuple[str, dict[str, bytes]]:
+    """Returns the id of the metarange of records in key order, and the files that it takes.
+
+    The files are given by their keys in a store. No record takes none, and has the id "".
+    """
+    files: dict[str, bytes] = {}
+    ranges = []
+    for some in _cut(records):
+        range_id = _add_table(files, entity, _RANGES, some)
+        described = RangeDataMessage(
+            min_key=some[0][0], max_key=some[-1][0], estimated_size=_size(some), count=len(some)
+        )
+        value = plain_value(range_id.encode(), described.SerializeToString(deterministic=True))
+        ranges.append((some[-1][0], value))
+    return (_add_table(files, entity, _META_RANGES, ranges) if ranges else ""), files
+
+
+def read_ref_records(store: ObjectStore, table_id: str, entity: Entity) -> list[ValueRecord]:
+    """Returns the records under a metarange, in key order, all of whose tables are verified.
+
+    Raises MissingFileError, CorruptFileError or InvalidDumpError.
+    """
+    if not table_id:
+        return []
+    (ranges,) = _read(store, [table_id], entity, _META_RANGES)
+    range_ids = [each.identity.decode(errors="replace") for each in ranges]
+    found = [each for some in _read(store, range_ids, entity, _RANGES) for each in some]
+    if any(before.key >= after.key for before, after in pairwise(found)):
+        raise InvalidDumpError(f"{table_key(table_id)} does not list its ranges in key order")
+    return found
+
+
+def _read(
+    store: ObjectStore, table_ids: Sequence[str], entity: Entity, kind: str
+) -> Iterator[list[ValueRecord]]:
+    """Yields the records of each table."""
+    for each in table_ids:
+        if not is_commit_id(each):  # They have the same form.
+            raise InvalidDumpError(f"{each!r} is no id of a table of refs: dump them again")
+    files = store.get_many([table_key(each) for each in table_ids])
+    for table_id, file in zip(table_ids, files, strict=True):
+        yield _read_table(table_id, file[:], entity, kind)
+
+
+def _read_table(table_id: str, file: bytes, entity: Entity, kind: str) -> list[ValueRecord]:
+    name = table_key(table_id)
+    found = table_properties(name, file)
+    hashed = {
+        each: found[each.encode()].decode(errors="replace")
+        for each in _HASHED
+        if each.encode() in found
+    }
+    # lakeFS has a table of nothing where RocksDB would take none in.
+    records = [] if lakefs_id((), hashed) == table_id else read_foreign(name, file)
+    if lakefs_id(records, hashed) != table_id:
+        raise damaged_table(name)
+    if (hashed.get("entity"), hashed.get("type")) != (entity.value, kind):
+        raise InvalidDumpError(f"{name} holds no {kind} of {entity.value} records: dump them again")
+    return [decode_record(*each) for each in records]
+
+
+def _add_table(
+    files: dict[str, bytes], entity: Entity, kind: str, records: Sequence[Record]
+) -> str:
+    """Adds the file of a table; returns its id."""
+    name, definition = _schema(entity)
+    hashed = {
+        "entity": entity.value,
+        "schema_definition": definition,
+        "schema_name": name,
+        "type": kind,
+    }
+    told = {
+        "count": str(len(records)),
+        "estimated_size_bytes": str(_size(records)),
+        "max_key": records[-1][0].decode(),
+        "min_key": records[0][0].decode(),
+    }
+    table_id = lakefs_id(records, hashed)
+    files[table_key(table_id)] = make_plain_table(records, {**hashed, **told})
+    return table_id
+
+
+@cache
+def _schema(entity: Entity) -> tuple[str, str]:
+    """Returns the name and the descriptor of a message, as JSON in lakeFS's spacing."""
+    described: Any = MESSAGES[entity].DESCRIPTOR
+    message = descriptor_pb2.DescriptorProto()
+    described.CopyToProto(message)
+    return described.full_name, json.dumps(MessageToDict(message), separators=(", ", ":"))
+
+
+def _cut(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    """Yields the records of each range."""
+    start = size = 0
+    for at, record in enumerate(records, 1):
+        size += _size([record])
+        if size >= _RANGE_BYTES or at == len(records):
+            yield records[start:at]
+            start, size = at, 0
+
+
+def _size(records: Sequence[Record]) -> int:
+    return sum(len(key) + len(value) for key, value in records)

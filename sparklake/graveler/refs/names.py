@@ -1,0 +1,147 @@
+"""Names and expressions of refs, and patterns of branch names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from sparklake.errors import InvalidInputError, InvalidNameError, InvalidRefError
+from sparklake.graveler.globs import name_pattern
+
+MAX_NAME_CHARACTERS = 255
+
+_REPOSITORY = re.compile(r"[a-z0-9][a-z0-9-]{2,62}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+=-]*")
+_PART_OF_NAME = re.compile(r"[A-Za-z0-9_.:+=-]*")
+_COMMIT_ID = re.compile(r"[0-9a-f]{64}")
+_ID_PREFIX = re.compile(r"[0-9a-f]{1,64}")
+_REF = re.compile(r"(?P<base>[^~^@$]+)(?P<modifiers>(?:[~^][0-9]*|[@$])*)")
+_STEP = re.compile(r"([~^])([0-9]*)")
+_MAX_STEP_DIGITS = 9
+
+
+class StepKind(str, Enum):
+    """Is the direction of one step through history."""
+
+    ANCESTOR = "~"
+    PARENT = "^"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Is one modifier: `~count` first parents back, or the `^count`-th parent."""
+
+    kind: StepKind
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Is a parsed ref expression.
+
+    `committed` marks `branch@`, the head without staged changes; `staged` marks `branch$`, the
+    staged changes alone.
+    """
+
+    base: str
+    steps: tuple[Step, ...] = ()
+    committed: bool = False
+    staged: bool = False
+
+
+def parse_ref(text: str) -> Ref:
+    """Parses a ref expression; raises InvalidRefError."""
+    match = _REF.fullmatch(text)
+    # No space, no control character, and no surrogate, which stands for a byte that is not UTF-8.
+    if match is None or " " in text or not text.isprintable():
+        raise InvalidRefError(
+            f"{text!r} is not a ref: write a branch, a tag or a commit id, then ~N or ^N steps"
+        )
+    base, modifiers = match["base"], match["modifiers"]
+    if modifiers in ("@", "$"):
+        return Ref(base, committed=modifiers == "@", staged=modifiers == "$")
+    if "@" in modifiers or "$" in modifiers:
+        raise InvalidRefError(
+            f"{text!r} mixes '@' or '$' with more: either follows a branch name, and stands alone"
+        )
+    return Ref(base, tuple(_step(text, kind, digits) for kind, digits in _STEP.findall(modifiers)))
+
+
+def _step(text: str, kind: str, digits: str) -> Step:
+    if len(digits) > _MAX_STEP_DIGITS:
+        raise InvalidRefError(f"the step {kind}{digits} of {text!r} is too large")
+    return Step(StepKind(kind), int(digits) if digits else 1)
+
+
+def is_commit_id(text: str) -> bool:
+    """Tells whether a text is a full commit id."""
+    return _COMMIT_ID.fullmatch(text) is not None
+
+
+def is_commit_id_prefix(text: str) -> bool:
+    """Tells whether a text can begin a commit id."""
+    return _ID_PREFIX.fullmatch(text) is not None
+
+
+def is_part_of_name(text: str) -> bool:
+    """Tells whether the name of a branch can have all of these characters."""
+    return _PART_OF_NAME.fullmatch(text) is not None
+
+
+def validate_repository_name(name: str) -> str:
+    """Returns the name; raises InvalidNameError."""
+    if not _REPOSITORY.fullmatch(name):
+        raise InvalidNameError(
+            f"{name!r} cannot name a repository: use 3 to 63 lower-case letters, digits and '-', "
+            "beginning with a letter or digit"
+        )
+    return name
+
+
+def validate_branch_name(name: str) -> str:
+    """Returns the name; raises InvalidNameError."""
+    return _validate_name(name, "branch")
+
+
+def validate_tag_name(name: str) -> str:
+    """Returns the name; raises InvalidNameError."""
+    return _validate_name(name, "tag")
+
+
+def _validate_name(name: str, noun: str) -> str:
+    well_formed = (
+        _NAME.fullmatch(name)
+        and len(name) <= MAX_NAME_CHARACTERS
+        and ".." not in name
+        and not name.endswith((".", ".lock"))
+    )
+    if not well_formed:
+        raise InvalidNameError(
+            f"{name!r} cannot name a {noun}: use letters, digits and _ . : + = -, beginning with a "
+            f"letter, digit or _, without '..', not ending in '.' or '.lock', at most "
+            f"{MAX_NAME_CHARACTERS} characters"
+        )
+    if is_commit_id(name):
+        raise InvalidNameError(f"{name!r} cannot name a {noun}: it reads as a commit id")
+    return name
+
+
+_ANY, _ONE = "*", "?"
+
+
+def check_pattern(pattern: str) -> None:
+    """Raises InvalidInputError for a pattern that fits no branch."""
+    literal = pattern.replace(_ANY, "").replace(_ONE, "")
+    if not pattern or not is_part_of_name(literal):
+        raise InvalidInputError(
+            f"{pattern!r} fits no branch: write a name, with * for any characters and ? "
+            "for one; no branch has a / in its name"
+        )
+    if len(pattern) > MAX_NAME_CHARACTERS:
+        raise InvalidInputError(f"a pattern has at most {MAX_NAME_CHARACTERS} characters")
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Tells whether a pattern fits all of a name, in time bounded by the product of the lengths."""
+    return name_pattern(pattern).fullmatch(name) is not None
