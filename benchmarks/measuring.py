@@ -22,7 +22,7 @@ import psutil
 import psycopg
 
 import sparklake
-from sparklake.stores.postgres.embedded import embedded_dsn
+from sparklake.stores.embedded import embedded_dsn
 
 SPAWN = get_context("spawn")
 

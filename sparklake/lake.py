@@ -32,7 +32,7 @@ from sparklake.graveler.refs.names import validate_branch_name, validate_reposit
 from sparklake.repository import Repository
 from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
-from sparklake.stores.objects.waiting import use_timeouts
+from sparklake.stores.objects.s3_client import use_timeouts
 from sparklake.udfs.tasks import Workspace
 from sparklake.verbs.context import CommitGraph, Context, Trees, now
 from sparklake.verbs.namespaces import leave_namespace, take_namespace
@@ -74,7 +74,7 @@ def _connect_beside(own_home: str, own_dsn: str | None, home: str | None = None)
 
     A DSN without its password is made whole by this process's own settings, or libpq finds one.
     """
-    from sparklake.stores.postgres.targets import public_dsn
+    from sparklake.stores.postgres.connections import public_dsn
 
     if home is not None:
         return connect(home=home, engine=Engine.LOCAL)
@@ -135,7 +135,7 @@ class Lake:
 
     def opener_elsewhere(self) -> Callable[..., Lake]:
         """Returns what opens this lake in another process; it can be shipped, and has no secret."""
-        from sparklake.stores.postgres.targets import public_dsn
+        from sparklake.stores.postgres.connections import public_dsn
 
         if self._settings is None:
             raise InvalidInputError("no other process reaches refs in memory: connect to a lake")
@@ -267,7 +267,7 @@ def _open_ref_store(settings: Settings) -> tuple[RefStore, Callable[[], None]]:
 
     if settings.dsn:
         return connect_ref_store(settings.dsn), lambda: None
-    from sparklake.stores.postgres.embedded import embedded_dsn
+    from sparklake.stores.embedded import embedded_dsn
 
     server = embedded_dsn(settings.home)
     try:

@@ -27,7 +27,7 @@ from sparklake._lightness import keep_pandas_out
 from sparklake.config import S3_CONNECT_SECONDS, S3_READ_SECONDS
 from sparklake.engine.allocation import ENVIRONMENT, give_back_memory
 from sparklake.errors import LostWorkerError
-from sparklake.stores.objects.waiting import timeouts
+from sparklake.stores.objects.s3_client import timeouts
 
 # The path is set first: it must not be searched from this process's working folder.
 _START = (

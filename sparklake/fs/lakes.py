@@ -46,7 +46,7 @@ def without_secrets(dsn: str) -> str:
     come as Postgres's own clients find them: PGPASSWORD, or a file of passwords.
     """
     # Not at the top: psycopg is imported only when a lake is opened.
-    from sparklake.stores.postgres.targets import public_dsn
+    from sparklake.stores.postgres.connections import public_dsn
 
     public = public_dsn(dsn)
     if public != dsn:

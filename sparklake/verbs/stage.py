@@ -25,7 +25,7 @@ from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import BranchState, WriteState
 from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.times import shown_nanoseconds
-from sparklake.stores.objects.files import store_errors
+from sparklake.stores.objects.local_files import store_errors
 from sparklake.udfs.adopting import is_sweep_open
 from sparklake.udfs.objects import ObjectInfo, object_record
 from sparklake.udfs.staging import STAGE_SCHEMA, stage_body

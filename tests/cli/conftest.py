@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.stores.postgres.embedded import embedded_dsn
+from sparklake.stores.embedded import embedded_dsn
 from tests.cli.running import Scene
 from tests.support.postgres import fresh_database, system_folder
 

@@ -28,8 +28,8 @@ from sparklake.errors import (
     StoreUnreachableError,
 )
 from sparklake.graveler.ports import Folder, StoredObject
-from sparklake.stores.objects.files import store_errors
 from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local_files import store_errors
 from tests.support.lakes import (
     commit_all,
     contents,

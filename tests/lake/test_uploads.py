@@ -19,7 +19,7 @@ from sparklake.errors import (
     StoreError,
 )
 from sparklake.graveler.ports import LayerKind
-from sparklake.stores.objects import walking
+from sparklake.stores.objects import local_walk as walking
 from sparklake.stores.objects.local import LocalStore
 from sparklake.verbs.objects import uploads
 from sparklake.verbs.objects.uploads import FolderUpload

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 
-from sparklake.stores.postgres.embedded import embedded_dsn
+from sparklake.stores.embedded import embedded_dsn
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from sparklake.stores.postgres.embedded import embedded_dsn
+from sparklake.stores.embedded import embedded_dsn
 
 _STOP_SECONDS = 10
 

@@ -14,8 +14,8 @@ from typing import Any
 from unittest import mock
 
 from sparklake.stores.memory.branches import MemoryBranches
-from sparklake.stores.memory.collections import MemoryCollections
 from sparklake.stores.memory.commits import MemoryCommits
+from sparklake.stores.memory.registers import MemoryCollections
 from sparklake.stores.memory.staging import MemoryStaging
 from sparklake.stores.objects.local import LocalStore
 

@@ -12,7 +12,7 @@ from sparklake.graveler.ports import Content, Folder, ObjectStore, Part, StoredO
 from sparklake.graveler.sstable.store import table_key
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.stores.cache.disk import DiskCache
-from sparklake.stores.objects.files import store_errors, whole_file
+from sparklake.stores.objects.local_files import store_errors, whole_file
 
 Verify = Callable[[str, bytes], None]
 """Raises CorruptFileError unless some bytes are the table of an id."""

@@ -14,9 +14,15 @@ from uuid import uuid4
 from sparklake.errors import InvalidKeyError, MissingFileError
 from sparklake.stores.exports.checking import CHUNK_BYTES, Wanted
 from sparklake.stores.objects import open_object
-from sparklake.stores.objects.files import make_directories, store_errors, sync
-from sparklake.stores.objects.listing import ABSENT, TEMPORARY, resolve
 from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local_files import (
+    ABSENT,
+    TEMPORARY,
+    make_directories,
+    resolve,
+    store_errors,
+    sync,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,13 +12,12 @@ from boto3.s3.transfer import TransferConfig
 from sparklake.errors import InvalidKeyError
 from sparklake.stores.exports.checking import CHUNK_BYTES, Checked, Wanted
 from sparklake.stores.objects import open_object
-from sparklake.stores.objects.files import store_errors
 from sparklake.stores.objects.keys import check_key
-from sparklake.stores.objects.listing import ABSENT
 from sparklake.stores.objects.local import LocalStore
-from sparklake.stores.objects.locations import open_store
+from sparklake.stores.objects.local_files import ABSENT, store_errors
 from sparklake.stores.objects.s3 import S3Store
 from sparklake.stores.objects.s3_client import s3_client, s3_errors
+from sparklake.stores.objects.uris import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""The commit graph of one repository, in memory."""
+"""Commits and the operations log of one repository, in memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import Operation
 from sparklake.stores.memory.state import State
 
 
@@ -68,3 +69,16 @@ class MemoryCommits:
                 found = self._state.commits.get(found.parents[0]) if found.parents else None
                 steps -= 1
             return found
+
+
+class MemoryOperations:
+    """Holds the log of ref moves of one repository."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
+        """Returns the latest operations, newest first; of one ref, or of all."""
+        with self._state.lock:
+            found = [each for each in self._state.operations if ref in (None, each.ref)]
+            return found[::-1][:limit]

@@ -1,8 +1,8 @@
-"""The repositories of a lake, in memory."""
+"""Repositories and their settings, in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from threading import RLock
@@ -10,19 +10,49 @@ from uuid import uuid4
 
 from sparklake.errors import AlreadyExistsError, RepositoryNotFoundError
 from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
-from sparklake.stores.memory.branches import MemoryBranches
-from sparklake.stores.memory.collections import MemoryCollections
-from sparklake.stores.memory.commits import MemoryCommits
-from sparklake.stores.memory.hook_runs import MemoryHookRuns
-from sparklake.stores.memory.operations import MemoryOperations
-from sparklake.stores.memory.purges import MemoryPurges
-from sparklake.stores.memory.settings import MemorySettings
+from sparklake.stores.memory.branches import MemoryBranches, MemoryTags
+from sparklake.stores.memory.commits import MemoryCommits, MemoryOperations
+from sparklake.stores.memory.registers import (
+    MemoryCollections,
+    MemoryHookRuns,
+    MemoryPurges,
+    MemoryWrites,
+)
 from sparklake.stores.memory.staging import MemoryStaging
 from sparklake.stores.memory.state import State
-from sparklake.stores.memory.tags import MemoryTags
-from sparklake.stores.memory.writes import MemoryWrites
 from sparklake.stores.objects.namespaces import refuse_overlapping
+
+
+class MemorySettings:
+    """Holds what can be set of one repository."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def get(self) -> RepositorySettings:
+        """Returns the settings as they are now."""
+        with self._state.lock:
+            self._require_repository()
+            return self._state.settings
+
+    def change(
+        self, edit: Callable[[RepositorySettings], RepositorySettings]
+    ) -> RepositorySettings:
+        """Puts what an edit makes of the settings in their place; returns it."""
+        state = self._state
+        with state.lock:
+            self._require_repository()
+            state.settings = edit(state.settings)
+            for name, branch in state.branches.items():
+                state.branches[name] = replace(branch, guard=state.settings.guard(name))
+            return state.settings
+
+    def _require_repository(self) -> None:
+        # A repository has its default branch for as long as it lives.
+        if not self._state.branches:
+            raise RepositoryNotFoundError("the repository is gone by now")
 
 
 class MemoryRefStore:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparklake.stores.objects.locations import (
+from sparklake.stores.objects.uris import (
     check_object_uri,
     normalise_object_uri,
     normalise_store_uri,

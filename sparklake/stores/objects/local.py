@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sparklake.errors import InvalidKeyError, MissingFileError, StoreError, StoreUnreachableError
-from sparklake.stores.objects.files import (
+from sparklake.stores.objects.keys import check_key, check_prefix
+from sparklake.stores.objects.local_files import (
+    ABSENT,
+    TEMPORARY,
     LocalFile,
     link_new,
     link_or_copy,
     make_directories,
     read_part,
+    resolve,
+    scan,
     store_errors,
+    stored,
     sync,
+    walk,
 )
-from sparklake.stores.objects.keys import check_key, check_prefix
-from sparklake.stores.objects.listing import ABSENT, TEMPORARY, resolve, scan, stored, walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

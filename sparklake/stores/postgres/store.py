@@ -11,16 +11,23 @@ from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
 from sparklake.stores.objects.namespaces import refuse_overlapping
 from sparklake.stores.postgres.branches import PostgresBranches
-from sparklake.stores.postgres.collections import ONE_MOMENT, PostgresCollections, snapshot_of
-from sparklake.stores.postgres.commits import PostgresCommits, insert_commits
-from sparklake.stores.postgres.hook_runs import PostgresHookRuns
+from sparklake.stores.postgres.commits import (
+    PostgresCommits,
+    PostgresOperations,
+    insert_commits,
+    log_operation,
+)
 from sparklake.stores.postgres.layers import Scope, drop_repository_layers
-from sparklake.stores.postgres.operations import PostgresOperations, log_operation
-from sparklake.stores.postgres.purges import PostgresPurges
+from sparklake.stores.postgres.registers import (
+    ONE_MOMENT,
+    PostgresCollections,
+    PostgresHookRuns,
+    PostgresPurges,
+    snapshot_of,
+)
 from sparklake.stores.postgres.settings import PostgresSettings, columns_of, settings_of
-from sparklake.stores.postgres.staging import PostgresStaging
+from sparklake.stores.postgres.staging import PostgresStaging, PostgresWrites
 from sparklake.stores.postgres.tags import PostgresTags
-from sparklake.stores.postgres.writes import PostgresWrites
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparklake.graveler.ports import Write
-from sparklake.stores.objects.overlap import overlapped
+from sparklake.stores.objects.prefetch import overlapped
 from sparklake.udfs.delta.actions import Action, encode_actions
 from sparklake.udfs.delta.copied_logs import LogFiles, copied_actions, copied_checkpoint, log_files
 from sparklake.udfs.delta.names import LOG_FOLDER, commit_version

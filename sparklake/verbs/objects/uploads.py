@@ -17,8 +17,8 @@ from sparklake.config import disk_root
 from sparklake.errors import InvalidInputError, InvalidRecordError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
-from sparklake.stores.objects.files import store_errors
-from sparklake.stores.objects.walking import SkippedPath, walk_files
+from sparklake.stores.objects.local_files import store_errors
+from sparklake.stores.objects.local_walk import SkippedPath, walk_files
 from sparklake.udfs.objects import ObjectInfo, object_record
 from sparklake.udfs.staging import STAGE_SCHEMA
 from sparklake.verbs.context import Context

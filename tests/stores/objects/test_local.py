@@ -18,9 +18,8 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
-from sparklake.stores.objects.files import LocalFile
-from sparklake.stores.objects.listing import TEMPORARY
 from sparklake.stores.objects.local import LocalStore
+from sparklake.stores.objects.local_files import TEMPORARY, LocalFile
 from tests.stores.objects.contract import ObjectStoreContract, keys
 
 RACER = """

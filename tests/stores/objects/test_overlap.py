@@ -8,7 +8,7 @@ from threading import Barrier, Lock
 
 import pytest
 
-from sparklake.stores.objects.overlap import BYTES_AHEAD, READS_AHEAD, _has_room, overlapped
+from sparklake.stores.objects.prefetch import BYTES_AHEAD, READS_AHEAD, _has_room, overlapped
 
 KEYS = [f"{number}" for number in range(100)]
 

@@ -20,12 +20,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from sparklake.errors import MissingDependencyError, RefStoreUnavailableError
-from sparklake.stores.postgres import binaries, connect_ref_store
-from sparklake.stores.postgres import server as postgres_server
-from sparklake.stores.postgres.accounts import Account, unprivileged_account
+from sparklake.stores.embedded import binaries, embedded_dsn
+from sparklake.stores.embedded import server as postgres_server
+from sparklake.stores.embedded.accounts import Account, unprivileged_account
+from sparklake.stores.embedded.folders import private_folder
+from sparklake.stores.postgres import connect_ref_store
 from sparklake.stores.postgres.connections import Connections
-from sparklake.stores.postgres.embedded import embedded_dsn
-from sparklake.stores.postgres.folders import private_folder
 from tests.support.postgres import SYSTEM_FOLDER, public_folder
 
 ROOT = os.geteuid() == 0

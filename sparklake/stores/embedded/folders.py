@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sparklake.errors import RefStoreUnavailableError
 
 if TYPE_CHECKING:
-    from sparklake.stores.postgres.accounts import Account
+    from sparklake.stores.embedded.accounts import Account
 
 _SYSTEM_FOLDER = "/var/lib/sparklake"
 _PRIVATE = 0o700

@@ -13,14 +13,14 @@ import os
 from typing import TYPE_CHECKING
 
 from sparklake.errors import MissingDependencyError, RefStoreUnavailableError
-from sparklake.stores.postgres.layout import Layout, home_folder, prepare_layout, start_lock
-from sparklake.stores.postgres.locks import FileLock, locked
+from sparklake.stores.embedded.home import Layout, home_folder, prepare_layout, start_lock
+from sparklake.stores.embedded.locks import FileLock, locked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 try:
-    from sparklake.stores.postgres import server
+    from sparklake.stores.embedded import server
 except ImportError as missing:
     raise MissingDependencyError(
         "the embedded Postgres is not installed: pip install 'sparklake[embedded]', or give the "

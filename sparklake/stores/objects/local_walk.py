@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from sparklake.stores.objects.files import store_errors
-from sparklake.stores.objects.listing import ABSENT, TEMPORARY
+from sparklake.stores.objects.local_files import ABSENT, TEMPORARY, store_errors
 
 
 class SkipReason(str, Enum):

@@ -23,10 +23,10 @@ import psutil
 from psycopg.conninfo import make_conninfo
 
 from sparklake.errors import RefStoreUnavailableError
-from sparklake.stores.postgres.binaries import programs
-from sparklake.stores.postgres.folders import is_private
-from sparklake.stores.postgres.layout import SOCKET_PORT, Layout, socket_folder
-from sparklake.stores.postgres.locks import FileLock
+from sparklake.stores.embedded.binaries import programs
+from sparklake.stores.embedded.folders import is_private
+from sparklake.stores.embedded.home import SOCKET_PORT, Layout, socket_folder
+from sparklake.stores.embedded.locks import FileLock
 
 _START_SECONDS = 60
 _STOP_SECONDS = 20.0

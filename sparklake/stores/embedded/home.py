@@ -17,8 +17,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from sparklake.errors import RefStoreUnavailableError
-from sparklake.stores.postgres.accounts import Account, owner_account, unprivileged_account
-from sparklake.stores.postgres.folders import is_private, private_folder, system_folder
+from sparklake.stores.embedded.accounts import Account, owner_account, unprivileged_account
+from sparklake.stores.embedded.folders import is_private, private_folder, system_folder
 
 SOCKET_PORT = 5432
 _MAX_SOCKET_PATH = 103  # What the strictest system takes, its closing NUL left out.

@@ -1,0 +1,254 @@
+"""Collections, purges and hook runs of one repository, in Postgres."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from psycopg.types.json import Jsonb
+
+from sparklake.errors import CollectionOpenError, RefStoreUnavailableError
+from sparklake.graveler.guards import read_only_error
+from sparklake.graveler.ports import Moment, RefsSnapshot
+from sparklake.graveler.ports.registers import (
+    HookResult,
+    HookRun,
+    HookStatus,
+    Purge,
+    PurgeCounts,
+    PurgeState,
+)
+from sparklake.graveler.retention import expired_commits
+from sparklake.stores.postgres.branches import all_branches
+from sparklake.stores.postgres.commits import all_commits, mark_expired
+from sparklake.stores.postgres.settings import lock_settings, settings_of
+from sparklake.stores.postgres.staging import layer_rows
+from sparklake.stores.postgres.tags import all_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import psycopg
+
+    from sparklake.stores.postgres.connections import Connections
+    from sparklake.stores.postgres.layers import Scope
+
+ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+_NOW = """
+    SELECT read_only, protection, metadata, retention,
+           ARRAY(SELECT commit_id FROM sparklake.expired_commits WHERE repository_uid = %(uid)s),
+           floor(extract(epoch FROM clock_timestamp()))::bigint
+    FROM sparklake.repositories WHERE uid = %(uid)s
+"""
+
+
+class PostgresCollections:
+    """Lets one garbage collection at a time see what must stay."""
+
+    def __init__(self, connections: Connections, scope: Scope) -> None:
+        self._connections = connections
+        self._scope = scope
+        self._uid = scope.uid
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keeps every other collection out, by a lock that goes with a transaction."""
+        with ExitStack() as held:
+            connection = held.enter_context(self._connections.transaction())
+            row = connection.execute(
+                "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))",
+                (f"{self._uid} collection",),
+            ).fetchone()
+            if row is None or not row[0]:
+                raise CollectionOpenError("a garbage collection is under way: wait for its end")
+            yield
+            # What was done stays done, even where the server has gone away meanwhile.
+            with suppress(RefStoreUnavailableError):
+                held.close()
+
+    @contextmanager
+    def look(self) -> Iterator[Moment]:
+        """Returns the repository as it is now."""
+        with self._connections.transaction(ONE_MOMENT) as connection:
+            yield _moment(connection, self._uid)
+
+    @contextmanager
+    def begin(self) -> Iterator[Moment]:
+        """Raises all fences, lets commits expire, and returns the repository as of that moment."""
+        with ExitStack() as held:
+            with self._connections.transaction() as connection:
+                lock_settings(connection, self._scope)
+                _raise_fences(connection, self._uid)
+                # It sees all that was published, and nothing can be while the locks are held.
+                reading = held.enter_context(self._connections.transaction(ONE_MOMENT))
+                moment = _moment(reading, self._uid)
+                mark_expired(connection, self._uid, sorted(moment.expiring))
+            yield moment
+
+
+def snapshot_of(connection: psycopg.Connection, uid: str) -> RefsSnapshot:
+    """Returns all refs and all commits, as part of a transaction of one moment."""
+    return RefsSnapshot(
+        tuple(all_branches(connection, uid)),
+        tuple(all_tags(connection, uid)),
+        tuple(all_commits(connection, uid)),
+    )
+
+
+def _moment(connection: psycopg.Connection, uid: str) -> Moment:
+    refs, rows = snapshot_of(connection, uid), partial(layer_rows, connection, uid)
+    found = connection.execute(_NOW, {"uid": uid}).fetchone()
+    if found is None:
+        return Moment(refs, rows)
+    *columns, expired, now = found
+    unkept = expired_commits(refs, settings_of(*columns).retention, now)
+    return Moment(refs, rows, frozenset(expired), unkept.difference(expired))
+
+
+def _raise_fences(connection: psycopg.Connection, uid: str) -> None:
+    """Raises the fences of a locked repository, after the writers that are under way."""
+    connection.execute("UPDATE sparklake.repositories SET fence = fence + 1 WHERE uid = %s", (uid,))
+    connection.execute(
+        "SELECT 1 FROM sparklake.branches WHERE repository_uid = %s ORDER BY name FOR UPDATE",
+        (uid,),
+    )
+    connection.execute(
+        "UPDATE sparklake.branches b SET fence = r.fence FROM sparklake.repositories r"
+        " WHERE r.uid = %(uid)s AND b.repository_uid = r.uid",
+        {"uid": uid},
+    )
+    connection.execute(
+        "UPDATE sparklake.layers SET sealed = true WHERE repository_uid = %s AND NOT sealed",
+        (uid,),
+    )
+
+
+_SELECT_PURGES = """
+    SELECT id, who, date, message, patterns, state, counts, even_shared, also_external
+    FROM sparklake.purges WHERE repository_uid = %(uid)s
+"""
+
+
+class PostgresPurges:
+    """Holds the purges of one repository."""
+
+    def __init__(self, connections: Connections, scope: Scope) -> None:
+        self._connections = connections
+        self._uid = scope.uid
+        self._force = scope.force
+
+    def add(self, purge: Purge) -> None:
+        """Keeps a purge; raises ReadOnlyError."""
+        with self._connections.transaction() as connection:
+            row = connection.execute(
+                "SELECT read_only FROM sparklake.repositories WHERE uid = %s FOR SHARE",
+                (self._uid,),
+            ).fetchone()
+            if row is None:
+                return
+            if row[0] and not self._force:
+                raise read_only_error()
+            connection.execute(
+                """
+                INSERT INTO sparklake.purges
+                    (repository_uid, id, who, date, message, patterns, state, counts,
+                     even_shared, also_external)
+                VALUES (%(uid)s, %(id)s, %(who)s, %(date)s, %(message)s, %(patterns)s, %(state)s,
+                        %(counts)s, %(even_shared)s, %(also_external)s)
+                """,
+                {
+                    **asdict(purge),
+                    "uid": self._uid,
+                    "patterns": Jsonb(list(purge.patterns)),
+                    "state": purge.state.value,
+                    "counts": Jsonb(asdict(purge.counts)),
+                },
+            )
+
+    def find(self, purge_id: str) -> Purge | None:
+        """Returns a purge."""
+        rows = self._connections.fetch(
+            _SELECT_PURGES + " AND id = %(id)s", {"uid": self._uid, "id": purge_id}
+        )
+        return _purge(*rows[0]) if rows else None
+
+    def list(self) -> Sequence[Purge]:
+        """Returns all purges, newest first."""
+        rows = self._connections.fetch(
+            _SELECT_PURGES + " ORDER BY sequence DESC", {"uid": self._uid}
+        )
+        return [_purge(*row) for row in rows]
+
+    def finish(self, purge_id: str) -> None:
+        """Marks a purge as done."""
+        with self._connections.transaction() as connection:
+            connection.execute(
+                "UPDATE sparklake.purges SET state = %s WHERE repository_uid = %s AND id = %s",
+                (PurgeState.DONE.value, self._uid, purge_id),
+            )
+
+
+def _purge(*row: Any) -> Purge:
+    purge_id, who, date, message, patterns, state, counts, *switches = row
+    return Purge(
+        *(purge_id, who, date, message, tuple(patterns), PurgeState(state)),
+        *(PurgeCounts(**counts), *switches),
+    )
+
+
+_SELECT_RUNS = """
+    SELECT id, event, ref, commit_id, who, date, status, hooks
+    FROM sparklake.hook_runs WHERE repository_uid = %(uid)s
+"""
+
+
+class PostgresHookRuns:
+    """Holds the runs of hooks of one repository."""
+
+    def __init__(self, connections: Connections, uid: str) -> None:
+        self._connections = connections
+        self._uid = uid
+
+    def add(self, run: HookRun) -> None:
+        """Keeps a run."""
+        with self._connections.transaction() as connection:
+            connection.execute(
+                """
+                INSERT INTO sparklake.hook_runs
+                    (repository_uid, id, event, ref, commit_id, who, date, status, hooks)
+                SELECT uid, %(id)s, %(event)s, %(ref)s, %(commit_id)s, %(who)s, %(date)s,
+                       %(status)s, %(hooks)s
+                FROM sparklake.repositories WHERE uid = %(uid)s
+                """,
+                {
+                    **asdict(run),
+                    "uid": self._uid,
+                    "status": run.status.value,
+                    "hooks": Jsonb([asdict(each) for each in run.hooks]),
+                },
+            )
+
+    def find(self, run_id: str) -> HookRun | None:
+        """Returns a run."""
+        rows = self._connections.fetch(
+            _SELECT_RUNS + " AND id = %(id)s", {"uid": self._uid, "id": run_id}
+        )
+        return _run(*rows[0]) if rows else None
+
+    def list(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
+        """Returns the latest runs, newest first; of one branch or tag, or of all."""
+        rows = self._connections.fetch(
+            _SELECT_RUNS + " AND (%(ref)s::text IS NULL OR ref = %(ref)s)"
+            " ORDER BY sequence DESC LIMIT %(limit)s",
+            {"uid": self._uid, "ref": ref, "limit": limit},
+        )
+        return [_run(*row) for row in rows]
+
+
+def _run(*row: Any) -> HookRun:
+    run_id, event, ref, commit_id, who, date, status, hooks = row
+    results = (HookResult(**{**each, "status": HookStatus(each["status"])}) for each in hooks)
+    return HookRun(run_id, event, ref, commit_id, who, date, HookStatus(status), tuple(results))
