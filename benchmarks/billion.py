@@ -35,8 +35,8 @@ from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.store import read_meta_range, table_key, write_meta_range
 from sparklake.stores.objects import open_store
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.tasks import Workspace
-from sparklake.udfs.writing import merge_body
+from sparklake.udfs.workspace import Workspace
+from sparklake.udfs.write import merge_body
 
 OBJECTS = (10_000_000, 100_000_000, 1_000_000_000)
 RANGE_RECORDS = (1024, 8192, 65536)

@@ -22,8 +22,8 @@ from sparklake.graveler.planning.packing import pack
 from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.sstable.store import read_meta_range
 from sparklake.stores.objects import open_store
-from sparklake.udfs.reading import list_body
-from sparklake.udfs.tasks import Workspace, encode_tasks
+from sparklake.udfs.read import list_body
+from sparklake.udfs.workspace import Workspace, encode_tasks
 
 _TASK_RECORDS = 250_000
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sparklake.lake import Lake, connect
     from sparklake.repository import Repository
     from sparklake.udfs.imports.inventory import S3Inventory
-    from sparklake.udfs.objects import ObjectInfo
-    from sparklake.udfs.reading import DiffRow
+    from sparklake.udfs.objects.rows import ObjectInfo
+    from sparklake.udfs.read import DiffRow
     from sparklake.verbs.exchange.imports import ImportReport
     from sparklake.verbs.history.log import CommitSummary
     from sparklake.verbs.merging.preview import MergePreview
@@ -53,14 +53,14 @@ _MODULES = {
     "Branch": "sparklake.branch",
     "Commit": "sparklake.graveler.commits",
     "CommitSummary": "sparklake.verbs.history.log",
-    "DiffRow": "sparklake.udfs.reading",
+    "DiffRow": "sparklake.udfs.read",
     "Engine": "sparklake.config",
     "ImportErrorsError": "sparklake.errors",
     "ImportReport": "sparklake.verbs.exchange.imports",
     "Lake": "sparklake.lake",
     "MergeConflictError": "sparklake.errors",
     "MergePreview": "sparklake.verbs.merging.preview",
-    "ObjectInfo": "sparklake.udfs.objects",
+    "ObjectInfo": "sparklake.udfs.objects.rows",
     "Repository": "sparklake.repository",
     "Restored": "sparklake.verbs.objects.restoring",
     "S3Inventory": "sparklake.udfs.imports.inventory",

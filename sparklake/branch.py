@@ -16,7 +16,7 @@ from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import listed
 from sparklake.graveler.planning.path_filter import chosen_keys
 from sparklake.graveler.ports import BranchState
-from sparklake.udfs.objects import ObjectInfo
+from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import commit as commits
 from sparklake.verbs import moves, read, stage

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from sparklake.graveler.retention import Retention
     from sparklake.hooks.declarations import Action
     from sparklake.stores.cache import CacheUsage, DiskCache
-    from sparklake.udfs.objects import ObjectInfo
-    from sparklake.udfs.reading import DiffRow
-    from sparklake.udfs.rollup import FolderDiff
+    from sparklake.udfs.differences import FolderDiff
+    from sparklake.udfs.objects.rows import ObjectInfo
+    from sparklake.udfs.read import DiffRow
     from sparklake.verbs.collecting.collect import Collection
     from sparklake.verbs.differences import DiffTree
     from sparklake.verbs.dump import RefsDump

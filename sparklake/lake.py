@@ -33,7 +33,7 @@ from sparklake.repository import Repository
 from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.stores.objects.s3_client import use_timeouts
-from sparklake.udfs.tasks import Workspace
+from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.context import CommitGraph, Context, Trees, now
 from sparklake.verbs.namespaces import leave_namespace, take_namespace
 from sparklake.verbs.open_ranges import OpenRanges

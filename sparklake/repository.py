@@ -14,7 +14,7 @@ from sparklake.graveler.keys import listed
 from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo, Write
 from sparklake.graveler.ports.registers import HookRun, Purge
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects import ObjectInfo
+from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import read, refs
 from sparklake.verbs.collecting.collect import GRACE, Collection, collect_garbage, garbage_rows

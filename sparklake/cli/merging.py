@@ -30,7 +30,7 @@ from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:
     from sparklake.graveler.commits import Commit
-    from sparklake.udfs.reading import DiffRow
+    from sparklake.udfs.read import DiffRow
 
 _SHOWN_CONFLICTS = 100
 

@@ -33,8 +33,8 @@ from sparklake.udfs.results import (
     decode_results,
 )
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, MAX_KEPT, too_many_kept
-from sparklake.udfs.tasks import Workspace, encode_tasks, sink_into
-from sparklake.udfs.writing import run_body
+from sparklake.udfs.workspace import Workspace, encode_tasks, sink_into
+from sparklake.udfs.write import run_body
 
 if TYPE_CHECKING:
     import pyarrow as pa

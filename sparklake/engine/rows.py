@@ -18,7 +18,7 @@ from sparklake.graveler.algebra import Changes
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.planning.packing import divided, pack
 from sparklake.graveler.planning.plan import Plan
-from sparklake.udfs.tasks import encode_tasks
+from sparklake.udfs.workspace import encode_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

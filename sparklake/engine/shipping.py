@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sparklake.engine.ipc import pack, unpack
-from sparklake.udfs.tasks import TASK_SCHEMA
+from sparklake.udfs.workspace import TASK_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from sparklake.engine.base import MAX_TASK_RECORDS, Body
 from sparklake.engine.shipping import packed_tasks, unpacked_body
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.tasks import TASK_SCHEMA
+from sparklake.udfs.workspace import TASK_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField, StructType
 
 from sparklake.frames.sources import load, load_delta, missing_files
 from sparklake.frames.tables import infers_types, union
-from sparklake.udfs.partitions import partition_type
+from sparklake.udfs.tables.partitions import partition_type
 
 # Of each file alone, so that folders tell Spark nothing: their values are given.
 _READING = {"mergeSchema": "true", "recursiveFileLookup": "true"}

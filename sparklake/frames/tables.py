@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.functions import lit
 from pyspark.sql.types import StructType
 
+from sparklake.delta_log.table_files import Partition, partition_of, partition_value
 from sparklake.frames.sources import load, missing_files
-from sparklake.udfs.table_files import Partition, partition_of, partition_value
 
 if TYPE_CHECKING:
     import pyarrow as pa

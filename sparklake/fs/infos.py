@@ -14,7 +14,7 @@ from sparklake.errors import (
     ObjectNotFoundError,
 )
 from sparklake.graveler.times import datetime_of_nanoseconds
-from sparklake.udfs.objects import ObjectInfo
+from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.uri import SCHEME, LakeUri, parse_uri
 from sparklake.verbs.objects.folders import Folder
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sparklake.engine.rows import Rows
-    from sparklake.udfs.objects import ObjectInfo
-    from sparklake.udfs.reading import DiffRow
+    from sparklake.udfs.objects.rows import ObjectInfo
+    from sparklake.udfs.read import DiffRow
 
 
 class EventName(str, Enum):

@@ -15,7 +15,7 @@ from sparklake.graveler.planning.path_filter import ALL, Choice
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ports import BranchMove, BranchState, Layer
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.writing import apply_body
+from sparklake.udfs.write import apply_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.leftovers import cut_out

@@ -21,7 +21,7 @@ from sparklake.graveler.planning.change_summary import KnownKeys, Touched, touch
 from sparklake.graveler.ports import ObjectStore, RepositoryInfo, RepositoryRefs
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.sstable.store import read_meta_range
-from sparklake.udfs.tasks import Workspace
+from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.open_ranges import OpenRanges
 
 if TYPE_CHECKING:

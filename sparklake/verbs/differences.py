@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from sparklake.engine.rows import Rows, RowShape
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.reading import DiffRow
-from sparklake.udfs.rollup import (
+from sparklake.udfs.differences import (
     COUNTS,
     FOLDER_DDL,
     FOLDER_SCHEMA,
@@ -19,6 +18,7 @@ from sparklake.udfs.rollup import (
     FolderDiff,
     folder_rows,
 )
+from sparklake.udfs.read import DiffRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

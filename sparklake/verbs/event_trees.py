@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from sparklake.engine.rows import Rows
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects import ObjectInfo
-from sparklake.udfs.reading import DiffRow
+from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.read import DiffRow
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.read import diff_trees, list_tree

@@ -22,7 +22,7 @@ from sparklake.graveler.ports.registers import HookRun
 from sparklake.graveler.ranges import MetaRange, overlapping
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.store import read_ranges
-from sparklake.udfs.objects import object_info
+from sparklake.udfs.objects.rows import object_info
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 

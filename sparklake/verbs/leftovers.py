@@ -10,7 +10,7 @@ from sparklake.graveler.planning.filtered import plan_without
 from sparklake.graveler.planning.path_filter import Choice
 from sparklake.graveler.ports import BranchState, LayerCut
 from sparklake.graveler.ranges import Ranges, overlaps
-from sparklake.udfs.writing import apply_body
+from sparklake.udfs.write import apply_body
 from sparklake.verbs.context import Context
 
 

@@ -13,8 +13,8 @@ from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.planning.layers import plan_listing, plan_view
 from sparklake.graveler.planning.plan import Plan, plan_diff, plan_three_way_diff
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
-from sparklake.udfs.reading import (
+from sparklake.udfs.objects.rows import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
+from sparklake.udfs.read import (
     DIFF_DDL,
     DIFF_SCHEMA,
     DiffRow,
@@ -24,7 +24,7 @@ from sparklake.udfs.reading import (
     staged_diff_body,
     three_way_diff_body,
 )
-from sparklake.udfs.tasks import Workspace
+from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.differences import Differences

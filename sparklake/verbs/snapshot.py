@@ -21,7 +21,7 @@ from sparklake.graveler.planning.plan import Side
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, max_keys
 from sparklake.graveler.records import is_tombstone
 from sparklake.graveler.sstable.store import read_together
-from sparklake.udfs.objects import OBJECT_SCHEMA, ObjectInfo, object_batch, object_info
+from sparklake.udfs.objects.rows import OBJECT_SCHEMA, ObjectInfo, object_batch, object_info
 from sparklake.verbs.context import Context
 from sparklake.verbs.open_ranges import ABSENT, OpenRange, OpenRanges
 from sparklake.verbs.resolve import Resolved, steadily

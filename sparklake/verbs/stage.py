@@ -26,9 +26,9 @@ from sparklake.graveler.ports import BranchState, WriteState
 from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.stores.objects.local_files import store_errors
-from sparklake.udfs.adopting import is_sweep_open
-from sparklake.udfs.objects import ObjectInfo, object_record
-from sparklake.udfs.staging import STAGE_SCHEMA, stage_body
+from sparklake.udfs.adopted_ranges import is_sweep_open
+from sparklake.udfs.objects.rows import ObjectInfo, object_record
+from sparklake.udfs.staged_rows import STAGE_SCHEMA, stage_body
 from sparklake.udfs.strategies.objects import DATA_FOLDER
 from sparklake.verbs.context import Context
 from sparklake.verbs.fencing import begun_anew

@@ -18,7 +18,7 @@ from sparklake.graveler.ports import Layer, LayerKind
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, overlapping
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.store import read_ranges
-from sparklake.udfs.objects import record_batch
+from sparklake.udfs.objects.rows import record_batch
 from sparklake.verbs.context import Context
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from sparklake.graveler.planning.packing import divided, pack
 from sparklake.graveler.planning.plan import Plan, plan_diff, plan_three_way_diff
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import Record, decode_record
-from sparklake.udfs.reading import DiffRow, diff_body, diff_rows, three_way_diff_body
-from sparklake.udfs.tasks import encode_tasks
+from sparklake.udfs.read import DiffRow, diff_body, diff_rows, three_way_diff_body
+from sparklake.udfs.workspace import encode_tasks
 from tests.support import oracle
 from tests.support.oracle import Contents
 from tests.support.trees import Trees, encoded

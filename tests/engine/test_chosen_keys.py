@@ -13,9 +13,9 @@ from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.filtered import plan_chosen_merge, plan_restore, plan_without
 from sparklake.graveler.planning.path_filter import Choice, chosen_keys
 from sparklake.graveler.planning.plan import Plan
-from sparklake.udfs.restoring import restore_body
+from sparklake.udfs.objects.copy import restore_body
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.writing import apply_body, merge_body
+from sparklake.udfs.write import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
 from tests.support.trees import Trees, open_trees, staged_records

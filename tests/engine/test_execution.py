@@ -20,8 +20,8 @@ from sparklake.graveler.planning.layers import plan_apply
 from sparklake.graveler.planning.plan import Side, plan_diff
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.store import NO_TREE
-from sparklake.udfs.objects import record_batch
-from sparklake.udfs.writing import apply_body
+from sparklake.udfs.objects.rows import record_batch
+from sparklake.udfs.write import apply_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
 from tests.support.reads import recorded_reads

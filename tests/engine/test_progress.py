@@ -16,7 +16,7 @@ from sparklake.engine.local import LocalRunner
 from sparklake.graveler.planning.plan import plan_merge
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.writing import merge_body
+from sparklake.udfs.write import merge_body
 from tests.support.trees import Trees, open_trees
 
 KEYS = [b"k%03d" % number for number in range(200)]

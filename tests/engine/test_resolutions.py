@@ -17,7 +17,7 @@ from sparklake.graveler.planning.plan import plan_merge
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.strategies.choosing import parse_resolution
 from sparklake.udfs.strategies.resolution import Carried, Resolution
-from sparklake.udfs.writing import merge_body
+from sparklake.udfs.write import merge_body
 from tests.graveler.merge_table import CONFLICT, MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.globs import fits

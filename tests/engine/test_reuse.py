@@ -21,7 +21,7 @@ from sparklake.graveler.planning.plan import Copied, Opened, Plan, Side, plan_me
 from sparklake.graveler.planning.resume import Made, reusing
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.writing import apply_body, merge_body
+from sparklake.udfs.write import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
 from tests.support.reads import recorded_reads

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from sparklake.delta_log.actions import decode_actions
+from sparklake.delta_log.copy import copied_checkpoint
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.refs.dump import MANIFEST_KEY, read_manifest
 from sparklake.stores.objects import open_store
-from sparklake.udfs.delta.actions import decode_actions
-from sparklake.udfs.delta.copied_logs import copied_checkpoint
 from tests.support.folders import memory_folder
 
 BODIES = [b'{"add": "\xff"}', b"[" * 100_000, b"\xff", b"{", b'{"branches_meta_range_id": "\xff"}']

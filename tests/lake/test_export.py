@@ -24,7 +24,7 @@ from sparklake.errors import (
     UnfitError,
 )
 from sparklake.stores.exports.local import LocalDestination
-from sparklake.udfs.exporting import MARKER_KEY
+from sparklake.udfs.exports import MARKER_KEY
 from tests.support.crashes import CrashError, dies_at
 from tests.support.folders import memory_folder
 from tests.support.lakes import commit_all, contents, memory_lake, stage_table

@@ -21,7 +21,7 @@ from sparklake.graveler.blocks.block import block_of_records
 from sparklake.graveler.ports import Folder
 from sparklake.graveler.records import encode_record
 from sparklake.stores.objects import open_store
-from sparklake.udfs.imports import writing
+from sparklake.udfs.imports import tasks as writing
 from sparklake.udfs.imports.listing import Part, listing_work, read_listing, split_source
 from sparklake.udfs.imports.rows import IMPORT_SCHEMA
 from sparklake.verbs.exchange import imports

@@ -15,7 +15,7 @@ from moto.s3.models import s3_backends
 from sparklake import Lake, Repository
 from sparklake.errors import CorruptFileError, StrategyError
 from sparklake.fs import SparklakeFileSystem
-from sparklake.udfs.staging import STAGE_SCHEMA
+from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from tests.support.buckets import Bucket
 from tests.support.folders import memory_folder
 from tests.support.lakes import commit_all, memory_lake

@@ -30,11 +30,10 @@ from sparklake.engine.spark import SparkRunner
 from sparklake.graveler.planning.path_filter import Choice
 from sparklake.session import spark_session
 from sparklake.udfs.imports.rows import Read, import_body
-from sparklake.udfs.imports.terms import ImportTerms
-from sparklake.udfs.imports.writing import ranges_body
+from sparklake.udfs.imports.tasks import ImportTerms, ranges_body
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.tasks import Workspace
-from sparklake.udfs.writing import apply_body, merge_body
+from sparklake.udfs.workspace import Workspace
+from sparklake.udfs.write import apply_body, merge_body
 from sparklake.verbs import commit
 from sparklake.verbs.exchange import imports
 from sparklake.verbs.merging import three_way

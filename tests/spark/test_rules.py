@@ -14,10 +14,20 @@ from pyspark import cloudpickle
 import sparklake
 from sparklake.engine.spark import _pack, _reported
 from sparklake.graveler.algebra.classify import Strategy
-from sparklake.udfs import collecting, reading, staging, writing
-from sparklake.udfs.imports.terms import ImportTerms
-from sparklake.udfs.imports.writing import ranges_body
-from sparklake.udfs.tasks import Workspace
+from sparklake.udfs import (
+    gc as collecting,
+)
+from sparklake.udfs import (
+    read as reading,
+)
+from sparklake.udfs import (
+    staged_rows as staging,
+)
+from sparklake.udfs import (
+    write as writing,
+)
+from sparklake.udfs.imports.tasks import ImportTerms, ranges_body
+from sparklake.udfs.workspace import Workspace
 
 PACKAGE = Path(sparklake.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -8,9 +8,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparklake.udfs.delta.actions import Action, FileKey
-from sparklake.udfs.delta.commits import DeltaCommit
-from sparklake.udfs.delta.union.sides import LogSide
+from sparklake.delta_log.actions import Action, FileKey
+from sparklake.delta_log.commits import DeltaCommit
+from sparklake.delta_log.union.sides import LogSide
 
 PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 

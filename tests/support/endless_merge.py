@@ -17,8 +17,8 @@ from sparklake.cli.main import main as command
 from sparklake.graveler.planning.path_filter import Choice
 from sparklake.jobs.merge import main as job
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.tasks import Workspace
-from sparklake.udfs.writing import merge_body
+from sparklake.udfs.workspace import Workspace
+from sparklake.udfs.write import merge_body
 from sparklake.verbs.merging import three_way
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from sparklake.graveler.ports import LayerKind
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.objects import open_object
 from sparklake.stores.postgres import connect_ref_store
-from sparklake.udfs.staging import STAGE_SCHEMA
+from sparklake.udfs.staged_rows import STAGE_SCHEMA
 
 TESTER = "tester"
 

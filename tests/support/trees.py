@@ -24,11 +24,11 @@ from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
 from sparklake.graveler.sstable.store import read_meta_range, read_ranges
 from sparklake.stores.objects import open_store
-from sparklake.udfs.objects import record_batch
+from sparklake.udfs.objects.rows import record_batch
 from sparklake.udfs.results import PieceResult, decode_results
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.tasks import Workspace
-from sparklake.udfs.writing import apply_body, merge_body, run_body
+from sparklake.udfs.workspace import Workspace
+from sparklake.udfs.write import apply_body, merge_body, run_body
 from tests.support.blocks import flat
 from tests.support.folders import memory_folder
 from tests.support.oracle import Contents

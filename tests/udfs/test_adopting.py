@@ -15,7 +15,7 @@ from sparklake.graveler.entries import AddressType, Entry, entry_record
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.sstable.store import make_range, table_key, write_meta_range
 from sparklake.stores.objects.local import LocalStore
-from sparklake.udfs.tasks import RangeSink, Workspace, sink_into
+from sparklake.udfs.workspace import RangeSink, Workspace, sink_into
 
 BODY = b"body"
 PATH = "k"

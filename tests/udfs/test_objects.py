@@ -14,7 +14,7 @@ from sparklake.errors import InvalidKeyError, InvalidRecordError, MissingFileErr
 from sparklake.graveler.blocks.block import EMPTY, block_of_records
 from sparklake.graveler.entries import AddressType, Entry, entry_record, record_entry
 from sparklake.graveler.records import Record, is_tombstone
-from sparklake.udfs.objects import (
+from sparklake.udfs.objects.rows import (
     OBJECT_SCHEMA,
     ObjectInfo,
     object_batch,
@@ -22,8 +22,8 @@ from sparklake.udfs.objects import (
     object_record,
     object_rows,
 )
-from sparklake.udfs.staging import STAGE_SCHEMA, stage_body
-from sparklake.udfs.tasks import Workspace
+from sparklake.udfs.staged_rows import STAGE_SCHEMA, stage_body
+from sparklake.udfs.workspace import Workspace
 
 NAMESPACE = "s3://bucket/lake"
 STAGED_AT = 1_700_000_000_000_000_000

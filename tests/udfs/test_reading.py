@@ -16,8 +16,8 @@ from sparklake.graveler.planning.packing import pack
 from sparklake.graveler.planning.plan import Plan, Side, plan_diff, plan_three_way_diff
 from sparklake.graveler.ranges import MetaRange, overlapping
 from sparklake.graveler.records import Record, tombstone
-from sparklake.udfs.objects import OBJECT_SCHEMA, object_rows
-from sparklake.udfs.reading import (
+from sparklake.udfs.objects.rows import OBJECT_SCHEMA, object_rows
+from sparklake.udfs.read import (
     DIFF_SCHEMA,
     DiffRow,
     diff_body,
@@ -26,7 +26,7 @@ from sparklake.udfs.reading import (
     staged_diff_body,
     three_way_diff_body,
 )
-from sparklake.udfs.tasks import encode_tasks
+from sparklake.udfs.workspace import encode_tasks
 from tests.support.reads import recorded_reads
 from tests.support.trees import Rows, Run, Trees, open_trees, touched
 

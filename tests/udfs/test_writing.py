@@ -17,7 +17,7 @@ from sparklake.graveler.planning.packing import Task, TaskPiece, pack
 from sparklake.graveler.planning.plan import Opened, Side, plan_merge
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.store import WrittenRange
-from sparklake.udfs.objects import record_batch
+from sparklake.udfs.objects.rows import record_batch
 from sparklake.udfs.results import (
     ChangesResult,
     ConflictCountResult,
@@ -29,8 +29,8 @@ from sparklake.udfs.results import (
 )
 from sparklake.udfs.strategies import judging
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.tasks import TASK_SCHEMA, decode_tasks, encode_tasks
-from sparklake.udfs.writing import apply_body, merge_body, run_body
+from sparklake.udfs.workspace import TASK_SCHEMA, decode_tasks, encode_tasks
+from sparklake.udfs.write import apply_body, merge_body, run_body
 from tests.support.oracle import Contents
 from tests.support.trees import Trees, open_trees, records_of
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sparklake.graveler.commits import Commit
-    from sparklake.udfs.reading import DiffRow
+    from sparklake.udfs.read import DiffRow
 
 _LINES = 4
 _SMALL, _LARGE = 10_000, 1_000_000

@@ -23,8 +23,8 @@ from sparklake.errors import CorruptFileError, InvalidInputError
 from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.stores.objects import normalise_object_uri, open_object
 from sparklake.udfs.imports.rows import IMPORT_SCHEMA
-from sparklake.udfs.objects import unix_microseconds
-from sparklake.udfs.tasks import TASK_SCHEMA
+from sparklake.udfs.objects.rows import unix_microseconds
+from sparklake.udfs.workspace import TASK_SCHEMA
 
 _BATCH_ROWS = 32768
 _HASHED_AT_ONCE = 1024 * 1024

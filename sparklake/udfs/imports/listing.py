@@ -15,7 +15,7 @@ from sparklake.interrupts import Threads
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.keys import is_utf8
 from sparklake.udfs.imports.rows import IMPORT_SCHEMA
-from sparklake.udfs.tasks import TASK_SCHEMA
+from sparklake.udfs.workspace import TASK_SCHEMA
 
 _PARTS_WANTED = 128
 _MOST_TASKS = 1024

@@ -25,10 +25,10 @@ from sparklake.interrupts import Threads
 from sparklake.stores.objects import check_object_uri, normalise_object_uri
 from sparklake.stores.objects.keys import check_key
 from sparklake.udfs.imports.defects import Defect, Reason, defect_record, new_defect
-from sparklake.udfs.imports.terms import ImportTerms
-from sparklake.udfs.objects import microsecond_mtimes, record_batch
-from sparklake.udfs.own import OwnNamespace
-from sparklake.udfs.staging import (
+from sparklake.udfs.imports.tasks import ImportTerms
+from sparklake.udfs.objects.rows import microsecond_mtimes, record_batch
+from sparklake.udfs.own_namespace import OwnNamespace
+from sparklake.udfs.staged_rows import (
     STAGE_SCHEMA,
     object_checksum,
     plain_records,
@@ -36,7 +36,7 @@ from sparklake.udfs.staging import (
     staged_columns,
     staged_record,
 )
-from sparklake.udfs.tasks import Workspace
+from sparklake.udfs.workspace import Workspace
 
 IMPORT_SCHEMA = pa.schema([each for each in STAGE_SCHEMA if each.name != "deleted"])
 """`path`, `size` and `address`, a full URI, are required. A missing `checksum` is computed from the

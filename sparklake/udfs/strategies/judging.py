@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparklake.delta_log.names import log_folder
 from sparklake.errors import (
     ExpiredError,
     InvalidKeyError,
@@ -24,7 +25,6 @@ from sparklake.graveler.entries import check_entry, encode_entry, entry_identity
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
-from sparklake.udfs.delta.names import log_folder
 from sparklake.udfs.results import Kept
 from sparklake.udfs.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
 from sparklake.udfs.strategies.objects import NewObject, Objects

@@ -9,10 +9,10 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
+from sparklake.delta_log.names import LAST_CHECKPOINT, LOG_FOLDER, commit_key, table_folder
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import CommitId
-from sparklake.udfs.delta.names import LAST_CHECKPOINT, LOG_FOLDER, commit_key, table_folder
 from sparklake.udfs.strategies.decisions import Function
 from sparklake.udfs.strategies.globs import matches
 

@@ -31,7 +31,7 @@ from sparklake.graveler.ports import LayerKind, Moment, WriteState
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.store import NO_TREE
 from sparklake.graveler.sums import bounded_sum
-from sparklake.udfs.collecting import (
+from sparklake.udfs.gc import (
     WEIGHT_SCHEMA,
     distinct_run_body,
     encode_work,
@@ -42,10 +42,10 @@ from sparklake.udfs.collecting import (
     sweep_body,
     weigh_body,
 )
-from sparklake.udfs.objects import ObjectInfo, record_batch
-from sparklake.udfs.reading import list_body
+from sparklake.udfs.objects.rows import ObjectInfo, record_batch
+from sparklake.udfs.read import list_body
 from sparklake.udfs.strategies.objects import DATA_FOLDER
-from sparklake.udfs.tasks import Workspace, encode_tasks
+from sparklake.udfs.workspace import Workspace, encode_tasks
 from sparklake.verbs.collecting.runs import CollectionRun, RunFolder, find_open, set_open
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace, check_owner

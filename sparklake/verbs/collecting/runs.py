@@ -11,8 +11,8 @@ from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.sstable.store import read_meta_range, table_key
-from sparklake.udfs.adopting import COLLECTIONS_FOLDER, MARKER_KEY
-from sparklake.udfs.tasks import Workspace
+from sparklake.udfs.adopted_ranges import COLLECTIONS_FOLDER, MARKER_KEY
+from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import first_write
 

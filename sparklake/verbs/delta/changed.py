@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from sparklake.delta_log.names import (
+    LOG_FOLDER,
+    MAX_TABLES,
+    log_folder,
+    log_folders_batch,
+    table_folder,
+    table_name,
+    too_many_tables,
+)
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.planning.packing import divided, pack
 from sparklake.graveler.planning.plan import Plan, plan_diff
-from sparklake.udfs.delta.names import LOG_FOLDER, log_folder, table_folder, table_name
-from sparklake.udfs.delta.touched import MAX_TABLES, log_folders_batch, too_many_tables
-from sparklake.udfs.reading import Encode, diff_body, removed_batch
-from sparklake.udfs.tasks import encode_tasks
+from sparklake.udfs.read import Encode, diff_body, removed_batch
+from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.context import Context
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sparklake.delta_log.actions import Action, encode_actions
+from sparklake.delta_log.copy import LogFiles, copied_actions, copied_checkpoint, log_files
+from sparklake.delta_log.names import LOG_FOLDER, commit_version
+from sparklake.delta_log.paths import encoded, is_relative, name_of, one_spelling
 from sparklake.graveler.ports import Write
 from sparklake.stores.objects.prefetch import overlapped
-from sparklake.udfs.delta.actions import Action, encode_actions
-from sparklake.udfs.delta.copied_logs import LogFiles, copied_actions, copied_checkpoint, log_files
-from sparklake.udfs.delta.names import LOG_FOLDER, commit_version
-from sparklake.udfs.delta.paths import encoded, is_relative, name_of, one_spelling
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.read import list_objects

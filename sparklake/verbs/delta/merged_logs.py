@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from sparklake.delta_log.commits import NotUnitedError
+from sparklake.delta_log.names import commit_key, table_folder, table_name
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.algebra.classify import Outcome, Strategy, classify
 from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record, tombstone
-from sparklake.udfs.delta.commits import NotUnitedError
-from sparklake.udfs.delta.names import commit_key, table_folder, table_name
 from sparklake.udfs.strategies.judging import new_record
 from sparklake.udfs.strategies.objects import Objects
 from sparklake.verbs.context import Context

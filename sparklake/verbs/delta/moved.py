@@ -6,10 +6,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from sparklake.delta_log.names import LOG_FOLDER
 from sparklake.graveler.keys import Interval, common, prefix_interval, successor
 from sparklake.graveler.planning.segments import clusters, reach, windows
 from sparklake.graveler.ranges import RangeInfo, Ranges
-from sparklake.udfs.delta.names import LOG_FOLDER
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sparklake.graveler.algebra.classify import Outcome
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.records import identity_of
-from sparklake.udfs.reading import DiffRow
+from sparklake.udfs.read import DiffRow
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.merged_logs import TableUnion, taken_tables, united_tables

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sparklake.delta_log.actions import FileKey, Said, encode_actions
+from sparklake.delta_log.commits import NotUnitedError
+from sparklake.delta_log.names import LOG_FOLDER, log_key
+from sparklake.delta_log.paths import file_keys, name_of
+from sparklake.delta_log.rewrite import rewritten_commit, to_addresses
+from sparklake.delta_log.table_files import hashes, repeated, spark_uris, unlike
+from sparklake.delta_log.union.sides import LogSide
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.delta.actions import FileKey, Said, encode_actions
-from sparklake.udfs.delta.commits import NotUnitedError
-from sparklake.udfs.delta.names import LOG_FOLDER, log_key
-from sparklake.udfs.delta.paths import file_keys, name_of
-from sparklake.udfs.delta.rewriting import rewritten_commit, to_addresses
-from sparklake.udfs.delta.union.sides import LogSide
-from sparklake.udfs.table_files import hashes, repeated, spark_uris, unlike
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.logs import TreeLog, log_sides, read_log
 from sparklake.verbs.read import diff_trees

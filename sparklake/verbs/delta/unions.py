@@ -13,19 +13,18 @@ from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from sparklake.delta_log.actions import Action, FileKey, encode_actions
+from sparklake.delta_log.commits import NotUnitedError
+from sparklake.delta_log.names import LOG_FOLDER, MAX_TABLES, table_folder, too_many_tables
+from sparklake.delta_log.paths import file_keys
+from sparklake.delta_log.union.liveness import live_after
+from sparklake.delta_log.union.sides import Made
+from sparklake.delta_log.union.unite import united
 from sparklake.errors import MissingFileError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.ranges import overlapping
-from sparklake.udfs.delta.actions import Action, FileKey, encode_actions
-from sparklake.udfs.delta.commits import NotUnitedError
-from sparklake.udfs.delta.names import LOG_FOLDER, table_folder
-from sparklake.udfs.delta.paths import file_keys
-from sparklake.udfs.delta.touched import MAX_TABLES, too_many_tables
-from sparklake.udfs.delta.union.liveness import live_after
-from sparklake.udfs.delta.union.sides import Made
-from sparklake.udfs.delta.union.united import united
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.changed import gone_files

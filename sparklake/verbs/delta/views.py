@@ -13,6 +13,24 @@ import pyarrow.parquet as pq
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
+from sparklake.delta_log.actions import SECOND_FORM, has_any
+from sparklake.delta_log.names import (
+    LAST_CHECKPOINT,
+    LOG_FOLDER,
+    LogListing,
+    checkpoint_key,
+    log_key,
+    log_listing,
+)
+from sparklake.delta_log.rewrite import (
+    Resolve,
+    Rewrite,
+    rewritten_batch,
+    rewritten_commit,
+    to_addresses,
+)
+from sparklake.delta_log.table_files import data_files, hashes, repeated, spark_uris, unlike
+from sparklake.delta_log.view_log import commit_info, last_checkpoint
 from sparklake.errors import (
     CorruptFileError,
     InvalidInputError,
@@ -21,25 +39,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.stores.objects import open_object
-from sparklake.udfs.delta.checkpoints import SECOND_FORM, has_any
-from sparklake.udfs.delta.names import (
-    LAST_CHECKPOINT,
-    LOG_FOLDER,
-    LogListing,
-    checkpoint_key,
-    log_key,
-    log_listing,
-)
-from sparklake.udfs.delta.rewriting import (
-    Resolve,
-    Rewrite,
-    rewritten_batch,
-    rewritten_commit,
-    to_addresses,
-)
-from sparklake.udfs.delta.view_logs import commit_info, last_checkpoint
-from sparklake.udfs.objects import ObjectInfo
-from sparklake.udfs.table_files import data_files, hashes, repeated, spark_uris, unlike
+from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.verbs.bodies import read_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.tables.versions import TableVersion

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.delta_log.actions import Action, decode_actions, encode_actions, said_of
+from sparklake.delta_log.commits import is_blind_append, lets_append
+from sparklake.delta_log.names import LOG_FOLDER, commit_name, commit_version
+from sparklake.delta_log.paths import is_relative, name_of
 from sparklake.errors import InvalidInputError, MissingFileError, TableMovedError
 from sparklake.graveler.guards import Action as Guarded
 from sparklake.graveler.ports import Write
-from sparklake.udfs.checksums import FILE_SCHEMA
-from sparklake.udfs.delta.actions import Action, decode_actions, encode_actions, said_of
-from sparklake.udfs.delta.appends import is_blind_append, lets_append
-from sparklake.udfs.delta.names import LOG_FOLDER, commit_name, commit_version
-from sparklake.udfs.delta.paths import is_relative, name_of
+from sparklake.udfs.objects.rows import FILE_SCHEMA
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.copies import Base, copy_log, entry_bodies, log_checksums, new_entries
 from sparklake.verbs.namespaces import check_namespace

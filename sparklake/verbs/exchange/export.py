@@ -9,7 +9,7 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY as NAMESPACE_KEY
-from sparklake.udfs.exporting import MANIFEST_FOLDER, Step
+from sparklake.udfs.exports import MANIFEST_FOLDER, Step
 from sparklake.verbs.context import Context
 from sparklake.verbs.exchange.export_marks import (
     ExportMark,

@@ -16,7 +16,7 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.graveler.ports import ObjectStore, RepositoryInfo
 from sparklake.stores.objects.local import LocalStore
-from sparklake.udfs.exporting import MARKER_KEY
+from sparklake.udfs.exports import MARKER_KEY
 
 _VERSION = 1
 

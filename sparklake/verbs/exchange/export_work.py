@@ -17,16 +17,16 @@ from sparklake.graveler.planning.packing import Task, divided, pack
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.exports import open_destination
-from sparklake.udfs.exporting import (
+from sparklake.udfs.exports import (
     MARKER_KEY,
     Export,
     ExportReport,
+    ManifestFormat,
     Step,
     decode_reports,
     export_body,
 )
-from sparklake.udfs.manifests import ManifestFormat
-from sparklake.udfs.tasks import encode_tasks
+from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.context import Context
 from sparklake.verbs.exchange.export_marks import ExportMark, is_empty
 from sparklake.verbs.resolve import get_commit

@@ -29,10 +29,9 @@ from sparklake.graveler.ranges import MetaRange, Ranges, record_count
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports.defects import Defect, Reason, error_table
 from sparklake.udfs.imports.rows import import_body
-from sparklake.udfs.imports.terms import ImportTerms
-from sparklake.udfs.imports.writing import ranges_body
+from sparklake.udfs.imports.tasks import ImportTerms, ranges_body
 from sparklake.udfs.results import ErrorsResult, PieceResult, decode_results
-from sparklake.udfs.writing import apply_body
+from sparklake.udfs.write import apply_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.exchange.import_sources import Opened, open_source
 from sparklake.verbs.fencing import begun_anew

@@ -12,7 +12,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.graph.merge_base import merge_bases
 from sparklake.graveler.graph.virtual_base import VirtualBases
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
-from sparklake.udfs.writing import virtual_merge_body
+from sparklake.udfs.write import virtual_merge_body
 from sparklake.verbs.context import Context, Walk
 from sparklake.verbs.merging.three_way import Sides, plan_sides
 from sparklake.verbs.namespaces import check_namespace

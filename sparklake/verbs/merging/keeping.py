@@ -16,10 +16,10 @@ from sparklake.graveler.planning.layers import plan_apply
 from sparklake.graveler.planning.plan import Side
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import Record, decode_record, encode_record, identity_of
-from sparklake.udfs.objects import record_batch
+from sparklake.udfs.objects.rows import record_batch
 from sparklake.udfs.results import Kept
 from sparklake.udfs.strategies.both import kept_keys
-from sparklake.udfs.writing import apply_body
+from sparklake.udfs.write import apply_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.staged import INLINE_ROWS, write_meta_run
 

@@ -14,8 +14,8 @@ from sparklake.graveler.planning.packing import divided, pack
 from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
 from sparklake.graveler.sums import bounded
 from sparklake.stores.cache.counts import TALLY
-from sparklake.udfs.previewing import preview_body
-from sparklake.udfs.reading import DiffRow, diff_row
+from sparklake.udfs.merges import preview_body
+from sparklake.udfs.read import DiffRow, diff_row
 from sparklake.udfs.results import (
     CacheResult,
     ConflictResult,
@@ -26,7 +26,7 @@ from sparklake.udfs.results import (
 )
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.tasks import encode_tasks
+from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.previews import preview_unions
 from sparklake.verbs.merging.bases import merge_base

@@ -15,10 +15,10 @@ from sparklake.graveler.planning.filtered import plan_chosen_merge
 from sparklake.graveler.planning.path_filter import ALL, Choice
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.reading import DiffRow, diff_row
+from sparklake.udfs.read import DiffRow, diff_row
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.writing import merge_body
+from sparklake.udfs.write import merge_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.changed import logs_losing_keys
 from sparklake.verbs.delta.merged_logs import TableUnion, union_labels, union_records

@@ -29,7 +29,7 @@ from sparklake.graveler.keys import (
 from sparklake.graveler.planning.plan import Side
 from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping, position_reaching
 from sparklake.graveler.sstable.store import read_together
-from sparklake.udfs.objects import ObjectInfo, object_batch, object_rows
+from sparklake.udfs.objects.rows import ObjectInfo, object_batch, object_rows
 from sparklake.verbs.context import Context
 from sparklake.verbs.open_ranges import OpenRanges
 from sparklake.verbs.resolve import Resolved, steadily

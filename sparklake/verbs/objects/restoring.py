@@ -17,7 +17,7 @@ from sparklake.graveler.planning.filtered import only_chosen, plan_restore
 from sparklake.graveler.planning.path_filter import Choice, chosen_keys, named
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.ports import BranchState, LayerCut, LayerKind
-from sparklake.udfs.restoring import restore_body
+from sparklake.udfs.objects.copy import restore_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.leftovers import cut_out

@@ -16,8 +16,8 @@ from sparklake.graveler.planning.packing import Task, TaskPiece
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ranges import record_count
 from sparklake.graveler.sstable.store import WrittenRange
+from sparklake.udfs.objects.copy import Transfer, encode_transfers, transfer_body
 from sparklake.udfs.results import PieceResult, decode_results
-from sparklake.udfs.transfer import Transfer, encode_transfers, transfer_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.namespaces import check_namespace

@@ -19,8 +19,8 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.stores.objects.local_files import store_errors
 from sparklake.stores.objects.local_walk import SkippedPath, walk_files
-from sparklake.udfs.objects import ObjectInfo, object_record
-from sparklake.udfs.staging import STAGE_SCHEMA
+from sparklake.udfs.objects.rows import ObjectInfo, object_record
+from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.verbs.context import Context
 from sparklake.verbs.fencing import begun_anew
 from sparklake.verbs.namespaces import check_apart, check_namespace

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sparklake.graveler.guards import Action
-from sparklake.udfs.purging import Patterns
+from sparklake.udfs.purges import Patterns
 from sparklake.verbs.commit import commit
 from sparklake.verbs.context import Context
 from sparklake.verbs.read import list_objects

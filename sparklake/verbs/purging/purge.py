@@ -18,7 +18,7 @@ from sparklake.errors import (
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ports.registers import Purge, PurgeCounts, PurgeState
 from sparklake.graveler.sums import bounded
-from sparklake.udfs.purging import (
+from sparklake.udfs.purges import (
     FoundReport,
     Patterns,
     decode_found,

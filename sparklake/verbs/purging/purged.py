@@ -11,9 +11,9 @@ from pyarrow import parquet
 from sparklake.errors import MissingFileError, PurgedError
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import Purge
-from sparklake.udfs.objects import ObjectInfo
-from sparklake.udfs.own import OwnNamespace
-from sparklake.udfs.purging import Patterns, one_spelling, purge_folder
+from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.own_namespace import OwnNamespace
+from sparklake.udfs.purges import Patterns, one_spelling, purge_folder
 from sparklake.verbs.context import Context
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.udfs.purging import Scan
+from sparklake.udfs.purges import Scan
 from sparklake.verbs.context import Context
 from sparklake.verbs.publish import until_it_lands
 from sparklake.verbs.staged import Staged

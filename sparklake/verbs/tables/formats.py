@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import MissingDependencyError
-from sparklake.udfs.objects import OBJECT_DDL
-from sparklake.udfs.reading import DIFF_DDL
+from sparklake.udfs.objects.rows import OBJECT_DDL
+from sparklake.udfs.read import DIFF_DDL
 from sparklake.verbs.history.commit_rows import LOG_DDL
 
 if TYPE_CHECKING:

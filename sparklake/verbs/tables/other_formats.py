@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.objects import ObjectInfo
+from sparklake.udfs.objects.rows import ObjectInfo
 
 _LOOKED_AT = 1000
 """How many files of a folder are looked at: metadata files have the first names among others."""

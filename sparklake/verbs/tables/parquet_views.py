@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparklake.delta_log.table_files import data_files, hashes, repeated
+from sparklake.delta_log.view_log import TableShape
 from sparklake.errors import ObjectNotFoundError, StorePermissionError
 from sparklake.graveler.sums import bounded, column_sum
-from sparklake.udfs.delta.view_logs import TableShape
-from sparklake.udfs.partitions import PartitionColumns
-from sparklake.udfs.table_files import data_files, hashes, repeated
+from sparklake.udfs.tables.partitions import PartitionColumns
 from sparklake.verbs.context import Context
 from sparklake.verbs.tables.versions import TableVersion
 from sparklake.verbs.tables.views import View, view_of, write_view

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from sparklake.delta_log.table_files import FILE_SCHEMA, data_files
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.partitions import PartitionColumns
-from sparklake.udfs.table_files import FILE_SCHEMA, data_files
+from sparklake.udfs.tables.partitions import PartitionColumns
 from sparklake.verbs.context import Context
 from sparklake.verbs.delta.views import DELTA, VERSION_AS_OF, check_no_log, find_delta_view
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from sparklake.delta_log.table_files import partition_of, partition_value
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.table_files import partition_of, partition_value
 from sparklake.verbs.context import Context
 from sparklake.verbs.read import diff_trees, list_tree
 from sparklake.verbs.snapshot import snapshot_over

@@ -18,7 +18,7 @@ from sparklake.errors import LostResultError, MissingDependencyError, MissingFil
 from sparklake.session import is_connect_3
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY
-from sparklake.udfs.uploading import not_shared, upload_body
+from sparklake.udfs.tables.upload import not_shared, upload_body
 from sparklake.verbs.context import Context
 from sparklake.verbs.tables.paths import spark_uri
 from sparklake.verbs.tables.requests import DELTA, WriteMode, WriteRequest

@@ -10,7 +10,7 @@ from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.plan import Side
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects import ObjectInfo
+from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.verbs.context import Context
 from sparklake.verbs.read import list_tree, listing_of_plan
 from sparklake.verbs.resolve import Resolved, steadily

@@ -18,10 +18,9 @@ import pyarrow.parquet as pq
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.engine.sorting import sliced
-from sparklake.graveler.ports import ObjectStore
-from sparklake.udfs.delta.names import LAST_CHECKPOINT, checkpoint_key, checksum_key, log_key
-from sparklake.udfs.delta.view_logs import (
+from sparklake.delta_log.names import LAST_CHECKPOINT, checkpoint_key, checksum_key, log_key
+from sparklake.delta_log.table_files import data_files
+from sparklake.delta_log.view_log import (
     CHECKPOINT_SCHEMA,
     TableShape,
     add_batches,
@@ -30,7 +29,8 @@ from sparklake.udfs.delta.view_logs import (
     shape_batch,
     version_checksum,
 )
-from sparklake.udfs.table_files import data_files
+from sparklake.engine.sorting import sliced
+from sparklake.graveler.ports import ObjectStore
 from sparklake.verbs.tables.paths import spark_uri
 from sparklake.verbs.tables.versions import TableVersion
 

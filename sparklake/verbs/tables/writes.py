@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklake.delta_log.names import LOG_FOLDER
+from sparklake.delta_log.table_files import data_files, partition_of
 from sparklake.errors import AlreadyExistsError, InvalidInputError
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ports import Write
-from sparklake.udfs.delta.names import LOG_FOLDER
-from sparklake.udfs.staging import STAGE_SCHEMA
-from sparklake.udfs.table_files import data_files, partition_of
+from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.verbs.context import Context
 from sparklake.verbs.namespaces import check_namespace
 from sparklake.verbs.publish import until_it_moves

@@ -16,8 +16,8 @@ from sparklake.config import Engine, disk_root
 from sparklake.engine.base import Runner
 from sparklake.engine.ipc import pack
 from sparklake.graveler.ports import ObjectStore, StoredObject
-from sparklake.udfs.checksums import FILE_SCHEMA, checksum_body
-from sparklake.udfs.tasks import TASK_SCHEMA
+from sparklake.udfs.objects.rows import FILE_SCHEMA, checksum_body
+from sparklake.udfs.workspace import TASK_SCHEMA
 from sparklake.verbs.context import Context
 
 READ_BY_TASKS_BYTES = 256 * 1024 * 1024

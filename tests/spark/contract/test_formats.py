@@ -13,8 +13,8 @@ from psycopg.conninfo import make_conninfo
 import sparklake
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.objects import OBJECT_DDL
-from sparklake.udfs.reading import DIFF_DDL
+from sparklake.udfs.objects.rows import OBJECT_DDL
+from sparklake.udfs.read import DIFF_DDL
 from sparklake.verbs.history.commit_rows import LOG_DDL
 from tests.spark.contract.conftest import PATHS
 from tests.support.lakes import memory_lake

@@ -17,7 +17,7 @@ import pytest
 from sparklake import Branch, ImportErrorsError, ImportReport, Repository, S3Inventory
 from sparklake.udfs.imports.inventory import InventoryTerms, read_inventory
 from sparklake.udfs.imports.rows import IMPORT_SCHEMA, import_body
-from sparklake.udfs.imports.writing import ranges_body
+from sparklake.udfs.imports.tasks import ranges_body
 from sparklake.verbs.exchange import import_sources, imports
 from tests.support.inventories import KEYS, put_inventory
 from tests.support.s3 import aws_client, make_bucket, s3_environment, s3_server

@@ -19,11 +19,11 @@ from sparklake.engine.spark import SparkRunner
 from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileError
 from sparklake.graveler.planning.packing import pack
 from sparklake.graveler.planning.path_filter import Choice
-from sparklake.udfs.objects import OBJECT_DDL
-from sparklake.udfs.reading import DIFF_DDL
-from sparklake.udfs.staging import STAGE_SCHEMA
-from sparklake.udfs.tasks import Workspace, encode_tasks
-from sparklake.udfs.writing import apply_body
+from sparklake.udfs.objects.rows import OBJECT_DDL
+from sparklake.udfs.read import DIFF_DDL
+from sparklake.udfs.staged_rows import STAGE_SCHEMA
+from sparklake.udfs.workspace import Workspace, encode_tasks
+from sparklake.udfs.write import apply_body
 from sparklake.verbs import commit as commits
 from sparklake.verbs import staged
 

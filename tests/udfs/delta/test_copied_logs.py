@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sparklake.delta_log.commits import is_blind_append, lets_append
+from sparklake.delta_log.copy import copied_actions, copied_checkpoint, log_files
+from sparklake.delta_log.names import commit_name
 from sparklake.errors import CorruptFileError, InvalidInputError
-from sparklake.udfs.delta.appends import is_blind_append, lets_append
-from sparklake.udfs.delta.copied_logs import copied_actions, copied_checkpoint, log_files
-from sparklake.udfs.delta.names import commit_name
 
 
 def checkpoint_name(version: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparklake.udfs.delta.names import (
+from sparklake.delta_log.names import (
     commit_key,
     commit_name,
     commit_version,
@@ -12,7 +12,7 @@ from sparklake.udfs.delta.names import (
     log_listing,
     table_name,
 )
-from sparklake.udfs.delta.paths import file_keys
+from sparklake.delta_log.paths import file_keys
 from sparklake.udfs.strategies.choosing import parse_resolution
 
 

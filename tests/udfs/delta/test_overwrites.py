@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sparklake.udfs.delta.actions import encode_actions
-from sparklake.udfs.delta.commits import DeltaCommit, NotUnitedError, parse_commit
-from sparklake.udfs.delta.union.sides import LogSide, Made
-from sparklake.udfs.delta.union.united import united
+from sparklake.delta_log.actions import encode_actions
+from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.delta_log.union.sides import LogSide, Made
+from sparklake.delta_log.union.unite import united
 from tests.support.delta_model import PROTOCOL, add, column, metadata, remove
 
 Actions = Sequence[dict[str, Any]]

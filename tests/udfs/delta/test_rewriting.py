@@ -7,10 +7,10 @@ import json
 import pyarrow as pa
 import pytest
 
+from sparklake.delta_log.paths import vector_path
+from sparklake.delta_log.rewrite import rewritten_batch, rewritten_commit, to_addresses
+from sparklake.delta_log.table_files import hashes, repeated, unlike
 from sparklake.errors import CorruptFileError
-from sparklake.udfs.delta.paths import vector_path
-from sparklake.udfs.delta.rewriting import rewritten_batch, rewritten_commit, to_addresses
-from sparklake.udfs.table_files import hashes, repeated, unlike
 
 SHORT = "ab^-aqEH.-t@S}K{vb[*k^"
 LONG = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.purging import Patterns
+from sparklake.udfs.purges import Patterns
 from sparklake.udfs.strategies.globs import matches
 from tests.support.globs import fits
 

@@ -1,0 +1,109 @@
+"""Actions of a Delta log: JSON lines of a commit, or rows of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.delta_log.paths import name_of
+from sparklake.errors import CorruptFileError
+from sparklake.graveler.json_errors import BAD_JSON
+
+Action: TypeAlias = Mapping[str, Any]
+"""Is one action: its kind, such as `add`, and what is said of it."""
+
+Said: TypeAlias = Mapping[str, Any]
+"""Is what an action says."""
+
+OF_FILES = ("add", "remove", "cdc")
+"""Is the kinds of actions that name a file."""
+
+
+def decode_actions(body: bytes, name: str) -> list[dict[str, Any]]:
+    """Returns the actions of a commit, which errors call by a name; raises CorruptFileError."""
+    try:
+        actions = [msgspec.json.decode(line) for line in body.splitlines() if line.strip()]
+    except BAD_JSON as error:
+        raise CorruptFileError(f"{name} of a Delta log is no JSON: {error}") from error
+    if not all(isinstance(each, dict) for each in actions):
+        raise CorruptFileError(f"{name} of a Delta log has a line that is no object")
+    return actions
+
+
+def encode_actions(actions: Iterable[Action]) -> bytes:
+    """Returns the bytes of a commit."""
+    return b"".join(msgspec.json.encode(each) + b"\n" for each in actions)
+
+
+def said_of(actions: Iterable[Action], *kinds: str) -> Iterator[dict[str, Any]]:
+    """Yields what the actions of some kinds say; a kind that is null says nothing."""
+    return (each[kind] for each in actions for kind in kinds if each.get(kind) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class FileKey:
+    """Is what Delta tells files apart by: the path, and the deletion vector that goes with it.
+
+    The path is as it is spelled in storage: writers escape different characters in the log.
+    """
+
+    path: str
+    vector: str = ""
+
+    @staticmethod
+    def of(said: Said) -> FileKey:
+        """Returns the key of an `add` or a `remove`."""
+        path, vector = name_of(said["path"]), said.get("deletionVector")
+        if not vector:
+            return FileKey(path)
+        parts = (vector.get("storageType"), vector.get("pathOrInlineDv"), vector.get("offset"))
+        return FileKey(path, "|".join(map(str, parts)))
+
+
+SECOND_FORM = ("checkpointMetadata", "sidecar")
+"""Is the kinds of actions that only checkpoints of Delta's second form have."""
+
+
+def has_any(actions: pa.RecordBatch | pa.Table, *kinds: str) -> bool:
+    """Tells whether there is an action of some kinds in a checkpoint."""
+    there = (actions.column(kind) for kind in kinds if kind in actions.schema.names)
+    return any(each.null_count < len(each) for each in there)
+
+
+def said_in(actions: pa.Table, kind: str) -> Iterator[Said]:
+    """Yields what the actions of a kind say in a checkpoint, as a commit would."""
+    if kind in actions.column_names:
+        rows = actions[kind].combine_chunks().drop_null()
+        yield from (_plain(each.as_py(), rows.type) for each in rows)
+
+
+def adds_in(actions: pa.Table, names: Collection[str] | None) -> Iterator[Said]:
+    """Yields what a checkpoint says of files that are live: of all, or of some names."""
+    if "add" not in actions.column_names:
+        return
+    adds = actions["add"].combine_chunks().drop_null()
+    if names is not None:
+        paths = pc.struct_field(adds, "path").to_pylist()
+        adds = adds.filter(pa.array((name_of(each) in names for each in paths), pa.bool_()))
+    for each in adds:
+        said = _plain(each.as_py(), adds.type)
+        yield {name: value for name, value in said.items() if not name.endswith("_parsed")}
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    """Returns a value of Parquet as the log's JSON has it: maps as objects, nulls left out."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return dict(value)
+    if pa.types.is_struct(kind):
+        fields = ((each.name, _plain(value[each.name], each.type)) for each in kind)
+        return {name: each for name, each in fields if each is not None}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [_plain(each, kind.value_type) for each in value]
+    return value

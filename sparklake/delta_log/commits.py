@@ -1,0 +1,186 @@
+"""Commits of a Delta log: what each one does, and which may follow others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sparklake.delta_log.actions import Action, FileKey, decode_actions, said_of
+from sparklake.errors import CorruptFileError
+
+ORIGIN = "sparklakeOrigin"
+"""Names in the commitInfo of a repeated commit the identity of the first one."""
+
+UNDONE = "sparklakeUndone"
+"""Names in the commitInfo of a commit the identities of those that it undoes."""
+
+REPEATED = "MERGE BRANCH"
+"""The operation of a commit that a merge makes."""
+
+_KINDS = {
+    *("add", "remove", "cdc", "metaData", "protocol", "txn", "domainMetadata", "commitInfo"),
+}
+
+
+class NotUnitedError(Exception):
+    """Says why the logs of a table cannot be united, and which files are in the way."""
+
+    def __init__(self, reason: str, files: Iterable[str] = ()) -> None:
+        self.files = sorted(set(files))
+        super().__init__(f"{reason}: {_listed(self.files)}" if self.files else reason)
+
+
+def _listed(files: Sequence[str], most: int = 5) -> str:
+    rest = f" and {len(files) - most:,} more" if len(files) > most else ""
+    return ", ".join(files[:most]) + rest
+
+
+@dataclass(frozen=True)
+class DeltaCommit:
+    """Is one commit of a table's log."""
+
+    version: int
+    actions: tuple[Action, ...]
+
+    def said(self, kind: str) -> Iterator[Mapping[str, Any]]:
+        """Yields what the actions of a kind say."""
+        return said_of(self.actions, kind)
+
+    def last(self, kind: str) -> Mapping[str, Any] | None:
+        """Returns what the last action of a kind says."""
+        return next(iter([*self.said(kind)][::-1]), None)
+
+    @cached_property
+    def adds(self) -> list[FileKey]:
+        """Returns the files that it adds."""
+        return [FileKey.of(each) for each in self.said("add")]
+
+    @cached_property
+    def removes(self) -> list[FileKey]:
+        """Returns the files that it removes."""
+        return [FileKey.of(each) for each in self.said("remove")]
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """Returns its commitInfo."""
+        return self.last("commitInfo") or {}
+
+    @property
+    def undone(self) -> tuple[str, ...]:
+        """Returns the origins of the commits that it undoes."""
+        found = self.info.get(UNDONE)
+        return tuple(found) if isinstance(found, list) else ()
+
+    @cached_property
+    def origin(self) -> str:
+        """Returns what is the same of a commit, and of those that repeat it in other logs."""
+        kept = self.info.get(ORIGIN)
+        if isinstance(kept, str):
+            return kept
+        # With its commitInfo: two writers that say the same of a table say it at other times.
+        lines = sorted(json.dumps(each, sort_keys=True) for each in self.actions)
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def parse_commit(version: int, body: bytes) -> DeltaCommit:
+    """Returns the commit in a file of a log; raises NotUnitedError for what is none."""
+    try:
+        actions = decode_actions(body, f"commit {version}")
+    except CorruptFileError as error:
+        raise NotUnitedError(str(error)) from error
+    for each in actions:
+        unknown = each.keys() - _KINDS
+        if unknown:
+            raise NotUnitedError(
+                f"commit {version} has an action that is not known here, {min(unknown)!r}"
+            )
+    return DeltaCommit(version, tuple(actions))
+
+
+def undo_origin(undone: Iterable[str]) -> str:
+    """Return the origin of a commit that undoes others, which all that undo the same share."""
+    return hashlib.sha256("\n".join(("undo", *sorted(undone))).encode()).hexdigest()
+
+
+def standing(commits: Sequence[DeltaCommit], shared: Container[str] = ()) -> list[DeltaCommit]:
+    """Return the commits in a log, the last one first, less those that it has undone since.
+
+    An undo that was undone itself takes nothing back. Nor does one whose origin is `shared`: the
+    other side has it, too.
+    """
+    found = []
+    gone: Counter[str] = Counter()
+    for each in reversed(commits):
+        if gone[each.origin] > 0:
+            gone[each.origin] -= 1
+            continue
+        found.append(each)
+        if each.origin not in shared:
+            gone.update(each.undone)
+    return found
+
+
+def origins(commits: Iterable[DeltaCommit]) -> Counter[str]:
+    """Return the origins of commits, each as often as it is there."""
+    return Counter(each.origin for each in commits)
+
+
+def still_to_undo(commits: Iterable[DeltaCommit], log: Sequence[DeltaCommit]) -> list[DeltaCommit]:
+    """Return the commits that a log has and has not undone by others than these, in their order."""
+    wanted = origins(commits)
+    found: Counter[str] = Counter()
+    gone: Counter[str] = Counter()
+    for each in reversed(log):
+        if gone[each.origin] > 0:
+            gone[each.origin] -= 1
+        elif found[each.origin] < wanted[each.origin]:
+            found[each.origin] += 1
+        else:
+            gone.update(each.undone)
+    left = []
+    for each in commits:
+        if found[each.origin] > 0:
+            found[each.origin] -= 1
+            left.append(each)
+    return left
+
+
+def commits_but(commits: Iterable[DeltaCommit], others: Counter[str]) -> list[DeltaCommit]:
+    """Returns the commits whose origins are not among others; each of these stands for one."""
+    left, rest = Counter(others), []
+    for each in commits:
+        if left[each.origin] > 0:
+            left[each.origin] -= 1
+        else:
+            rest.append(each)
+    return rest
+
+
+_OF_APPENDS = {"commitInfo", "add", "txn"}
+_OF_SHAPE = ("metaData", "protocol")
+
+
+def is_blind_append(actions: Sequence[Action]) -> bool:
+    """Tells whether an entry only adds rows, whatever was in the table before."""
+    kinds = {kind for each in actions for kind, said in each.items() if said is not None}
+    infos = list(said_of(actions, "commitInfo"))
+    tracked = any("baseRowId" in said for said in said_of(actions, "add"))
+    return (
+        kinds <= _OF_APPENDS
+        and not tracked
+        and len(infos) == 1
+        and infos[0].get("isBlindAppend") is True
+        and "inCommitTimestamp" not in infos[0]
+    )
+
+
+def lets_append(theirs: Sequence[Action], ours: Sequence[Action]) -> bool:
+    """Tells whether a blind append holds after an entry that it has not seen."""
+    shaped = any(True for _ in said_of(theirs, *_OF_SHAPE))
+    ids = {said["appId"] for said in said_of(ours, "txn")}
+    return not shaped and ids.isdisjoint(said["appId"] for said in said_of(theirs, "txn"))

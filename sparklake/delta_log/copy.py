@@ -1,0 +1,101 @@
+"""What is copied of a Delta table's log, so that Delta can commit to the copy.
+
+In a tree the log names files by paths relative to the table, wherever they lie. The copy that Spark
+works on lies elsewhere, and names each by the address of the very file.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparklake.delta_log.actions import SECOND_FORM, has_any, said_of
+from sparklake.delta_log.names import LOG_FOLDER, log_listing
+from sparklake.delta_log.rewrite import Rewrite, rewritten_actions, rewritten_batch
+from sparklake.errors import CorruptFileError, InvalidInputError
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """Is the files of a log that say what is in the table: those from a checkpoint on, or all.
+
+    Names are below the folder of the log. `version` is the latest, -1 where there is none.
+    """
+
+    version: int
+    checkpoint: str | None
+    commits: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Returns the names of all of them."""
+        return (*([self.checkpoint] if self.checkpoint else ()), *self.commits)
+
+
+def log_files(names: Iterable[str], folder: str) -> LogFiles:
+    """Returns what is to be read of a log; raises InvalidInputError where that is not all there."""
+    log = log_listing(((name, name) for name in names), classic=True)
+    checkpoints = {version: one[0] for version, one in log.checkpoints.items() if len(one) == 1}
+    latest = max([*log.commits, *checkpoints], default=-1)
+    for start in (0, *sorted(checkpoints, reverse=True)):
+        checkpoint = checkpoints[start] if start else None
+        needed = range(start if checkpoint is None else start + 1, latest + 1)
+        if all(each in log.commits for each in needed):
+            commits = (name for version, name in sorted(log.commits.items()) if version >= start)
+            return LogFiles(latest, checkpoint, tuple(commits))
+    raise InvalidInputError(
+        f"the log {folder}{LOG_FOLDER} has neither all entries nor a checkpoint in one file with "
+        "all entries since: write to the table by Delta where it lies, and import it again"
+    )
+
+
+def copied_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, Any]]:
+    """Returns the actions of an entry with other paths.
+
+    Raises CorruptFileError, and InvalidInputError for what names files in ways that are not copied.
+    """
+    actions = rewritten_actions(body, name, _checked(rewrite))
+    if any(True for _ in said_of(actions, *SECOND_FORM)):
+        raise _unsupported("checkpoints in several files")
+    return actions
+
+
+def copied_checkpoint(body: bytes, rewrite: Rewrite) -> bytes:
+    """Return a checkpoint with other paths; raises CorruptFileError, InvalidInputError."""
+    try:
+        table = pq.read_table(io.BytesIO(body))
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptFileError(f"a checkpoint of a Delta log is no Parquet: {error}") from error
+    if has_any(table, *SECOND_FORM):
+        raise _unsupported("checkpoints in several files")
+    batches = table.combine_chunks().to_batches()
+    sink = io.BytesIO()
+    with pq.ParquetWriter(sink, table.schema) as writer:
+        for each in batches:
+            writer.write_batch(rewritten_batch(each, _checked(rewrite)))
+    return sink.getvalue()
+
+
+def _checked(rewrite: Rewrite) -> Rewrite:
+    """Returns what refuses deletion vectors first: they lie in files of their own."""
+
+    def checked(files: Sequence[dict[str, Any]]) -> None:
+        vectors = (said.get("deletionVector") or {} for said in files)
+        if any(each.get("storageType", "i") != "i" for each in vectors):
+            raise _unsupported("deletion vectors")
+        rewrite(files)
+
+    return checked
+
+
+def _unsupported(what: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"the Delta table has {what}, which cannot be written to in a branch yet: nothing was "
+        "staged. Without deletion vectors, that is with delta.enableDeletionVectors off and after "
+        "REORG TABLE ... APPLY (PURGE), a table can be imported and written to"
+    )

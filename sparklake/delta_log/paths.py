@@ -1,0 +1,67 @@
+"""The paths of files in a Delta table's log: percent-encoded, below the table or absolute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, unquote
+from uuid import UUID
+
+from sparklake.delta_log.names import table_folder
+from sparklake.errors import CorruptFileError
+
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
+_LOCAL = re.compile(r"^file:/+")
+_DIGITS = "".join(map(chr, (*range(48, 58), *range(97, 123), *range(65, 91))))
+_BASE_85 = {digit: value for value, digit in enumerate(f"{_DIGITS}.-:+=^!/*?&<>()[]{{}}@%$#")}
+_UUID_DIGITS = 20
+
+
+def is_relative(path: str) -> bool:
+    """Tells whether a path in a log is below the table."""
+    return _ABSOLUTE.match(path) is None
+
+
+def name_of(path: str) -> str:
+    """Returns the name, below the table, of the file that a relative path stands for."""
+    return unquote(path)
+
+
+def encoded(uri: str) -> str:
+    """Returns a verbatim URI as a path in a log."""
+    return quote(uri, safe="/:")
+
+
+def one_spelling(path: str) -> str:
+    """Returns an absolute path in a log as it compares: Hadoop writes one in several ways."""
+    return _LOCAL.sub("file:///", unquote(path))
+
+
+def vector_path(name: str) -> str:
+    """Returns the path of a deletion vector from its short name: a prefix, and a UUID in Z85."""
+    prefix, digits = name[:-_UUID_DIGITS], name[-_UUID_DIGITS:]
+    if len(digits) < _UUID_DIGITS:
+        raise CorruptFileError(f"{name!r} names no deletion vector of a Delta table")
+    try:
+        value = b"".join(_four_bytes(digits[at : at + 5]) for at in range(0, _UUID_DIGITS, 5))
+    except (KeyError, OverflowError) as error:
+        raise CorruptFileError(f"{name!r} names no deletion vector of a Delta table") from error
+    return f"{prefix}/deletion_vector_{UUID(bytes=value)}.bin".lstrip("/")
+
+
+def _four_bytes(digits: str) -> bytes:
+    value = 0
+    for digit in digits:
+        value = value * 85 + _BASE_85[digit]
+    return value.to_bytes(4, "big")
+
+
+def file_keys(folder: bytes, said: Mapping[str, Any]) -> Iterator[bytes]:
+    """Yields the keys of what an `add` needs, which lie below the table; others are not known."""
+    root = table_folder(folder)
+    if is_relative(said["path"]):
+        yield root + name_of(said["path"]).encode()
+    vector = said.get("deletionVector") or {}
+    if vector.get("storageType") == "u":
+        yield root + vector_path(vector["pathOrInlineDv"]).encode()

@@ -1,0 +1,86 @@
+"""Other paths for the files that a Delta table's log names; nothing else of it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sparklake.delta_log.actions import OF_FILES, decode_actions, encode_actions, said_of
+from sparklake.delta_log.paths import is_relative, name_of, vector_path
+
+Rewrite = Callable[[Sequence[dict[str, Any]]], None]
+"""Edits what actions say of files: their paths, and their deletion vectors."""
+
+Resolve = Callable[[pa.Array], pa.Array]
+"""Returns the addresses of files, percent-encoded, from their names below the table."""
+
+_VECTOR = "deletionVector"
+
+_Slot = tuple[dict[str, Any], str, str]
+"""Is a mapping, a key of it, and the name below the table whose address is to be there."""
+
+
+def rewritten_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, Any]]:
+    """Returns the actions of a commit with other paths; raises CorruptFileError."""
+    actions = decode_actions(body, name)
+    rewrite(list(said_of(actions, *OF_FILES)))
+    return actions
+
+
+def rewritten_commit(body: bytes, name: str, rewrite: Rewrite) -> bytes:
+    """Returns a commit with other paths; raises CorruptFileError."""
+    return encode_actions(rewritten_actions(body, name, rewrite))
+
+
+def rewritten_batch(batch: pa.RecordBatch, rewrite: Rewrite) -> pa.RecordBatch:
+    """Returns the actions of a checkpoint with other paths."""
+    for name in OF_FILES:
+        at = batch.schema.get_field_index(name)
+        if at >= 0:
+            column = _rewritten_files(batch.column(at), rewrite)
+            batch = batch.set_column(at, batch.schema.field(at), column)
+    return batch
+
+
+def _rewritten_files(files: pa.StructArray, rewrite: Rewrite) -> pa.StructArray:
+    """Returns files with other paths; all else of them stays as it is."""
+    fields = [each for each in files.type if each.name in ("path", _VECTOR)]
+    chosen = pa.StructArray.from_arrays(
+        [files.field(each.name) for each in fields], fields=fields, mask=files.is_null()
+    )
+    rows = chosen.to_pylist()
+    rewrite([row for row in rows if row is not None])
+    rewritten = pa.array(rows, chosen.type)
+    parts = [
+        rewritten.field(each.name) if each in fields else files.field(each.name)
+        for each in files.type
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(files.type), mask=files.is_null())
+
+
+def to_addresses(resolve: Resolve) -> Rewrite:
+    """Returns what makes addresses of all that is relative to the table.
+
+    A vector's place is part of what tells one state of a file from another, so that it is rewritten
+    wherever it comes.
+    """
+
+    def rewrite(files: Sequence[dict[str, Any]]) -> None:
+        slots = [slot for said in files for slot in _slots(said)]
+        addresses = resolve(pa.array([name for _, _, name in slots], pa.string()))
+        for (holder, key, _), address in zip(slots, addresses.to_pylist(), strict=True):
+            holder[key] = address
+
+    return rewrite
+
+
+def _slots(said: dict[str, Any]) -> Iterator[_Slot]:
+    """Yields where an action has relative paths; those of deletion vectors become absolute."""
+    path, vector = said.get("path"), said.get(_VECTOR)
+    if path is not None and is_relative(path):
+        yield said, "path", name_of(path)
+    if vector and vector["storageType"] == "u":
+        vector["storageType"] = "p"
+        yield vector, "pathOrInlineDv", vector_path(vector["pathOrInlineDv"])

@@ -1,0 +1,111 @@
+"""Claims of Delta commits beyond files: progress, domains, partitions, schemas."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sparklake.delta_log.commits import DeltaCommit, NotUnitedError
+
+_NAMED = {
+    "txn": ("appId", "wrote for the same streaming application"),
+    "domainMetadata": ("domain", "changed the same domain"),
+}
+
+
+def check_names(
+    base: Sequence[DeltaCommit],
+    source: Sequence[DeltaCommit],
+    dest: Sequence[DeltaCommit],
+    fresh: Sequence[DeltaCommit],
+) -> None:
+    """Raises NotUnitedError where a commit of source would set back what dest says by a name.
+
+    Of one name the last commit counts. Dest may have commits of source that come after this one.
+    """
+    places: dict[str, float] = {each.origin: at for at, each in enumerate(source)}
+    places.update((each.origin, -1) for each in base)
+    for kind, (_, did) in _NAMED.items():
+        there, coming = (_latest(each, kind, places) for each in (dest, fresh))
+        late = [name for name, place in coming.items() if there.get(name, -1) > place]
+        if late:
+            raise NotUnitedError(f"both sides {did}, {min(late)!r}")
+
+
+def _latest(
+    commits: Iterable[DeltaCommit], kind: str, places: Mapping[str, float]
+) -> dict[str, float]:
+    """Returns where in source the latest is of what commits say by each name; else infinity."""
+    found: dict[str, float] = {}
+    for each in commits:
+        place = places.get(each.origin, math.inf)
+        for said in each.said(kind):
+            name = str(said.get(_NAMED[kind][0]))
+            found[name] = max(place, found.get(name, -1))
+    return found
+
+
+_STRICT = ("delta.constraints.", "delta.appendOnly", "delta.enableChangeDataFeed")
+"""Begins the properties by which files are judged that another side may not have heeded."""
+
+_RULES = {"delta.generationExpression", "delta.invariants"}
+"""Is what is said of columns whose values must be so, and of which null may be none."""
+
+
+def same_metadata(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    """Tells whether two sides say the same of a table; the order in their JSON does not count."""
+    return _plain(one) == _plain(other)
+
+
+def check_fits(before: Mapping[str, Any], after: Mapping[str, Any], changer: str) -> None:
+    """Raises NotUnitedError unless files written before a change of metadata are right after it.
+
+    Columns may be added that may be null; everything else that a file depends on must stay.
+    """
+    if before.get("id") != after.get("id"):
+        raise NotUnitedError(f"{changer} replaced the table by another one (its id is new)")
+    for name in ("partitionColumns", "format"):
+        if before.get(name) != after.get(name):
+            raise NotUnitedError(f"{changer} changed the table's {name}, and the other side wrote")
+    _check_settings(before, after, changer)
+    old, new = _columns(before), _columns(after)
+    for name, column in old.items():
+        if new.get(name) != column:
+            done = "changed" if name in new else "dropped"
+            raise NotUnitedError(f"{changer} {done} the column {name!r}, and the other side wrote")
+    strict = [name for name in new if name not in old and not new[name].get("nullable", True)]
+    if strict:
+        raise NotUnitedError(
+            f"{changer} added the column {strict[0]!r}, which may not be null, and the other side "
+            "wrote without it"
+        )
+    ruled = [name for name in new if name not in old and _is_ruled(new[name])]
+    if ruled:
+        raise NotUnitedError(
+            f"{changer} added the column {ruled[0]!r}, which is generated or checked, and the "
+            "other side wrote without it"
+        )
+
+
+def _check_settings(before: Mapping[str, Any], after: Mapping[str, Any], changer: str) -> None:
+    old, new = (each.get("configuration") or {} for each in (before, after))
+    for name in sorted({*old, *new}):
+        if name.startswith(_STRICT) and old.get(name) != new.get(name):
+            raise NotUnitedError(f"{changer} changed the property {name}, and the other side wrote")
+
+
+def _plain(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if metadata is None:
+        return None
+    return {**metadata, "schemaString": json.loads(metadata.get("schemaString") or "{}")}
+
+
+def _columns(metadata: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    schema = json.loads(metadata.get("schemaString") or "{}")
+    return {each["name"]: each for each in schema.get("fields", ())}
+
+
+def _is_ruled(column: Mapping[str, Any]) -> bool:
+    return not _RULES.isdisjoint(column.get("metadata") or {})

@@ -1,0 +1,81 @@
+"""Which Delta tables can be united: those whose rows need no numbers of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sparklake.delta_log.commits import NotUnitedError
+
+MAX_READER_VERSION = 3
+MAX_WRITER_VERSION = 7
+
+SUPPORTED = {
+    "allowColumnDefaults",
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "clustering",
+    "deletionVectors",
+    "domainMetadata",
+    "generatedColumns",
+    "invariants",
+    "timestampNtz",
+    "v2Checkpoint",
+    "vacuumProtocolCheck",
+}
+"""Files of such tables may be added and removed in any order that keeps them apart."""
+
+SUPPORTED_UNUSED = {
+    "columnMapping": "delta.columnMapping.mode",
+    "inCommitTimestamp": "delta.enableInCommitTimestamps",
+}
+"""Is features that a table may have as long as the property does not use them."""
+
+_UNUSED = {None, "", "none", "false"}
+_IDENTITY = "delta.identity."
+
+
+def check_features(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
+    """Raises NotUnitedError for a table that something is in use of which is not understood."""
+    for what in _obstacles(protocol, metadata):
+        raise NotUnitedError(f"the table uses what cannot be united: {what}")
+
+
+def _obstacles(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[str]:
+    reader, writer = protocol.get("minReaderVersion", 1), protocol.get("minWriterVersion", 2)
+    if reader > MAX_READER_VERSION or writer > MAX_WRITER_VERSION:
+        yield f"protocol ({reader}, {writer})"
+    features = {*(protocol.get("readerFeatures") or ()), *(protocol.get("writerFeatures") or ())}
+    settings = metadata.get("configuration") or {}
+    identity = _has_identity(metadata)
+    known = {*SUPPORTED, *SUPPORTED_UNUSED} | (set() if identity else {"identityColumns"})
+    yield from sorted(features - known)
+    for feature, name in SUPPORTED_UNUSED.items():
+        if str(settings.get(name) or "").lower() not in _UNUSED:
+            yield feature
+    if identity:
+        yield "identityColumns"
+
+
+def check_covers(one: Mapping[str, Any], other: Mapping[str, Any], holder: str, asker: str) -> None:
+    """Raises NotUnitedError where a side may use what the protocol of the holder does not have."""
+    for name in ("minReaderVersion", "minWriterVersion"):
+        if one.get(name, 1) < other.get(name, 1):
+            raise NotUnitedError(f"{holder}'s table has a lower {name} than {asker}'s")
+    for name in ("readerFeatures", "writerFeatures"):
+        lacking = {*(other.get(name) or ())} - {*(one.get(name) or ())}
+        if lacking:
+            raise NotUnitedError(
+                f"{holder}'s table has no feature {min(lacking)!r}, {asker}'s has it"
+            )
+
+
+def _has_identity(metadata: Mapping[str, Any]) -> bool:
+    try:
+        schema = json.loads(metadata.get("schemaString") or "{}")
+    except ValueError as error:
+        raise NotUnitedError(f"the table's schema is no JSON ({error})") from error
+    fields = schema.get("fields", ())
+    return any(name.startswith(_IDENTITY) for each in fields for name in each.get("metadata") or ())

@@ -1,0 +1,119 @@
+"""Which files of a table are live after its commits, as far as these say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparklake.delta_log.actions import Action, FileKey
+from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, standing
+
+
+@dataclass(slots=True)
+class Files:
+    """Is what is known of the files of dest: of those that its commits touch, all.
+
+    `before` is files that were live when the sides parted, as far as any side removes them first.
+    """
+
+    state: dict[FileKey, bool] = field(default_factory=dict)
+    live: dict[str, FileKey] = field(default_factory=dict)
+    """What is live of a path, which is only once in a table, whatever deletion vector it has."""
+    before: set[FileKey] = field(default_factory=set)
+    last: dict[FileKey, DeltaCommit] = field(default_factory=dict)
+    """The last commit of dest that added or removed a file."""
+    standing: set[int] = field(default_factory=set)
+    """The versions of the commits of dest that it has not undone."""
+    passed: set[str] = field(default_factory=set)
+    """The origins of the commits of source before the one that comes next."""
+    ours: set[FileKey] = field(default_factory=set)
+    """Files whose state is that of commits which were repeated."""
+
+    @staticmethod
+    def of(*sides: Sequence[DeltaCommit]) -> Files:
+        """Returns what the commits of the sides say; dest's come last."""
+        files = Files()
+        for side in sides:
+            seen: set[FileKey] = set()
+            for commit in side:
+                files.before.update(key for key in commit.removes if key not in seen)
+                seen.update(commit.removes, commit.adds)
+        for commit in sides[-1]:
+            files.take(commit)
+            files.last.update(dict.fromkeys((*commit.removes, *commit.adds), commit))
+        files.standing.update(each.version for each in standing(sides[-1]))
+        return files
+
+    def take(self, commit: DeltaCommit) -> None:
+        """Takes in what a commit does after all others."""
+        removes, adds = commit.removes, commit.adds
+        self.state.update(dict.fromkeys(removes, False))
+        self.state.update(dict.fromkeys(adds, True))
+        for each in removes:
+            if self.live.get(each.path) == each:
+                del self.live[each.path]
+        self.live.update((each.path, each) for each in adds)
+
+    def is_live(self, key: FileKey) -> bool:
+        """Tells whether dest has a file."""
+        return self.state.get(key, key in self.before)
+
+    def check(self, commit: DeltaCommit) -> None:
+        """Raises NotUnitedError for a commit that cannot come after all others."""
+        removes = set(commit.removes)
+        gone = [each.path for each in removes if not self.is_live(each)]
+        if gone:
+            raise NotUnitedError(
+                "source removed or rewrote files that dest has removed, rewritten or never had",
+                gone,
+            )
+        others = [each for each in commit.adds if each not in self.ours]
+        twice = [
+            each.path
+            for each in others
+            if self.live.get(each.path) not in {None, *removes}
+            and not (self.is_live(each) and self._had(each, commit))
+        ]
+        if twice:
+            raise NotUnitedError("both sides added the same files", twice)
+        lost = [
+            each.path
+            for each in others
+            if self.state.get(each) is False and not self._had(each, commit)
+        ]
+        if lost:
+            raise NotUnitedError("dest removed files that source added once more", lost)
+
+    def _had(self, key: FileKey, commit: DeltaCommit) -> bool:
+        """Tell whether source knew of what dest did last to a file before a commit.
+
+        It did if it had that before the commit, or if dest undid the commit by it, or that itself.
+        """
+        did = self.last[key]
+        return (
+            did.origin in self.passed
+            or commit.origin in did.undone
+            or did.version not in self.standing
+        )
+
+    def repeat(self, commit: DeltaCommit) -> None:
+        """Takes in a commit that is repeated; raises NotUnitedError."""
+        self.check(commit)
+        self.take(commit)
+        self.ours.update(commit.adds, commit.removes)
+
+
+def live_after(
+    commits: Iterable[Sequence[Action]], before: Mapping[FileKey, Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Returns what is said of files that are live after commits in a row, and some before them."""
+    found = dict(before)
+    for actions in commits:
+        for each in actions:
+            if each.get("remove") is not None:
+                found.pop(FileKey.of(each["remove"]), None)
+        for each in actions:
+            if each.get("add") is not None:
+                found[FileKey.of(each["add"])] = each["add"]
+    return list(found.values())

@@ -1,0 +1,131 @@
+"""What the commits of a table overwrite: all of it, partitions, or the rows of a predicate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sparklake.delta_log.actions import Said
+from sparklake.delta_log.commits import REPEATED, DeltaCommit
+from sparklake.delta_log.union.predicates import Predicate, parse_predicate
+
+OVERWRITE = "overwrite"
+"""The mode, in a commitInfo, of a commit that says all that is in what it writes to."""
+
+_DYNAMIC = "isDynamicPartitionOverwrite"
+_CARRIED = ("mode", "predicate", _DYNAMIC, "outputMode")
+"""The parameters by which a commit says what it overwrites."""
+
+_WHOLE = ("REPLACE TABLE", "RESTORE", "CLONE")
+"""Parts of the names of operations after which a table is what they say, and nothing else."""
+
+_FILES = frozenset(
+    {
+        *("WRITE", "INSERT", "STREAMING UPDATE", "COPY INTO", "DELETE", "TRUNCATE", "UPDATE"),
+        *("MERGE", "OPTIMIZE", "REORG", "CONVERT", "CREATE TABLE", "CREATE TABLE AS SELECT"),
+        REPEATED,
+    }
+)
+"""Operations that replace no other rows than those of the files that they remove."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The rows that a commit replaces, or may replace: all, or those of partitions or a predicate.
+
+    With `ends_files`, no row of a file that the commit removes lives on in one that it adds.
+    """
+
+    name: str
+    partitions: frozenset[str] | None = None
+    predicate: Predicate | None = None
+    ends_files: bool = True
+
+    def may_have(self, add: Said) -> bool:
+        """Tell whether a row of a file may be among them."""
+        if self.predicate is not None:
+            return self.predicate.may_hold(add)
+        return self.partitions is None or partition_of(add) in self.partitions
+
+
+def region_of(commit: DeltaCommit, metadata: Mapping[str, Any] | None) -> Region | None:
+    """Return what a commit overwrites in a table; None if nothing but the files that it removes.
+
+    The safe answer is all of the table: for an operation that is not known, a predicate that is not
+    understood, and a mode that may mean all or single partitions.
+    """
+    operation, parameters = _operation(commit)
+    if any(each in operation for each in _WHOLE) or _said(parameters, "outputMode") == "complete":
+        return Region("the table")
+    if _said(parameters, "mode") == OVERWRITE:
+        return _of_overwrite(commit, parameters, metadata or {})
+    if operation in _FILES or commit.info.get("isBlindAppend") is True or not added_rows(commit):
+        return None
+    done = repr(operation) if operation else "without an operation"
+    return Region(f"the table, as may commit {commit.version} ({done})", ends_files=False)
+
+
+def _of_overwrite(
+    commit: DeltaCommit, parameters: Mapping[str, Any], metadata: Mapping[str, Any]
+) -> Region:
+    text = parameters.get("predicate")
+    if text is not None:
+        predicate = parse_predicate(str(text), metadata)
+        return Region(f"rows of {text}", predicate=predicate, ends_files=False)
+    dynamic = _said(parameters, _DYNAMIC)
+    if dynamic == "true" and metadata.get("partitionColumns"):
+        return partitions_of(commit)
+    return Region("the table")
+
+
+def partitions_of(commit: DeltaCommit) -> Region:
+    """Return the partitions that a commit adds to, as what it overwrites."""
+    found = frozenset(map(partition_of, added_rows(commit)))
+    name = f"the partition {min(found)}" if len(found) == 1 else f"{len(found):,} partitions"
+    return Region(name, found)
+
+
+def added_rows(commit: DeltaCommit) -> list[Said]:
+    """Return what a commit says of the files that it adds with rows that are new or changed."""
+    return [each for each in commit.said("add") if each.get("dataChange", True)]
+
+
+def partition_of(add: Said) -> str:
+    """Return the partition of a file, as text that compares."""
+    return json.dumps(add.get("partitionValues") or {}, sort_keys=True)
+
+
+def may_be_of_partitions(commit: DeltaCommit) -> bool:
+    """Tell whether a commit says that it overwrites, and not if all or single partitions."""
+    operation, parameters = _operation(commit)
+    return (
+        operation == "WRITE"
+        and _said(parameters, "mode") == OVERWRITE
+        and not {"predicate", _DYNAMIC, *_REPEATED_KEYS} & parameters.keys()
+    )
+
+
+def repeated_parameters(commit: DeltaCommit) -> dict[str, str]:
+    """Return what a commit that repeats another one says of it: its operation and its region."""
+    operation, parameters = _operation(commit)
+    carried = {name: str(parameters[name]) for name in _CARRIED if name in parameters}
+    return {"operation": operation or "UNKNOWN", "version": str(commit.version), **carried}
+
+
+_REPEATED_KEYS = ("operation", "version")
+
+
+def _operation(commit: DeltaCommit) -> tuple[str, Mapping[str, Any]]:
+    """Return the operation of a commit, or of the one that it repeats, and its parameters."""
+    said = commit.info.get("operationParameters")
+    parameters = said if isinstance(said, dict) else {}
+    operation = str(commit.info.get("operation") or "").upper()
+    if operation == REPEATED and "operation" in parameters:
+        operation = str(parameters["operation"]).upper()
+    return operation, parameters
+
+
+def _said(parameters: Mapping[str, Any], name: str) -> str:
+    return str(parameters.get(name)).strip('"').lower()

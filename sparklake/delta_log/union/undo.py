@@ -1,0 +1,182 @@
+"""A union whose source is what was before base: what base did is undone on top of dest's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sparklake.delta_log.actions import Action, FileKey, Said
+from sparklake.delta_log.commits import (
+    ORIGIN,
+    UNDONE,
+    DeltaCommit,
+    NotUnitedError,
+    commits_but,
+    origins,
+    still_to_undo,
+    undo_origin,
+)
+from sparklake.delta_log.union.claims import check_fits, same_metadata
+from sparklake.delta_log.union.features import check_covers
+from sparklake.delta_log.union.liveness import Files
+from sparklake.delta_log.union.sides import FindAdds, LogSide, Made, commit_info
+
+
+@dataclass(frozen=True, slots=True)
+class _Net:
+    """What commits did to files in the end, compared with the table before them.
+
+    `added` is what they say of files that were not there, `removed` what was said before of files
+    that they removed, and `restated` both of files that were there and still are.
+    """
+
+    added: Mapping[FileKey, Said]
+    removed: Mapping[FileKey, Said]
+    restated: Mapping[FileKey, tuple[Said, Said]]
+
+
+def undoing(
+    undone: Sequence[DeltaCommit],
+    files: Files,
+    base: LogSide,
+    source: LogSide,
+    dest: LogSide,
+    find_adds: FindAdds,
+    made: Made,
+) -> list[tuple[Action, ...]]:
+    """Return the commit that undoes some, or none; raises NotUnitedError."""
+    left = still_to_undo(undone, dest.commits)
+    if not left:
+        return []
+    later = commits_but(dest.commits, origins(base.commits))
+    settings = _settings(left, source, dest, alone=not later and len(left) == len(undone))
+    net = _net(left, find_adds)
+    _check_files(net, files)
+    if net.removed and not settings:
+        check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
+        check_fits(source.metadata or {}, dest.metadata or {}, "dest")
+    changes = any(
+        said.get("dataChange", True)
+        for each in left
+        for kind in ("add", "remove")
+        for said in each.said(kind)
+    )
+    if changes:
+        _check_rows(net, dest)
+    taken_back = [each.origin for each in left]
+    parameters = {"undone": ", ".join(str(each.version) for each in left[:100])}
+    info = commit_info(made, parameters, {ORIGIN: undo_origin(taken_back), UNDONE: taken_back})
+    return [(info, *settings, *_file_actions(net, dest, made, changes))]
+
+
+def _settings(
+    left: Sequence[DeltaCommit], source: LogSide, dest: LogSide, *, alone: bool
+) -> list[Action]:
+    """Return the actions that take settings of the table back; raises NotUnitedError.
+
+    They go back where the commits are the last ones of the log, alone. A protocol stays: older
+    writers may not know what it has, and a newer one reads all that was there before.
+    """
+    for kind in ("metaData", "protocol", "domainMetadata"):
+        changed = any(True for each in left for _ in each.said(kind))
+        if changed and (kind == "domainMetadata" or not alone):
+            raise NotUnitedError(f"what is to be undone has changed the table's {kind}")
+    if not any(True for each in left for kind in ("metaData", "protocol") for _ in each.said(kind)):
+        return []
+    check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
+    if same_metadata(source.metadata, dest.metadata):
+        return []
+    return [{"metaData": source.metadata}]
+
+
+def _net(commits: Sequence[DeltaCommit], find_adds: FindAdds) -> _Net:
+    """Return what commits did to files; raises NotUnitedError.
+
+    Whether a file was there is told by the log before the commits, not by their first action on it:
+    statistics add files once more.
+    """
+    ends: dict[FileKey, Said | None] = {}
+    had: set[FileKey] = set()
+    for commit in commits:
+        had.update(key for key in commit.removes if key not in ends)
+        ends.update(dict.fromkeys(commit.removes))
+        ends.update((FileKey.of(said), said) for said in commit.said("add"))
+    before = find_adds(frozenset(ends))
+    lost = [key.path for key in had if key not in before]
+    if lost:
+        raise NotUnitedError("the log no longer says what is in files to come back", lost)
+    return _Net(
+        {key: said for key, said in ends.items() if said is not None and key not in before},
+        {key: before[key] for key, said in ends.items() if said is None and key in before},
+        {
+            key: (said, before[key])
+            for key, said in ends.items()
+            if said is not None and key in before
+        },
+    )
+
+
+def _check_files(net: _Net, files: Files) -> None:
+    """Raise NotUnitedError unless dest's files are still as the commits left them."""
+    gone = [key.path for key in net.added if not files.is_live(key)]
+    if gone:
+        raise NotUnitedError("files that are to be removed were removed or rewritten since", gone)
+    back = [key.path for key in net.removed if files.is_live(key)]
+    if back:
+        raise NotUnitedError("files that are to come back are back already", back)
+
+
+def _check_rows(net: _Net, dest: LogSide) -> None:
+    """Raise NotUnitedError where the table's settings do not let rows leave or change back."""
+    settings = (dest.metadata or {}).get("configuration") or {}
+    if net.added and _is_on(settings, "delta.appendOnly"):
+        raise NotUnitedError("the table only takes appends")
+    if net.added and net.removed and _is_on(settings, "delta.enableChangeDataFeed"):
+        raise NotUnitedError("the table keeps a feed of changed rows, and rows are to change back")
+
+
+def _is_on(settings: Mapping[str, Any], name: str) -> bool:
+    return str(settings.get(name, "")).lower() == "true"
+
+
+def _file_actions(net: _Net, dest: LogSide, made: Made, changes: bool) -> Iterator[Action]:
+    """Yield the actions that take files back to what they were."""
+    for said in net.added.values():
+        yield {"remove": _removal(said, made, changes)}
+    for said in net.removed.values():
+        yield {"add": {**said, "dataChange": changes}}
+    if net.restated:
+        last = _last_adds(dest.commits)
+        for key, (said, before) in net.restated.items():
+            # What dest said of the file since stays. A file that it has removed since stays away.
+            if last.get(key) == _plain(said) != _plain(before):
+                yield {"add": {**before, "dataChange": False}}
+
+
+def _last_adds(commits: Iterable[DeltaCommit]) -> dict[FileKey, Said]:
+    """Return what commits say last of the files that they leave."""
+    found: dict[FileKey, Said] = {}
+    for each in commits:
+        for key in each.removes:
+            found.pop(key, None)
+        found.update((FileKey.of(said), _plain(said)) for said in each.said("add"))
+    return found
+
+
+def _plain(said: Said) -> Said:
+    """Return what is said of a file itself, whatever the commit did to rows."""
+    return {name: each for name, each in said.items() if name != "dataChange"}
+
+
+_CARRIED = ("path", "partitionValues", "size", "deletionVector")
+
+
+def _removal(add: Said, made: Made, changes: bool) -> Said:
+    kept = {name: add[name] for name in _CARRIED if add.get(name) is not None}
+    return {
+        **kept,
+        "deletionTimestamp": made.timestamp,
+        "dataChange": changes,
+        "extendedFileMetadata": True,
+    }

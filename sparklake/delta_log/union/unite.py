@@ -1,0 +1,183 @@
+"""The union: what a source did to a table since base, done once more on top of dest's log.
+
+Files are the grain. Appends never conflict, as in Delta's WriteSerializable; to remove a file that
+the other side has removed does, whatever came in its place, since rows would then be there twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any
+
+from sparklake.delta_log.actions import Action
+from sparklake.delta_log.commits import (
+    ORIGIN,
+    UNDONE,
+    DeltaCommit,
+    NotUnitedError,
+    commits_but,
+    origins,
+    standing,
+)
+from sparklake.delta_log.union.claims import check_fits, check_names, same_metadata
+from sparklake.delta_log.union.features import check_covers, check_features
+from sparklake.delta_log.union.liveness import Files
+from sparklake.delta_log.union.overwrites import check_overwrites
+from sparklake.delta_log.union.regions import repeated_parameters
+from sparklake.delta_log.union.sides import FindAdds, LogSide, Made, commit_info
+from sparklake.delta_log.union.undo import undoing
+
+
+def united(
+    base: LogSide, source: LogSide, dest: LogSide, find_adds: FindAdds, made: Made
+) -> list[tuple[Action, ...]]:
+    """Returns the commits to add to dest's log, in order; raises NotUnitedError.
+
+    Where base has commits that source has not, source undoes them: that is one commit.
+    """
+    for each in (source, dest):
+        if each.metadata is None or each.protocol is None:
+            raise NotUnitedError("one side deleted the table's log, and the other changed it")
+        check_features(each.protocol, each.metadata)
+    undone, done = _apart(base.commits, source.commits)
+    files = Files.of(base.commits, source.commits, dest.commits)
+    if undone and done:
+        raise NotUnitedError("source rewrote the table's history since base")
+    if undone:
+        return undoing(undone, files, base, source, dest, find_adds, made)
+    return _repeated(base, source, dest, done, files, made)
+
+
+def _apart(
+    base: Sequence[DeltaCommit], source: Sequence[DeltaCommit]
+) -> tuple[list[DeltaCommit], list[DeltaCommit]]:
+    """Returns the commits that only base has, and those that only source has."""
+    return commits_but(base, origins(source)), commits_but(source, origins(base))
+
+
+def _repeated(
+    base: LogSide,
+    source: LogSide,
+    dest: LogSide,
+    done: Sequence[DeltaCommit],
+    files: Files,
+    made: Made,
+) -> list[tuple[Action, ...]]:
+    known = {each.origin for each in (*base.commits, *source.commits)}
+    theirs = [each for each in dest.commits if each.origin not in known]
+    since = commits_but(dest.commits, origins(base.commits))
+    fresh = commits_but(done, origins(standing(since, origins(done))))
+    if not fresh:
+        return []
+    dropped = _settled_kinds(base, source, dest, fresh, theirs)
+    check_names(base.commits, source.commits, dest.commits, fresh)
+    check_overwrites(source, fresh, dest, theirs)
+    commits = []
+    versions = {each.version for each in fresh}
+    for each in source.commits:
+        if each.version in versions:
+            files.repeat(each)
+            commits.append((_repeated_info(each, made), *_others(each, {"commitInfo", *dropped})))
+        files.passed.add(each.origin)
+    return commits
+
+
+def _others(commit: DeltaCommit, kinds: set[str]) -> Iterable[Action]:
+    return (each for each in commit.actions if not kinds & each.keys())
+
+
+def _settled_kinds(
+    base: LogSide,
+    source: LogSide,
+    dest: LogSide,
+    fresh: Sequence[DeltaCommit],
+    theirs: Sequence[DeltaCommit],
+) -> set[str]:
+    """Returns the kinds of actions that are not repeated, dest's being right; checks the rest."""
+    dropped = set()
+    if _changed("metaData", base.metadata, source.metadata, dest.metadata):
+        dropped.add("metaData")
+    if _changed("protocol", base.protocol, source.protocol, dest.protocol):
+        dropped.add("protocol")
+        check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
+    else:
+        check_covers(source.protocol or {}, dest.protocol or {}, "source", "dest")
+    if base.metadata is not None:
+        if _depend_on_metadata(fresh):
+            check_fits(base.metadata, dest.metadata or {}, "dest")
+        if _depend_on_metadata(theirs):
+            check_fits(base.metadata, source.metadata or {}, "source")
+    _check_end(source, dest, fresh, dropped)
+    return dropped
+
+
+def _check_end(
+    source: LogSide, dest: LogSide, fresh: Sequence[DeltaCommit], dropped: Container[str]
+) -> None:
+    """Raises NotUnitedError unless metadata and protocol end as one of the sides has both."""
+    metadata = (dest if "metaData" in dropped else source).metadata
+    protocol = (dest if "protocol" in dropped else source).protocol
+    pairs = ((each.metadata, each.protocol) for each in (source, dest))
+    if not any(same_metadata(metadata, one) and _same(protocol, other) for one, other in pairs):
+        raise NotUnitedError(
+            "one side changed the table's schema or properties, the other one its protocol"
+        )
+    ends = [
+        "metaData" in dropped or same_metadata(metadata, _last(fresh, "metaData", dest.metadata)),
+        "protocol" in dropped or _same(protocol, _last(fresh, "protocol", dest.protocol)),
+    ]
+    if not all(ends):
+        raise NotUnitedError(
+            "dest has some of source's changes of the table's schema, properties or protocol "
+            "already, in another order"
+        )
+
+
+def _last(
+    commits: Sequence[DeltaCommit], kind: str, before: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    return next((said for each in commits[::-1] if (said := each.last(kind))), before)
+
+
+_NAMES = {"metaData": "schema or properties", "protocol": "protocol"}
+
+
+def _changed(
+    kind: str,
+    base: Mapping[str, Any] | None,
+    source: Mapping[str, Any] | None,
+    dest: Mapping[str, Any] | None,
+) -> bool:
+    """Tells whether dest changed something and source did not change it to something else."""
+    same = same_metadata if kind == "metaData" else _same
+    if same(dest, base):
+        return False
+    if not same(source, base) and not same(source, dest):
+        if base is None:
+            raise NotUnitedError("the table was created on both sides")
+        raise NotUnitedError(f"both sides changed the table's {_NAMES[kind]}, and differently")
+    return True
+
+
+def _same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    return _ordered(one) == _ordered(other)
+
+
+def _ordered(protocol: Mapping[str, Any] | None) -> object:
+    """Returns a protocol whose lists of features are in order."""
+    said = protocol or {}
+    return {name: sorted(each) if isinstance(each, list) else each for name, each in said.items()}
+
+
+def _depend_on_metadata(commits: Iterable[DeltaCommit]) -> bool:
+    """Tells whether commits have files, or domains, which may name columns."""
+    return any(each.last(kind) for each in commits for kind in ("add", "remove", "domainMetadata"))
+
+
+def _repeated_info(commit: DeltaCommit, made: Made) -> Action:
+    was = commit.info
+    metrics = {name: was[name] for name in ("operationMetrics", "isBlindAppend") if name in was}
+    undone = {UNDONE: list(commit.undone)} if commit.undone else {}
+    return commit_info(
+        made, repeated_parameters(commit), {**metrics, ORIGIN: commit.origin, **undone}
+    )

@@ -1,0 +1,299 @@
+"""Bodies of an export: its plan, removals, copies and manifest."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from functools import partial
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from sparklake.errors import InvalidKeyError
+from sparklake.graveler.algebra import Changes, ChangeType, diff
+from sparklake.graveler.sums import bounded, bounded_sum
+from sparklake.interrupts import Threads
+from sparklake.stores.exports import Wanted, open_destination
+from sparklake.stores.exports.checking import Destination
+from sparklake.udfs.objects.rows import object_batch
+from sparklake.udfs.streams import open_sides
+from sparklake.udfs.workspace import Workspace, decode_tasks
+
+MANIFEST_SCHEMA = pa.schema(
+    [
+        pa.field("type", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("checksum", pa.string(), nullable=False),
+        pa.field("mtime", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("content_type", pa.string(), nullable=False),
+        pa.field("commit", pa.string(), nullable=False),
+    ]
+)
+"""`type` is added, changed or removed; `address` where the object lies in the lake, a full URI."""
+
+
+class ManifestFormat(str, Enum):
+    """Is the form of a manifest's files, and how their names end."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+def encode_manifest(table: pa.Table, form: ManifestFormat) -> bytes:
+    """Returns rows of MANIFEST_SCHEMA as a file."""
+    if form is ManifestFormat.JSONL:
+        return b"".join(msgspec.json.encode(row) + b"\n" for row in table.to_pylist())
+    file = io.BytesIO()
+    if form is ManifestFormat.CSV:
+        csv.write_csv(table, file)
+    else:
+        parquet.write_table(table, file)
+    return file.getvalue()
+
+
+COPY_THREADS = 8
+"""How many objects a task copies at a time: each holds 16 MiB in memory, or twice that, at most."""
+
+MARKER_KEY = "_sparklake_export.json"
+"""Where an export says what it is."""
+MANIFEST_FOLDER = "_manifest/"
+
+MOST_UNFIT = 100
+"""How many objects that cannot be exported a task reports."""
+
+REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
+
+
+class Step(str, Enum):
+    """Is what a pass over the changes does with them."""
+
+    SURVEY = "survey"
+    REMOVE = "remove"
+    COPY = "copy"
+    LIST = "list"
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """Is an object that the destination cannot hold."""
+
+    path: str
+    reason: str
+
+
+@dataclass(slots=True)
+class ExportReport:
+    """Is what a task did, or would do; `copied_bytes` is of added and changed objects.
+
+    It stops at 2^63 - 1.
+    """
+
+    position: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    copied_bytes: int = 0
+    unfit_count: int = 0
+    unfit: list[Unfit] = field(default_factory=list)
+
+    def note_unfit(self, path: str, reason: str) -> None:
+        """Notes an object that the destination cannot hold."""
+        self.unfit_count += 1
+        if len(self.unfit) < MOST_UNFIT:
+            self.unfit.append(Unfit(path, reason))
+
+    def plus(self, other: ExportReport) -> None:
+        """Adds what another task did."""
+        for name in ("added", "changed", "removed", "copied_bytes", "unfit_count"):
+            setattr(self, name, bounded(getattr(self, name) + getattr(other, name)))
+        self.unfit = (self.unfit + other.unfit)[:MOST_UNFIT]
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Is what all tasks of an export have in common.
+
+    A manifest goes to names that begin with `manifest`; `reserves` keeps the names of an export's
+    own files free. Without `removals` what is gone stays, without `writes` nothing is copied.
+    """
+
+    workspace: Workspace
+    to: str
+    step: Step
+    commit: str
+    manifest: str
+    form: ManifestFormat
+    reserves: bool
+    removals: bool
+    writes: bool
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(ExportReport).decode
+
+
+def decode_reports(batches: Iterable[pa.RecordBatch]) -> Iterator[ExportReport]:
+    """Yields the reports in batches of REPORT_SCHEMA."""
+    for batch in batches:
+        for encoded in batch.column("report"):
+            yield _decode(encoded.as_py())
+
+
+def export_body(export: Export, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields a report a task, as REPORT_SCHEMA; sides are left, which is there, and right."""
+    store, destination = export.workspace.open_store(), open_destination(export.to)
+    work = _STEPS[export.step]
+    with Threads(COPY_THREADS, "sparklake-export") as pool:
+        for batch in batches:
+            positions = batch.column("position").to_pylist()
+            for position, task in zip(positions, decode_tasks([batch]), strict=True):
+                left, right = open_sides(store, task.pieces)
+                share = _Share(export, destination, pool, ExportReport(position))
+                work(share, diff(left, right))
+                destination.settle()
+                encoded = pa.array([_encode(share.report)], pa.binary())
+                yield pa.record_batch([encoded], schema=REPORT_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Is one task under way."""
+
+    export: Export
+    destination: Destination
+    pool: Executor
+    report: ExportReport
+
+    def rows(self, changes: Changes) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """Returns what is to be there, and what is to be there no more, as MANIFEST_SCHEMA."""
+        namespace = self.export.workspace.storage_namespace
+        if not self.export.writes:
+            changes = changes.where(~changes.right.present)
+        if not self.export.removals:
+            changes = changes.where(changes.right.present)
+        there = changes.right.present
+        was_there = changes.left.present[there].tolist()
+        kinds = [(ChangeType.CHANGED if each else ChangeType.ADDED).value for each in was_there]
+        written = object_batch(changes.right.records(), namespace)
+        gone = object_batch(changes.left.where(~there).records(), namespace)
+        removed = [ChangeType.REMOVED.value] * gone.num_rows
+        return self._manifest(kinds, written), self._manifest(removed, gone)
+
+    def why_unfit(self, path: str) -> str:
+        """Returns why there can be no object of a path, and "" where there can."""
+        own = path == MARKER_KEY or path.startswith(MANIFEST_FOLDER)
+        if own and self.export.reserves:
+            return "has a name that is kept for the export's own files"
+        return self.destination.why_unfit(path)
+
+    def _manifest(self, kinds: Sequence[str], objects: pa.RecordBatch) -> pa.RecordBatch:
+        commit = self.export.commit
+        types = pa.array(kinds, pa.string())
+        columns = [objects.column(name) for name in MANIFEST_SCHEMA.names[1:-2]]
+        kind = objects.column("content_type")
+        commits = pa.array([commit] * objects.num_rows, pa.string())
+        return pa.record_batch([types, *columns, kind, commits], schema=MANIFEST_SCHEMA)
+
+    def count(self, written: pa.RecordBatch, gone: pa.RecordBatch) -> None:
+        """Counts rows."""
+        kinds = written.column("type").to_pylist()
+        added = kinds.count(ChangeType.ADDED.value)
+        self.report.added += added
+        self.report.changed += len(kinds) - added
+        self.report.removed += gone.num_rows
+        copied = bounded_sum(written.column("size").to_pylist())
+        self.report.copied_bytes = bounded(self.report.copied_bytes + copied)
+
+
+def _survey(share: _Share, parts: Iterable[Changes]) -> None:
+    names = _Names(share)
+    for changes in parts:
+        written, gone = share.rows(changes)
+        share.count(written, gone)
+        for path in written.column("path").to_pylist():
+            names.check(path)
+
+
+def _remove(share: _Share, parts: Iterable[Changes]) -> None:
+    for changes in parts:
+        _, gone = share.rows(changes)
+        # What it could not hold was never there, and its name could mean another object here.
+        paths = [each for each in gone.column("path").to_pylist() if not share.why_unfit(each)]
+        for _ in share.pool.map(share.destination.remove, paths):
+            share.report.removed += 1
+
+
+def _copy(share: _Share, parts: Iterable[Changes]) -> None:
+    listed, copied = [], partial(_copied, share.destination)
+    for changes in parts:
+        written, gone = share.rows(changes)
+        for failed in share.pool.map(copied, written.to_pylist()):
+            if failed is not None:
+                share.report.note_unfit(failed.path, failed.reason)
+        share.count(written, gone)
+        listed += [written, gone]
+    _write_manifest(share, listed)
+
+
+def _copied(destination: Destination, row: Mapping[str, Any]) -> Unfit | None:
+    """Copies the object of a row; returns what keeps the destination from holding it."""
+    wanted = Wanted(**{each.name: row[each.name] for each in fields(Wanted)})
+    try:
+        destination.copy(wanted.path, wanted)
+    except InvalidKeyError as error:
+        return Unfit(wanted.path, str(error))
+    return None
+
+
+def _list(share: _Share, parts: Iterable[Changes]) -> None:
+    listed = []
+    for changes in parts:
+        written, gone = share.rows(changes)
+        share.count(written, gone)
+        listed += [written, gone]
+    _write_manifest(share, listed)
+
+
+_STEPS = {Step.SURVEY: _survey, Step.REMOVE: _remove, Step.COPY: _copy, Step.LIST: _list}
+
+
+def _write_manifest(share: _Share, rows: Sequence[pa.RecordBatch]) -> None:
+    table = pa.Table.from_batches(rows, MANIFEST_SCHEMA).sort_by("path")
+    if not table.num_rows:
+        return
+    form = share.export.form
+    name = f"{share.export.manifest}-{share.report.position:05d}.{form.value}"
+    share.destination.put(name, encode_manifest(table, form))
+
+
+class _Names:
+    """Finds the paths that a destination cannot hold, of those that a task sees in their order."""
+
+    def __init__(self, share: _Share) -> None:
+        self._share = share
+        self._begun: list[str] = []
+
+    def check(self, path: str) -> None:
+        """Notes a path that is unfit."""
+        reason = self._reason(path)
+        if reason:
+            self._share.report.note_unfit(path, reason)
+
+    def _reason(self, path: str) -> str:
+        # Who holds all paths that the next one may lie below needs no others.
+        while self._begun and not path.startswith(self._begun[-1]):
+            self._begun.pop()
+        above = (each for each in self._begun if path.startswith(f"{each}/"))
+        file = next(above, None) if self._share.destination.has_folders else None
+        self._begun.append(path)
+        if file is not None:
+            return f"lies below {file!r}, which is an object"
+        return self._share.why_unfit(path)

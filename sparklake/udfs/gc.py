@@ -1,0 +1,230 @@
+"""Bodies of a garbage collection: what lies in a namespace, what is named, and what goes.
+
+Addresses are keys, in records as those of objects are. So what is sorted and compared to find out
+which objects nobody names is written as ranges, and diffed as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import InvalidKeyError
+from sparklake.graveler.algebra import ChangeCounts, apply, diff
+from sparklake.graveler.blocks.block import Block
+from sparklake.graveler.blocks.columns import Positions
+from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.entries import record_entry
+from sparklake.graveler.ports import ObjectStore, StoredObject
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.records import MAX_KEY_BYTES, Record, encode_record
+from sparklake.graveler.sstable.store import read_each, read_together
+from sparklake.graveler.sums import column_sum
+from sparklake.graveler.times import shown_nanoseconds
+from sparklake.interrupts import Threads
+from sparklake.stores.objects import open_store
+from sparklake.stores.objects.namespaces import MARKER_KEY, NamespaceMarks, nested_error
+from sparklake.udfs.adopted_ranges import OBJECT_THREADS
+from sparklake.udfs.objects.rows import ObjectInfo, object_record, record_batch
+from sparklake.udfs.own_namespace import OwnNamespace
+from sparklake.udfs.results import PieceResult, encode_results
+from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.streams import open_sides
+from sparklake.udfs.workspace import TASK_SCHEMA, Workspace, decode_tasks, open_sink
+from sparklake.udfs.write import record_block
+
+WEIGHT_SCHEMA = pa.schema(
+    [
+        pa.field("objects", pa.int64(), nullable=False),
+        pa.field("bytes", pa.int64(), nullable=False),
+    ]
+)
+
+_FOLDER = f"{DATA_FOLDER}/"
+_NAMED = b"named"
+_BATCH_ROWS = 8192
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_prefix = msgspec.msgpack.Decoder(str).decode
+_decode_ranges = msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
+
+
+def encode_work(shares: Iterable[str | Sequence[RangeInfo]]) -> pa.Table:
+    """Returns prefixes to list, or ranges to read, as a table of TASK_SCHEMA, a row each."""
+    encoded = pa.array([_encode(each) for each in shares], pa.binary())
+    return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
+
+
+def listed_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yields RECORD_SCHEMA for what lies under prefixes: objects whose paths are their keys.
+
+    Raises NamespaceInUseError where another namespace lies among them.
+    """
+    store = open_store(workspace.storage_namespace)
+    for batch in batches:
+        for encoded in batch.column("task").to_pylist():
+            listing = store.list(_decode_prefix(encoded))
+            while chunk := list(islice(listing, _BATCH_ROWS)):
+                yield record_batch([each for found in chunk for each in _listed(store, found)])
+
+
+def named_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields RECORD_SCHEMA for the addresses in the namespace that ranges name."""
+    store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
+    for batch in batches:
+        for encoded in batch.column("task").to_pylist():
+            for group in read_together(_decode_ranges(encoded)):
+                for block in read_each(store, group):
+                    yield _named_batch(own, block)
+
+
+def named_rows_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yields RECORD_SCHEMA for the addresses in the namespace that records name."""
+    own = OwnNamespace(workspace.storage_namespace)
+    for batch in batches:
+        yield _named_batch(own, record_block(batch))
+
+
+def _named_batch(own: OwnNamespace, block: Block) -> pa.RecordBatch:
+    entries = decode_entries(block.take(np.flatnonzero(~block.tombstones)))
+    keys = set[bytes]()
+    for address, relative in zip(entries.address.to_pylist(), entries.relative, strict=True):
+        keys.update(key.encode() for key in _keys(own, address, relative=bool(relative)))
+    usable = sorted(key for key in keys if len(key) <= MAX_KEY_BYTES)
+    return record_batch([encode_record(key, _NAMED, b"") for key in usable])
+
+
+def distinct_run_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Writes the ranges of a run from rows of RECORD_SCHEMA in key order, each key once."""
+    sink = open_sink(workspace)
+    written = sink.write(_distinct(batches))
+    sink.put()
+    yield encode_results([PieceResult(0, written)])
+
+
+def garbage_body(
+    workspace: Workspace,
+    before: int,
+    spared: Sequence[str],
+    watched: str | None,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Yields RECORD_SCHEMA for what nobody names and is older.
+
+    Sides are what is listed, and what is named, in two lists. `before` is in unix nanoseconds. What
+    lies under a spared prefix is passed over. Raises NamespaceInUseError for what lies in another
+    namespace in the one that is `watched`: a list from before may not know of it.
+    """
+    store = workspace.open_store()
+    marks = NamespaceMarks(open_store(watched)) if watched else None
+    for task in decode_tasks(batches):
+        listed, *named = open_sides(store, task.pieces)
+        for changes in diff(listed, apply(named[1:], named[0], ChangeCounts())):
+            unnamed = changes.left.where(changes.left.present & ~changes.right.present).records()
+            garbage = [
+                each for each in unnamed.records() if _is_garbage(each, before, tuple(spared))
+            ]
+            if marks is not None:
+                _check_apart(marks, (key.decode() for key, *_ in garbage))
+            yield record_batch(garbage)
+
+
+def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields WEIGHT_SCHEMA: how many objects a list has, and their bytes."""
+    store = workspace.open_store()
+    for task in decode_tasks(batches):
+        (blocks,) = open_sides(store, task.pieces)
+        for block in blocks:
+            yield _weight(decode_entries(block).size)
+
+
+def sweep_body(
+    workspace: Workspace, namespace: str, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Deletes the objects of a list from a namespace; yields WEIGHT_SCHEMA of what is gone.
+
+    Raises NamespaceInUseError before it deletes from a namespace that lies in this one.
+    """
+    lists, store = workspace.open_store(), open_store(namespace)
+    marks = NamespaceMarks(store)
+    with Threads(OBJECT_THREADS, "sparklake-sweep") as threads:
+        for task in decode_tasks(batches):
+            (blocks,) = open_sides(lists, task.pieces)
+            for block in blocks:
+                keys = [key.decode() for key in block.key_array().to_pylist()]
+                if not all(each.startswith(_FOLDER) for each in keys):
+                    raise InvalidKeyError(f"a collection takes only what lies below {_FOLDER}")
+                # The list may be old: another namespace may have come since.
+                _check_apart(marks, keys)
+                list(threads.map(store.delete, keys))
+                yield _weight(decode_entries(block).size)
+
+
+def _check_apart(marks: NamespaceMarks, keys: Iterable[str]) -> None:
+    """Raise NamespaceInUseError for keys below the mark of another namespace."""
+    folders = {f"{key.rpartition('/')[0]}/" for key in keys}
+    with Threads(OBJECT_THREADS, "sparklake-marks") as threads:
+        list(threads.map(marks.check, folders))
+
+
+def _listed(store: ObjectStore, found: StoredObject) -> Iterator[Record]:
+    """Yields the record of an object, unless its key is none by which one could be named."""
+    if found.key.endswith(f"/{MARKER_KEY}") and found.key.startswith(_FOLDER):
+        raise nested_error(f"{store.uri}/{found.key.removesuffix(f'/{MARKER_KEY}')}")
+    address = f"{store.uri}/{found.key}"
+    mtime = shown_nanoseconds(found.mtime)
+    each = ObjectInfo(found.key, found.size, found.checksum, mtime, address)
+    if found.key.startswith(_FOLDER) and len(found.key.encode()) <= MAX_KEY_BYTES:
+        yield object_record(each, "")
+
+
+def _keys(own: OwnNamespace, address: str, *, relative: bool) -> Iterator[str]:
+    """Yields what an address may be in the namespace.
+
+    A full one may be another spelling of a place in it, or lead there by symbolic links: whatever
+    it could be stays.
+    """
+    if address.startswith(_FOLDER):
+        yield address
+    if relative:
+        return
+    if (linked := own.find_key(address)) is not None and linked.startswith(_FOLDER):
+        yield linked
+    at = address.find(f"/{_FOLDER}")
+    while at >= 0:
+        yield address[at + 1 :]
+        at = address.find(f"/{_FOLDER}", at + 1)
+
+
+def _is_garbage(record: Record, before: int, spared: tuple[str, ...]) -> bool:
+    entry = record_entry(record)
+    return entry.mtime < before and not record[0].decode().startswith(spared)
+
+
+def _distinct(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
+    last = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        keys = batch.column("key").cast(pa.binary())
+        is_new = np.ones(len(keys), bool)
+        is_new[1:] = pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
+        is_new[0] = keys[0].as_py() != last
+        last = keys[-1].as_py()
+        if is_new.any():
+            yield record_block(batch.filter(pa.array(is_new)))
+
+
+def _weight(sizes: Positions) -> pa.RecordBatch:
+    return pa.record_batch([[len(sizes)], [column_sum(sizes)]], schema=WEIGHT_SCHEMA)

@@ -1,0 +1,169 @@
+"""Bodies of an import: sorted rows become ranges, bad rows a table of defects."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.graveler.blocks.block import EMPTY, Block, concatenated
+from sparklake.graveler.entries import entry_fields
+from sparklake.graveler.keys import key_path
+from sparklake.graveler.records import Record, record_data
+from sparklake.stores.objects import open_store
+from sparklake.udfs.imports.defects import MARK, Defect, Reason, defects_of, error_file, new_defect
+from sparklake.udfs.objects.rows import object_info
+from sparklake.udfs.results import ErrorsResult, PieceResult, encode_results
+from sparklake.udfs.workspace import Workspace, open_sink
+from sparklake.udfs.write import record_block
+
+
+@dataclass(frozen=True, slots=True)
+class ImportTerms:
+    """Is how rows are imported.
+
+    `folder` is put before every path; `imported_at`, in unix nanoseconds, is the time of objects
+    that come without one. Where `skips`, rows with errors are left out and the rest is written.
+    All errors go to Parquet files under `errors_to`, the first `reported` of each task to the
+    driver.
+    """
+
+    folder: str
+    imported_at: int
+    skips: bool = False
+    errors_to: str | None = None
+    reported: int = 100
+
+
+_RANGES_TOLD = 64
+_ERRORS_A_FILE = 50_000
+
+
+def ranges_body(
+    workspace: Workspace, terms: ImportTerms, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Writes the ranges of an import from rows of RECORD_SCHEMA in key order, defects first.
+
+    From the first error on nothing more is written, unless errors are skipped.
+    """
+    ledger = Ledger(workspace, terms)
+    sink = open_sink(workspace)
+    blocks = each_once(_records(batches, ledger), ledger.note_twice)
+    written = sink.cut(blocks if terms.skips else ledger.while_empty(blocks))
+    while pieces := tuple(islice(written, _RANGES_TOLD)):
+        yield encode_results([PieceResult(0, pieces)])
+    if terms.skips or not ledger.counts:
+        sink.put()
+    else:
+        sink.drop()
+    yield encode_results([ledger.result()])
+
+
+def each_once(blocks: Iterable[Block], lose: Callable[[list[Record]], Record]) -> Iterator[Block]:
+    """Passes on records in key order, of each key one: the one that `lose` returns of several."""
+    held = EMPTY
+    for block in filter(len, blocks):
+        together = block
+        if len(held):
+            goes_on = held.last_key == block.first_key
+            kept = len(held) - goes_on
+            if kept:
+                yield held.slice(0, kept)
+            if goes_on:
+                together = concatenated([held.slice(kept, len(held)), block])
+        held = _without_others(together, lose)
+    if len(held):
+        yield held
+
+
+def _without_others(block: Block, lose: Callable[[list[Record]], Record]) -> Block:
+    keys = block.key_array()
+    same = pc.equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
+    if not same.any():
+        return block
+    starts = np.flatnonzero(~np.concatenate([[False], same]))
+    stops = np.append(starts[1:], len(block))
+    chosen = starts.copy()
+    for at in np.flatnonzero(stops - starts > 1).tolist():
+        group = block.slice(int(starts[at]), int(stops[at])).records()
+        chosen[at] = starts[at] + group.index(lose(group))
+    return block.take(chosen)
+
+
+def _records(batches: Iterable[pa.RecordBatch], ledger: Ledger) -> Iterator[Block]:
+    """Yields the records among sorted rows; the ledger gets the defects, which come first."""
+    for batch in batches:
+        rows = batch
+        if rows.num_rows and rows.column("key")[0].as_py().startswith(MARK):
+            is_defect = pc.starts_with(rows.column("key").cast(pa.binary()), MARK)
+            ledger.note(defects_of(rows.column("stored").filter(is_defect)))
+            rows = rows.filter(pc.invert(is_defect))
+        if rows.num_rows:
+            yield record_block(rows)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Holds what a task knows of errors: counts, the first ones, and those of the next file."""
+
+    workspace: Workspace
+    terms: ImportTerms
+    counts: Counter[Reason] = field(default_factory=Counter)
+    _first: list[Defect] = field(default_factory=list)
+    _pending: list[Defect] = field(default_factory=list)
+    _files: int = 0
+
+    def note(self, defects: list[Defect]) -> None:
+        """Counts defects, and writes a file when there are enough of them."""
+        self.counts.update(each.reason for each in defects)
+        self._first += defects[: max(0, self.terms.reported - len(self._first))]
+        if self.terms.errors_to is not None:
+            self._pending += defects
+            while len(self._pending) >= _ERRORS_A_FILE:
+                self._write()
+
+    def note_twice(self, group: list[Record]) -> Record:
+        """Returns which of several records of a key stands, and notes the others.
+
+        It is the latest; of these the one of the least address.
+        """
+        group = sorted(group, key=_precedence)
+        path = key_path(group[0][0])
+        address = object_info(group[0], self.workspace.storage_namespace).address
+        message = f"{address} has the same path, and is later or has the lesser address"
+        self.note([self._loser(path, each, message) for each in group[1:]])
+        return group[0]
+
+    def while_empty(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        """Passes blocks on until there is an error, and reads the rest to find all of them."""
+        for block in blocks:
+            if not self.counts:
+                yield block
+
+    def result(self) -> ErrorsResult:
+        """Writes what is left; returns what the driver should know."""
+        while self._pending:
+            self._write()
+        return ErrorsResult(dict(self.counts), tuple(self._first))
+
+    def _loser(self, path: str, record: Record, message: str) -> Defect:
+        info = object_info(record, self.workspace.storage_namespace)
+        return new_defect(path, info.address, info.size, Reason.DUPLICATE_PATH, message)
+
+    def _write(self) -> None:
+        assert self.terms.errors_to is not None
+        rows, self._pending = self._pending[:_ERRORS_A_FILE], self._pending[_ERRORS_A_FILE:]
+        name, body = error_file(rows, self._files)
+        open_store(self.terms.errors_to).put_if_absent(name, body)
+        self._files += 1
+
+
+def _precedence(record: Record) -> tuple[int, str, bytes]:
+    """Orders records of a key: the one that stands is the least."""
+    address, _, _, mtime, _, _, _ = entry_fields(record_data(*record))
+    return -mtime, address, record[1]

@@ -1,0 +1,104 @@
+"""A body that says what a merge would do, and writes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from msgspec import structs
+from numpy.typing import NDArray
+
+from sparklake.delta_log.names import TouchedLogs
+from sparklake.graveler.algebra import Changes, Conflict, Rows, three_way_diff
+from sparklake.graveler.algebra.changes import overlook
+from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.entries import record_entry
+from sparklake.graveler.planning.path_filter import Choice
+from sparklake.graveler.records import identity_of
+from sparklake.graveler.sums import bounded, column_sum
+from sparklake.udfs.results import ConflictResult, KeptResult, PreviewResult, encode_results
+from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, Judge
+from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.udfs.streams import open_sides, records_of
+from sparklake.udfs.workspace import Workspace, decode_tasks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Sizes: TypeAlias = NDArray[np.int64]
+
+
+def preview_body(
+    workspace: Workspace,
+    resolution: Resolution,
+    choice: Choice,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Counts what a merge of the chosen keys would change in dest: sides are base, source, dest.
+
+    What a strategy decides counts as changed as well, unless it is what dest has. The first
+    conflicts are reported, those that it decides, too. What is kept under other keys is reported.
+    """
+    store = workspace.open_store()
+    for task in decode_tasks(batches):
+        tally = _Tally(Judge(resolution, workspace.storage_namespace, only_previews=True))
+        base, source, dest = (records_of(each, choice) for each in open_sides(store, task.pieces))
+        touched = TouchedLogs()
+        see = touched.see if resolution.delta else overlook
+        for changes in three_way_diff(base, source, dest, see):
+            tally.add(changes)
+        conflicts, kept = map(ConflictResult, tally.reported), map(KeptResult, tally.judge.kept)
+        yield encode_results([tally.result(touched.in_order()), *conflicts, *kept])
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Counts what would change, block by block; only a conflict is looked at by itself."""
+
+    judge: Judge
+    counts: Counter[str] = field(default_factory=Counter)
+    reported: list[Conflict] = field(default_factory=list)
+
+    def add(self, changes: Changes) -> None:
+        clear = changes.where(~changes.conflicts)
+        was, comes = clear.left.present, clear.right.present
+        old, new = _sizes(clear.left), _sizes(clear.right)
+        self._count("added", new[comes & ~was])
+        self._count("changed", new[comes & was])
+        self._count("removed", old[was & ~comes])
+        contested = changes.where(changes.conflicts)
+        self._contest([each for each in contested if isinstance(each, Conflict)])
+
+    def result(self, logs: tuple[bytes, ...]) -> PreviewResult:
+        """Returns the counts, without what conflicts keep under other paths."""
+        judge = self.judge
+        said = PreviewResult(conflicts=judge.conflicts, unresolved=judge.left, logs=logs)
+        return structs.replace(said, **self.counts)
+
+    def _contest(self, conflicts: Sequence[Conflict]) -> None:
+        self.reported += conflicts[: MAX_CONFLICTS_REPORTED - len(self.reported)]
+        for conflict, decided in zip(conflicts, self.judge.decide(conflicts), strict=True):
+            key, dest = conflict.key, conflict.dest
+            shown = dest if decided is None else decided
+            if shown is not None and identity_of(key, decided) != identity_of(key, dest):
+                kind = "removed" if decided is None else "changed" if dest else "added"
+                self._count(kind, _size(key, shown))
+
+    def _count(self, kind: str, sizes: Sizes) -> None:
+        self.counts[kind] += len(sizes)
+        name = f"{kind}_bytes"
+        self.counts[name] = bounded(self.counts[name] + column_sum(sizes))
+
+
+def _size(key: bytes, stored: bytes) -> Sizes:
+    return np.array([record_entry((key, stored)).size])
+
+
+def _sizes(rows: Rows) -> Sizes:
+    """Returns the sizes of the objects of some rows, 0 where there is none."""
+    sizes = np.zeros(len(rows.at), np.int64)
+    sizes[rows.present] = decode_entries(rows.records()).size
+    return sizes

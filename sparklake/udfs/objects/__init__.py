@@ -1,0 +1,1 @@
+"""Objects as Arrow rows, and the bodies that copy them."""

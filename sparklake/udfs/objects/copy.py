@@ -1,0 +1,123 @@
+"""Bodies that stage moved, copied and restored records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from sparklake.errors import AlreadyExistsError
+from sparklake.graveler.algebra import ChangeCounts, Changes, apply, diff
+from sparklake.graveler.blocks.align import aligned
+from sparklake.graveler.blocks.block import Block, Blocks, block_of_records
+from sparklake.graveler.blocks.edit import edited, renamed, tombstones
+from sparklake.graveler.planning.packing import Task
+from sparklake.graveler.planning.path_filter import Choice
+from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.records import tombstone
+from sparklake.udfs.results import ChangesResult, PieceResult, encode_results
+from sparklake.udfs.streams import open_sides, records_of
+from sparklake.udfs.workspace import TASK_SCHEMA, Workspace, decode_tasks, open_sink
+from sparklake.udfs.write import written_pieces
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Is a share of a move or copy: records, and those already there under their new keys.
+
+    The new ranges are at the place `position` of the run, the removals at `removals`, if any.
+    """
+
+    position: int
+    source: Task
+    existing: Task | None
+    cut: int
+    prefix: bytes
+    removals: int | None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Transfer).decode
+
+
+def encode_transfers(transfers: Iterable[Transfer]) -> pa.Table:
+    """Returns shares as a table of TASK_SCHEMA, a row each."""
+    encoded = pa.array([_encode(each) for each in transfers], pa.binary())
+    return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
+
+
+def transfer_body(
+    workspace: Workspace, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Writes the ranges of a run; raises AlreadyExistsError, and then nothing is staged."""
+    for batch in batches:
+        for encoded in batch.column("task"):
+            yield _transferred(workspace, _decode(encoded.as_py()))
+
+
+def _transferred(workspace: Workspace, share: Transfer) -> pa.RecordBatch:
+    sink = open_sink(workspace)
+    removals: list[Block] = []
+
+    def copies() -> Iterator[Block]:
+        for block in _records(sink.store, share.source):
+            if share.removals is not None:
+                removals.append(tombstones(block))
+            yield renamed(block, share.cut, share.prefix)
+
+    blocks: Blocks = copies()
+    if share.existing is not None:
+        blocks = _unless_there(blocks, _records(sink.store, share.existing))
+    results = [PieceResult(share.position, sink.write(blocks))]
+    if share.removals is not None:
+        results.append(PieceResult(share.removals, sink.write(removals)))
+    sink.put()
+    return encode_results(results)
+
+
+def _records(store: ObjectStore, task: Task) -> Blocks:
+    base, *layers = open_sides(store, task.pieces)
+    return apply(layers, base, ChangeCounts())
+
+
+def _unless_there(blocks: Blocks, existing: Blocks) -> Iterator[Block]:
+    for block, there in aligned(blocks, existing):
+        if len(block) and len(there):
+            _, found = there.find(block.keys)
+            if found.any():
+                key = block.keys[int(found.argmax())]
+                raise AlreadyExistsError(
+                    f"there is an object {key.decode(errors='replace')!r} already, and maybe more "
+                    "of them: choose another destination, or overwrite by force"
+                )
+        if len(block):
+            yield block
+
+
+def restore_body(
+    workspace: Workspace, choice: Choice, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Writes what left needs to be as right is, of the chosen keys: sides are left, right."""
+    for task in decode_tasks(batches):
+        sink, counts = open_sink(workspace), ChangeCounts()
+        left, right = (records_of(each, choice) for each in open_sides(sink.store, task.pieces))
+        results = written_pieces(sink, task, _staged(left, right, counts))
+        sink.put()
+        yield encode_results([*results, ChangesResult(counts)])
+
+
+def _staged(left: Blocks, right: Blocks, counts: ChangeCounts) -> Iterator[Block]:
+    for changes in diff(left, right):
+        counts.add(changes)
+        yield _restored_records(changes)
+
+
+def _restored_records(changes: Changes) -> Block:
+    """Returns the records of the right side, and a tombstone wherever it has none."""
+    gone = changes.left.where(~changes.right.present)
+    removals = block_of_records([tombstone(key) for key in gone.keys().array().to_pylist()])
+    there = changes.right.records()
+    return edited(there, np.zeros(len(there), bool), removals)

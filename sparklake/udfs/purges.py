@@ -1,0 +1,373 @@
+"""Bodies of a purge: who names which address, what is to go, and its deletion with a receipt."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from sparklake.errors import InvalidKeyError, InvalidUriError
+from sparklake.graveler.blocks.block import Blocks, block_of_records
+from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ports.registers import PurgeCounts
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.records import Record
+from sparklake.graveler.sstable.store import read_ranges
+from sparklake.graveler.sums import bounded
+from sparklake.interrupts import Threads
+from sparklake.stores.objects import normalise_object_uri, open_object
+from sparklake.stores.objects.keys import check_key
+from sparklake.stores.objects.namespaces import NamespaceMarks, nested_error
+from sparklake.udfs.objects.rows import object_batch
+from sparklake.udfs.own_namespace import OwnNamespace
+from sparklake.udfs.strategies.globs import glob_pattern
+from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.workspace import TASK_SCHEMA, Workspace
+from sparklake.udfs.write import RECORD_SCHEMA
+
+PART_ROWS = 20_000
+"""How many rows a part of a receipt has, about; a task deletes a part."""
+
+DELETE_THREADS = 16
+# Addresses that are spelled in the one way that there is.
+_PLAIN_ADDRESS = r"^(s3://|file://(/[^./][^/]*)+$)"
+
+MOST_NAMED = 10
+"""How many paths that stand in the way a task names."""
+
+FOUND_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("checksum", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("commit", pa.string(), nullable=False),
+        pa.field("external", pa.bool_(), nullable=False),
+        pa.field("shared", pa.bool_(), nullable=False),
+    ]
+)
+"""`commit` is the first that names the address for the path, "" of what was never committed."""
+
+RECEIPT_SCHEMA = FOUND_SCHEMA.append(pa.field("deleted_at", pa.timestamp("us", tz="UTC")))
+"""`deleted_at` is null where nothing was deleted: delete it at the source."""
+
+REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Is some ranges, or rows, of one origin: the `order`-th commit, or what a branch has staged.
+
+    `branch` is a branch whose head or staging has them, if one does.
+    """
+
+    ranges: tuple[RangeInfo, ...]
+    rows: tuple[Record, ...]
+    order: int
+    commit: str
+    branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """Is that a path which is to be purged names an address."""
+
+    path: str
+    order: int
+    commit: str
+    branch: str
+    checksum: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """Is the paths to purge, as globs; one that ends with '/' is all below it."""
+
+    globs: tuple[str, ...]
+
+    @cached_property
+    def _compiled(self) -> list[re.Pattern[str]]:
+        return [glob_pattern(f"{each}**" if each.endswith("/") else each) for each in self.globs]
+
+    def __contains__(self, path: str) -> bool:
+        return any(each.fullmatch(path) for each in self._compiled)
+
+
+@dataclass(slots=True)
+class FoundReport:
+    """Is what a task has found: parts of the list, and what stands in the way."""
+
+    parts: list[str] = field(default_factory=list)
+    counts: PurgeCounts = field(default_factory=PurgeCounts)
+    live_count: int = 0
+    live: list[tuple[str, str]] = field(default_factory=list)
+    shared: list[str] = field(default_factory=list)
+    foreign_count: int = 0
+    foreign: list[tuple[str, str]] = field(default_factory=list)
+
+
+def purge_folder(purge_id: str) -> str:
+    """Returns the folder of what is kept of a purge, a key in the storage namespace."""
+    return f"_sparklake/purges/{purge_id}/"
+
+
+_scan = msgspec.msgpack.Decoder(Scan).decode
+_naming = msgspec.msgpack.Decoder(Naming).decode
+_encode = msgspec.msgpack.Encoder().encode
+decode_found = msgspec.msgpack.Decoder(FoundReport).decode
+
+
+def encode_work(work: Iterable[object]) -> pa.Table:
+    """Returns scans, or the names of parts, as a table of TASK_SCHEMA, a row each."""
+    encoded = pa.array([_encode(each) for each in work], pa.binary())
+    return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
+
+
+def scan_body(
+    workspace: Workspace, patterns: Patterns, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yields RECORD_SCHEMA: each address that is named, with a Naming where that is purged."""
+    store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
+    for batch in batches:
+        for encoded in batch.column("task"):
+            scan = _scan(encoded.as_py())
+            for block in _blocks(store, scan):
+                live = block.take(np.flatnonzero(~block.tombstones))
+                yield _named(object_batch(live, workspace.storage_namespace), own, patterns, scan)
+
+
+def _blocks(store: ObjectStore, scan: Scan) -> Blocks:
+    if scan.rows:
+        yield block_of_records(list(scan.rows))
+    yield from read_ranges(store, scan.ranges)
+
+
+def _named(
+    objects: pa.RecordBatch, own: OwnNamespace, patterns: Patterns, scan: Scan
+) -> pa.RecordBatch:
+    names = ("path", "checksum", "size")
+    rows = zip(*(objects.column(name).to_pylist() for name in names), strict=True)
+    origin = (scan.order, scan.commit, scan.branch)
+    stored = [
+        _encode(Naming(path, *origin, checksum, size)) if path in patterns else b""
+        for path, checksum, size in rows
+    ]
+    keys = one_spelling(objects.column("address"), own).cast(pa.binary())
+    return pa.record_batch([keys, pa.array(stored, pa.binary())], schema=RECORD_SCHEMA)
+
+
+def one_spelling(addresses: pa.Array, own: OwnNamespace) -> pa.Array:
+    """Returns addresses of which those of one object are equal: an object may be staged by any.
+
+    One that leads into the namespace by symbolic links is that of the object which is there.
+    """
+    odd = pc.invert(pc.match_substring_regex(addresses, _PLAIN_ADDRESS))
+    if pc.any(odd).as_py():
+        pairs = zip(addresses.to_pylist(), odd.to_pylist(), strict=True)
+        spelled = [_normal(each) if is_odd else each for each, is_odd in pairs]
+        addresses = pa.array(spelled, pa.string())
+    return own.direct(addresses)
+
+
+def _normal(address: str) -> str:
+    try:
+        return normalise_object_uri(address)
+    except InvalidUriError:
+        return address
+
+
+def found_body(
+    workspace: Workspace, folder: str, also_external: bool, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Writes what is to go as parts of FOUND_SCHEMA; takes the addresses in their order.
+
+    Yields a FoundReport as REPORT_SCHEMA.
+    """
+    places = _Places(workspace, workspace.open_store(), also_external)
+    listing = _Listing(places, folder)
+    for address, namings in groupby(_pairs(batches), itemgetter(0)):
+        listing.take(address.decode(), (stored for _, stored in namings))
+    listing.write()
+    encoded = pa.array([_encode(listing.report)], pa.binary())
+    yield pa.record_batch([encoded], schema=REPORT_SCHEMA)
+
+
+def _pairs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[bytes, bytes]]:
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+@dataclass(slots=True)
+class _Listing:
+    places: _Places
+    folder: str
+    report: FoundReport = field(default_factory=FoundReport)
+    _rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def take(self, address: str, namings: Iterable[bytes]) -> None:
+        """Notes who names an address, if that is to be purged."""
+        is_shared, found = False, dict[str, Naming]()
+        for stored in namings:
+            if not stored:
+                is_shared = True
+                continue
+            naming = _naming(stored)
+            self._note_live(naming)
+            known = found.get(naming.path)
+            if known is None or naming.order < known.order:
+                found[naming.path] = naming
+        if found:
+            self._list(address, list(found.values()), is_shared=is_shared)
+
+    def _list(self, address: str, found: Sequence[Naming], *, is_shared: bool) -> None:
+        external = self.places.is_external(address)
+        if (owner := self.places.find_owner(address)) is not None:
+            self.report.foreign_count += len(found)
+            if len(self.report.foreign) < MOST_NAMED:
+                self.report.foreign.append((found[0].path, owner))
+        for each in sorted(found, key=lambda naming: naming.path):
+            row = {name: getattr(each, name) for name in ("path", "checksum", "size", "commit")}
+            mark = {"address": address, "external": external, "shared": is_shared}
+            self._rows.append({**row, **mark})
+        counts = self.report.counts
+        self.report.counts = PurgeCounts(
+            paths=counts.paths + len(found),
+            addresses=counts.addresses + (not external),
+            size=counts.size if external else bounded(counts.size + found[0].size),
+            external=counts.external + external,
+            shared=counts.shared + is_shared,
+        )
+        if is_shared and len(self.report.shared) < MOST_NAMED:
+            self.report.shared.append(found[0].path)
+        # An address is never in two parts: each is deleted by one task.
+        if len(self._rows) >= PART_ROWS:
+            self.write()
+
+    def _note_live(self, naming: Naming) -> None:
+        if naming.branch:
+            self.report.live_count += 1
+            if len(self.report.live) < MOST_NAMED:
+                self.report.live.append((naming.branch, naming.path))
+
+    def write(self) -> None:
+        """Writes what is held as a part, named by what it holds: a task may run twice."""
+        if not self._rows:
+            return
+        body = _parquet(pa.Table.from_pylist(self._rows, schema=FOUND_SCHEMA))
+        name = sha256(body).hexdigest()[:32]
+        self.places.store.put_if_absent(f"{self.folder}found/{name}.parquet", body)
+        self.report.parts.append(name)
+        self._rows = []
+
+
+def own_key(workspace: Workspace, address: str) -> str | None:
+    """Returns the key of an object that is the repository's own to delete."""
+    root = f"{workspace.storage_namespace}/"
+    key = address.removeprefix(root)
+    if not address.startswith(root) or not key.startswith(f"{DATA_FOLDER}/"):
+        return None
+    try:
+        check_key(key)
+    except InvalidKeyError:
+        return None
+    return key
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the objects to purge are, and how they are deleted."""
+
+    workspace: Workspace
+    store: ObjectStore
+    also_external: bool
+
+    def is_external(self, address: str) -> bool:
+        """Tell whether an object is not the repository's own."""
+        return own_key(self.workspace, address) is None
+
+    def find_owner(self, address: str) -> str | None:
+        """Return the other namespace of which an object would be deleted, None for no such one."""
+        place = self._place(address)
+        return None if place is None else place[0].find(place[2])
+
+    def delete(self, address: str) -> int | None:
+        """Delete an object; return when, in unix microseconds, and None for one to be kept.
+
+        Raises NamespaceInUseError for one of another namespace.
+        """
+        place = self._place(address)
+        if place is None:
+            return None
+        marks, store, key = place
+        if (owner := marks.find(key)) is not None:
+            raise nested_error(owner)
+        store.delete(key)
+        return time.time_ns() // 1000
+
+    def _place(self, address: str) -> tuple[NamespaceMarks, ObjectStore, str] | None:
+        key = own_key(self.workspace, address)
+        if key is not None:
+            return self._own_marks, self.store, key
+        if not self.also_external or address.startswith(f"{self.workspace.storage_namespace}/"):
+            return None
+        store, there = open_object(address)
+        return self._marks.setdefault(store.uri, NamespaceMarks(store, own_root=True)), store, there
+
+    @cached_property
+    def _own_marks(self) -> NamespaceMarks:
+        return NamespaceMarks(self.store)
+
+    @cached_property
+    def _marks(self) -> dict[str, NamespaceMarks]:
+        return {}
+
+
+def delete_body(
+    workspace: Workspace,
+    folder: str,
+    also_external: bool,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Deletes what parts list, and then writes those of the receipt; yields their names."""
+    store = workspace.open_store()
+    places = _Places(workspace, store, also_external)
+    for batch in batches:
+        for encoded in batch.column("task"):
+            name = msgspec.msgpack.decode(encoded.as_py(), type=str)
+            found = parquet.read_table(io.BytesIO(store.get(f"{folder}found/{name}.parquet")))
+            moments = _deleted(places, found)
+            receipt = found.append_column(RECEIPT_SCHEMA.field("deleted_at"), moments)
+            # Where it was written before, that says when the objects went.
+            store.put_if_absent(f"{folder}receipt/{name}.parquet", _parquet(receipt))
+            encoded_name = pa.array([_encode(name)], pa.binary())
+            yield pa.record_batch([encoded_name], schema=REPORT_SCHEMA)
+
+
+def _deleted(places: _Places, found: pa.Table) -> pa.Array:
+    """Deletes the objects of rows; returns when, and null where one is not ours."""
+    addresses = found.column("address").to_pylist()
+    names = list(dict.fromkeys(addresses))
+    with Threads(DELETE_THREADS, "sparklake-purge") as pool:
+        moments = dict(zip(names, pool.map(places.delete, names), strict=True))
+    kind = RECEIPT_SCHEMA.field("deleted_at").type
+    return pa.array([moments[each] for each in addresses], pa.int64()).cast(kind)
+
+
+def _parquet(table: pa.Table) -> bytes:
+    file = io.BytesIO()
+    parquet.write_table(table, file)
+    return file.getvalue()

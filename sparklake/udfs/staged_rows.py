@@ -1,0 +1,261 @@
+"""What is to be staged: rows of objects and of removals become staged records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import CollectionOpenError, InvalidRecordError
+from sparklake.graveler.blocks.columns import Mask, Positions
+from sparklake.graveler.blocks.entry_columns import EntryColumns, encode_entries
+from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
+from sparklake.graveler.keys import object_key
+from sparklake.graveler.records import MAX_KEY_BYTES, Record, tombstone
+from sparklake.graveler.times import LAST_MICROSECOND, MICROSECOND, SECOND, SECOND_MICROS
+from sparklake.stores.objects import check_object_uri, open_object, open_store
+from sparklake.stores.objects.keys import check_key
+from sparklake.udfs.objects.rows import (
+    OBJECT_SCHEMA,
+    ObjectInfo,
+    microsecond_mtimes,
+    object_record,
+    record_batch,
+)
+from sparklake.udfs.workspace import Workspace
+from sparklake.udfs.write import RECORD_SCHEMA
+
+STAGE_SCHEMA = pa.schema(
+    [
+        *(field.with_nullable(True) for field in OBJECT_SCHEMA),
+        pa.field("deleted", pa.bool_()),
+    ]
+)
+"""`path` is required, `size` and `address` too unless `deleted` is true. A missing `checksum` is
+computed from the object; a missing `mtime` is the time of staging."""
+
+
+# Texts that every check of a row lets pass; what they do not match is checked by itself.
+_PLAIN_TEXT_BYTES = 8 * 1024
+_PLAIN_URI = r"^(s3a?://[A-Za-z0-9._-]{3,255}/|file:///)[^./\x00]"
+
+_SCHEME = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:/")
+"""Begins a URI, also one of Hadoop's with a single slash, which no key of a namespace is."""
+
+
+def stage_body(
+    workspace: Workspace,
+    staged_at: int,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    closed: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Turns rows of STAGE_SCHEMA into rows of RECORD_SCHEMA; raises InvalidRecordError.
+
+    `staged_at` is in unix nanoseconds. With `closed`, raises CollectionOpenError for an address
+    that lies in the namespace.
+    """
+    for batch in batches:
+        rows = microsecond_mtimes(staged_columns(batch))
+        if closed and "address" in rows.schema.names:
+            _refuse_inside(rows.column("address"), workspace.storage_namespace)
+        plain = plain_rows(rows, workspace.storage_namespace)
+        if plain.any():
+            yield plain_records(rows.filter(pa.array(plain)), staged_at)
+        if not plain.all():
+            others = rows.filter(pa.array(~plain)).to_pylist()
+            yield record_batch([staged_record(row, workspace, staged_at) for row in others])
+
+
+def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
+    same_scheme = pc.replace_substring_regex(addresses, "^s3a://", "s3://")
+    inside = pc.or_(
+        pc.invert(pc.match_substring(addresses, "://")),
+        pc.starts_with(same_scheme, f"{storage_namespace}/"),
+    )
+    if pc.any(inside).as_py():
+        raise CollectionOpenError(
+            "a garbage collection is taking objects of the namespace, and may take one of those "
+            "that are to be staged: stage them when `sparklake gc run` has ended"
+        )
+
+
+# --- plain rows, by columns -----------------------------------------------------------------------
+
+
+def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
+    """Tells which rows need no look of their own: whole, without metadata, and not removals."""
+    if not {"path", "size", "address", "checksum"} <= set(rows.schema.names):
+        return np.zeros(rows.num_rows, bool)
+    path, address = rows.column("path"), rows.column("address")
+    is_uri = pc.match_substring(address, "://")
+    conditions = [
+        _is_plain_key(path),
+        pc.less_equal(pc.binary_length(path), MAX_KEY_BYTES),
+        pc.greater_equal(rows.column("size"), 0),
+        pc.greater(pc.binary_length(rows.column("checksum")), 0),
+        pc.if_else(
+            is_uri,
+            pc.and_(
+                pc.match_substring_regex(address, _PLAIN_URI),
+                # Inside of the namespace, an address is kept relative.
+                pc.invert(pc.starts_with(address, storage_namespace)),
+            ),
+            pc.and_(
+                _is_plain_key(address),
+                pc.invert(pc.match_substring_regex(address, _SCHEME.pattern)),
+            ),
+        ),
+    ]
+    conditions += [
+        pc.less(pc.binary_length(rows.column(name)).fill_null(0), _PLAIN_TEXT_BYTES)
+        for name in ("checksum", "address", "content_type")
+        if name in rows.schema.names
+    ]
+    if "deleted" in rows.schema.names:
+        conditions.append(pc.invert(rows.column("deleted").fill_null(False)))
+    if "mtime" in rows.schema.names:
+        mtime = rows.column("mtime").fill_null(SECOND_MICROS)
+        conditions += [
+            pc.greater_equal(mtime, SECOND_MICROS),
+            pc.less_equal(mtime, LAST_MICROSECOND),
+        ]
+    if "metadata" in rows.schema.names:
+        conditions.append(_is_empty(rows.column("metadata")))
+    plain = np.ones(rows.num_rows, bool)
+    for each in conditions:
+        plain &= each.fill_null(False).to_numpy(zero_copy_only=False)
+    return plain
+
+
+def _is_empty(maps: pa.Array) -> pa.BooleanArray:
+    if pa.types.is_null(maps.type):
+        return pa.repeat(True, len(maps))
+    return pa.array(np.diff(maps.offsets.to_numpy()) == 0)
+
+
+def _is_plain_key(texts: pa.StringArray) -> pa.BooleanArray:
+    """Tells which texts are keys at first sight: no part of dots, no '/' in front, no NUL."""
+    return pc.and_(
+        pc.match_substring_regex(texts, r"^[^./\x00]"),
+        pc.invert(pc.match_substring_regex(texts, r"/\.|\x00")),
+    )
+
+
+def plain_records(rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
+    """Returns the records of plain rows."""
+    address = rows.column("address")
+    relative = pc.invert(pc.match_substring(address, "://")).to_numpy(zero_copy_only=False)
+    seconds, nanos = _plain_mtimes(rows, staged_at)
+    if "content_type" in rows.schema.names:
+        given = rows.column("content_type").fill_null("")
+        content_type = pc.if_else(pc.equal(given, ""), DEFAULT_CONTENT_TYPE, given)
+    else:
+        content_type = pa.repeat(DEFAULT_CONTENT_TYPE, rows.num_rows)
+    entries = EntryColumns(
+        address=address,
+        size=rows.column("size").to_numpy(zero_copy_only=False),
+        checksum=rows.column("checksum"),
+        seconds=seconds,
+        nanos=nanos,
+        content_type=content_type,
+        relative=relative,
+    )
+    keys = rows.column("path").cast(pa.binary())
+    return pa.record_batch([keys, encode_entries(keys, entries)], schema=RECORD_SCHEMA)
+
+
+def _plain_mtimes(rows: pa.RecordBatch, staged_at: int) -> tuple[Positions, Positions]:
+    """Return the seconds of plain rows, and the nanoseconds after them."""
+    second, nano = divmod(staged_at, SECOND)
+    if "mtime" not in rows.schema.names:
+        return np.full(rows.num_rows, second), np.full(rows.num_rows, nano)
+    micros = rows.column("mtime").fill_null(-1).to_numpy(zero_copy_only=False)
+    seconds, rest = np.divmod(micros, SECOND_MICROS)
+    missing = micros < 0
+    return np.where(missing, second, seconds), np.where(missing, nano, rest * MICROSECOND)
+
+
+# --- one row at a time ----------------------------------------------------------------------------
+
+
+def staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns a batch with the types of STAGE_SCHEMA, but for mtimes; other widths are allowed."""
+    for index, name in enumerate(batch.schema.names):
+        given, wanted = batch.column(index), STAGE_SCHEMA.field(name).type
+        if not _means(given.type, wanted):
+            raise InvalidRecordError(f"the column {name} is {given.type}; give {wanted}")
+        if given.type != wanted and not pa.types.is_timestamp(wanted):
+            try:
+                batch = batch.set_column(index, name, given.cast(wanted))
+            except pa.ArrowInvalid as error:
+                raise InvalidRecordError(f"the column {name}: {error}") from error
+    return batch
+
+
+def _means(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tells whether a column's values are what another type's are, in another width or encoding."""
+    if pa.types.is_dictionary(given):
+        given = given.value_type
+    if pa.types.is_map(given) and pa.types.is_map(wanted):
+        return _means(given.key_type, pa.string()) and _means(given.item_type, pa.string())
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    kinds = (
+        lambda kind: any(test(kind) for test in is_text),
+        pa.types.is_integer,
+        pa.types.is_boolean,
+        pa.types.is_timestamp,
+    )
+    return pa.types.is_null(given) or any(kind(given) and kind(wanted) for kind in kinds)
+
+
+def staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> Record:
+    """Returns the record of one row of STAGE_SCHEMA; raises what is wrong with it."""
+    path = row.get("path")
+    if path is None:
+        raise InvalidRecordError("a row to stage has no path")
+    if row.get("deleted"):
+        return tombstone(object_key(path))
+    for name in ("size", "address"):
+        if row.get(name) is None:
+            raise InvalidRecordError(f"the row of {path!r} has no {name}; give every row one")
+    if "://" in row["address"]:
+        check_object_uri(row["address"])
+    elif _SCHEME.match(row["address"]):
+        raise InvalidRecordError(
+            f"the address of {path!r} is {row['address']!r}: write file:///path or "
+            "s3://bucket/key, or a key in the storage namespace"
+        )
+    else:
+        check_key(row["address"])
+    mtime = row.get("mtime")
+    each = ObjectInfo(
+        path=path,
+        size=row["size"],
+        checksum=row.get("checksum") or object_checksum(workspace, row["address"]),
+        mtime=staged_at if mtime is None else mtime * MICROSECOND,
+        address=row["address"],
+        metadata=_staged_metadata(row),
+        content_type=row.get("content_type") or DEFAULT_CONTENT_TYPE,
+    )
+    return object_record(each, workspace.storage_namespace)
+
+
+def _staged_metadata(row: dict[str, Any]) -> dict[str, str]:
+    metadata = dict(row.get("metadata") or {})
+    for key, value in metadata.items():
+        if value is None:
+            raise InvalidRecordError(f"the metadata of {row['path']!r} has no value for {key!r}")
+    return metadata
+
+
+def object_checksum(workspace: Workspace, address: str) -> str:
+    """Returns the checksum of the object at an address; raises MissingFileError."""
+    if "://" not in address:
+        return open_store(workspace.storage_namespace).checksum(address)
+    store, key = open_object(address)
+    return store.checksum(key)

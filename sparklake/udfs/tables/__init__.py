@@ -1,0 +1,1 @@
+"""Task bodies for tables: partitions and uploads."""

@@ -1,0 +1,41 @@
+"""The body that uploads files which Spark has written to local disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparklake.errors import MissingFileError
+from sparklake.udfs.objects.rows import share_rows
+from sparklake.udfs.workspace import Workspace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def upload_body(
+    workspace: Workspace, folder: str, place: str, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Puts files of a folder into a place, and yields their rows when they are there.
+
+    Files are streamed from disk. One that was put by an earlier attempt is the same file. Raises
+    MissingFileError where this machine does not see the folder of the driver.
+    """
+    store = workspace.open_store()
+    for rows in share_rows(batches):
+        files = {f"{place}/{name}": Path(folder, name) for name in rows.column("name").to_pylist()}
+        for file in files.values():
+            if not file.is_file():
+                raise not_shared(f"{file} is not there")
+        store.put_files_if_absent(files)
+        yield rows
+
+
+def not_shared(what: str) -> MissingFileError:
+    """Returns the error of machines that do not see the same local disk."""
+    return MissingFileError(
+        f"{what}: the driver and the executors of Spark do not see the same disk, so that files "
+        "written there cannot be staged. Give Spark the S3 client S3A (hadoop-aws) and write to a "
+        "bucket, or keep SPARKLAKE_SCRATCH or the storage namespace on a disk that all share"
+    )

@@ -1,0 +1,132 @@
+"""What every task body builds on: settings, tasks, and the sink of its ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import pyarrow as pa
+
+from sparklake.config import NO_CACHE, CacheSettings
+from sparklake.graveler.blocks.block import Block, Blocks
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.planning.packing import Task
+from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ranges import RangeInfo
+from sparklake.graveler.sstable.store import WrittenRange, make_range, table_key, write_ranges
+from sparklake.stores.cache import open_cached_store
+from sparklake.udfs.adopted_ranges import check_adopted
+
+TASK_SCHEMA = pa.schema(
+    [
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("task", pa.binary(), nullable=False),
+    ]
+)
+
+_BYTES_PUT_AT_ONCE = 32 * 1024 * 1024
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Task).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Is what a task needs to know of its repository.
+
+    What the trees `versions` name may stand for other objects of equal content at the same paths.
+    `instance` is the repository's uid.
+    """
+
+    storage_namespace: str
+    range_records: int
+    cache: CacheSettings = NO_CACHE
+    versions: tuple[MetaRangeId, ...] = ()
+    instance: str = ""
+
+    @property
+    def compresses(self) -> bool:
+        """Tells whether tables are compressed, as they are where their bytes travel."""
+        return not self.storage_namespace.startswith("file://")
+
+    def open_store(self) -> ObjectStore:
+        """Returns the repository's store; tables of a remote one come from this machine's cache."""
+        return open_cached_store(self.storage_namespace, self.cache, self.instance)
+
+
+def encode_tasks(tasks: Iterable[Task]) -> pa.Table:
+    """Returns tasks in key order as a table of TASK_SCHEMA, a row each."""
+    encoded = pa.array([_encode(task) for task in tasks], pa.binary())
+    return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
+
+
+def decode_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[Task]:
+    """Yields the tasks in batches of TASK_SCHEMA."""
+    for batch in batches:
+        for encoded in batch.column("task"):
+            yield _decode(encoded.as_py())
+
+
+@dataclass(slots=True)
+class RangeSink:
+    """Puts the ranges that a task writes into the store, many at a time.
+
+    With `withheld`, nothing is put before `put` is called. `versions` are those of a Workspace.
+    """
+
+    store: ObjectStore
+    range_records: int
+    compress: bool
+    withheld: bool = False
+    versions: tuple[MetaRangeId, ...] = ()
+    _files: dict[str, bytes] = field(default_factory=dict)
+    _bytes: int = 0
+
+    def write(self, blocks: Blocks) -> tuple[WrittenRange, ...]:
+        """Cuts records in key order into ranges; returns them."""
+        return tuple(self.cut(blocks))
+
+    def cut(self, blocks: Blocks) -> Iterator[WrittenRange]:
+        """Cuts records in key order into ranges; yields each when it is written."""
+        for written, file in write_ranges(blocks, self.range_records, compress=self.compress):
+            self._add(written.info, file)
+            yield written
+
+    def write_one(self, records: Block) -> RangeInfo:
+        """Writes the records of one range, already cut."""
+        info, file = make_range(records, compress=self.compress)
+        self._add(info, file)
+        return info
+
+    def drop(self) -> None:
+        """Lets go of the ranges that have not been put."""
+        self._files, self._bytes = {}, 0
+
+    def put(self) -> None:
+        """Makes the ranges durable in the store, and lets go of them here.
+
+        Of those that exist already, what they name can stand for what ours name. Raises
+        AddressTakenError or CollectionOpenError.
+        """
+        adopted = self._files.keys() - set(self.store.put_many_if_absent(self._files))
+        check_adopted(self.store, {key: self._files[key] for key in adopted}, self.versions)
+        self.drop()
+
+    def _add(self, info: RangeInfo, file: bytes) -> None:
+        self._files[table_key(info.id)] = file
+        self._bytes += len(file)
+        if self._bytes >= _BYTES_PUT_AT_ONCE and not self.withheld:
+            self.put()
+
+
+def open_sink(workspace: Workspace, *, withheld: bool = False) -> RangeSink:
+    """Opens the store of a workspace for one task."""
+    return sink_into(workspace.open_store(), workspace, withheld=withheld)
+
+
+def sink_into(store: ObjectStore, workspace: Workspace, *, withheld: bool = False) -> RangeSink:
+    """Return the sink of a workspace whose store is open."""
+    return RangeSink(
+        store, workspace.range_records, workspace.compresses, withheld, workspace.versions
+    )
