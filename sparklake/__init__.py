@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sparklake.branch import Branch
     from sparklake.config import Engine
     from sparklake.errors import ImportErrorsError, MergeConflictError, SparklakeError
-    from sparklake.frames.sources import missing_files
+    from sparklake.frames.tables.sources import missing_files
     from sparklake.graveler.algebra.classify import Strategy
     from sparklake.graveler.commits import Commit
     from sparklake.lake import Lake, connect
@@ -67,7 +67,7 @@ _MODULES = {
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.algebra.classify",
     "connect": "sparklake.lake",
-    "missing_files": "sparklake.frames.sources",
+    "missing_files": "sparklake.frames.tables.sources",
 }
 
 

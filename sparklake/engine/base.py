@@ -1,4 +1,4 @@
-"""What an engine is: a way to run task bodies, and to say how far it has come."""
+"""The engine interface: run task bodies and report progress."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
+
+from sparklake.graveler.planning.plan import Opened, Plan
 
 Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Is a generator from batches to batches that may run twice; it is shipped to executors."""
@@ -85,3 +87,31 @@ class Unwatched:
 
 
 UNWATCHED: Progress = Unwatched()
+
+
+def begin(progress: Progress, plan: Plan) -> None:
+    """Says how many ranges a plan reads; one that two of its pieces share counts twice."""
+    progress.begin(sum(map(range_count, plan.stretches)))
+
+
+def range_count(piece: Opened) -> int:
+    """Returns how many ranges are read for a piece."""
+    return sum(len(side.ranges) for side in piece.sides)
+
+
+def counted(
+    batches: Iterable[pa.RecordBatch], plan: Plan, progress: Progress
+) -> Iterator[pa.RecordBatch]:
+    """Passes on the rows that a plan yields in the order of their paths.
+
+    A piece has been read when a row from behind it has come, or the end.
+    """
+    begin(progress, plan)
+    waiting = list(reversed(plan.stretches))
+    for batch in batches:
+        yield batch
+        if batch.num_rows:
+            key = batch.column("path")[-1].as_py().encode()
+            while waiting and key not in waiting[-1].interval:
+                progress.advance(range_count(waiting.pop()))
+    progress.advance(sum(map(range_count, waiting)))

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sparklake.engine.base import UNWATCHED, Body, Progress, Runner, Source
-from sparklake.engine.progress import begin, range_count
+from sparklake.engine.base import UNWATCHED, Body, Progress, Runner, Source, begin, range_count
 from sparklake.errors import LostResultError
 from sparklake.graveler.algebra import ChangeCounts, Conflict
 from sparklake.graveler.blocks.block import Blocks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.engine.base import MAX_TASK_RECORDS, Body, Source
-from sparklake.engine.sorting import (
+from sparklake.engine.sort import (
     SORT_BYTES,
     records_in_order,
     shares,

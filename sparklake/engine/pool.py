@@ -18,7 +18,7 @@ from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.engine.base import TASKS_A_WORKER, Body, Source, Work, shared_task_records
 from sparklake.engine.ipc import from_file, pack, to_file, unpack
-from sparklake.engine.sorting import (
+from sparklake.engine.sort import (
     SORT_BYTES,
     Share,
     SortedFile,

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import pyarrow as pa
 
 from sparklake._html import html_table
-from sparklake.engine.base import Body, Runner
+from sparklake.engine.base import Body, Runner, counted
 from sparklake.engine.choice import Runners
 from sparklake.engine.explanation import Explanation, explained
-from sparklake.engine.progress import counted
 from sparklake.graveler.algebra import Changes
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.planning.packing import divided, pack

@@ -1,4 +1,7 @@
-"""Runs bodies as Spark jobs, by the DataFrame API alone: classic Spark and Spark Connect alike."""
+"""Run task bodies as Spark jobs through the DataFrame API alone.
+
+The same code serves classic Spark and Spark Connect.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +13,67 @@ from concurrent.futures import Future, as_completed, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from sparklake import errors
 from sparklake.engine.base import MAX_TASK_RECORDS, Body, Source, Work
-from sparklake.engine.cancelling import cancel, inheriting
 from sparklake.engine.ipc import pack, unpack
-from sparklake.engine.shipping import packed_tasks, unpacked_body
 from sparklake.interrupts import Threads
-from sparklake.session import described
+from sparklake.session import described, is_spark_3
+from sparklake.udfs.workspace import TASK_SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
+
+T = TypeVar("T")
+
+
+def inheriting(spark: SparkSession, job: Callable[[], T], tag: str) -> Callable[[], T]:
+    """Returns a job for another thread, with what this one has set for its jobs."""
+    from pyspark.util import inheritable_thread_target
+
+    inherit = inheritable_thread_target
+    if is_spark_3():
+        return inherit(partial(_tagged, spark, job, tag))
+    return inherit(spark)(job)  # type: ignore[no-any-return]
+
+
+def cancel(spark: SparkSession, tag: str) -> None:
+    """Ends the session's jobs, on classic Spark 3.5 those with a tag alone; raises nothing."""
+    # Where the JVM is gone, so are its jobs.
+    with suppress(Exception):
+        spark.interruptAll()
+        return
+    with suppress(Exception):
+        spark.sparkContext.cancelJobsWithTag(tag)
+
+
+def _tagged(spark: SparkSession, job: Callable[[], T], tag: str) -> T:
+    # Classic Spark 3.5 has no other way to end a session's jobs; Connect interrupts them itself.
+    with suppress(Exception):
+        spark.sparkContext.addJobTag(tag)
+    return job()
+
+
+def packed_tasks(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Returns batches as a table of TASK_SCHEMA, compressed, a row each."""
+    packed = pa.array([pack([each], compression="zstd") for each in batches], pa.binary())
+    return pa.table([pa.array(range(len(packed)), pa.int64()), packed], schema=TASK_SCHEMA)
+
+
+def unpacked_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields what `packed_tasks` has packed."""
+    for batch in batches:
+        for packed in batch.column("task"):
+            yield from unpack(packed.as_py())
+
+
+def shipped(runner: SparkRunner, batches: Iterable[pa.RecordBatch], ddl: str) -> DataFrame:
+    """Returns batches as a DataFrame, a partition each, in their order."""
+    return runner.tasks(packed_tasks(batches)).mapInArrow(unpacked_body, ddl)
+
 
 MAX_PARTITIONS = 10_000
 

@@ -1,13 +1,8 @@
-"""A process that runs functions for this one, and the pipe between them.
-
-It is a fresh interpreter, never a fork: this process may hold threads, connections and a JVM. Nor
-does it run the `__main__` of this one again, as `multiprocessing` would: notebooks, `python -c` and
-scripts without a guard work. It is in a session of its own, where no Ctrl-C of a terminal arrives,
-and leaves when its pipe is closed, however this process ends.
-"""
+"""A worker process that runs functions, and the pipe to it."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import signal
@@ -23,11 +18,30 @@ from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
 from typing import Any, NoReturn
 
+import pyarrow as pa
+
 from sparklake._lightness import keep_pandas_out
 from sparklake.config import S3_CONNECT_SECONDS, S3_READ_SECONDS
-from sparklake.engine.allocation import ENVIRONMENT, give_back_memory
 from sparklake.errors import LostWorkerError
 from sparklake.stores.objects.s3_client import timeouts
+
+# glibc takes blocks of 128 KiB and more from the system one at a time and returns each when it is
+# freed; the system fills every page with zeros. For what reads ranges that is a third of the time.
+# So what was freed is kept. Whoever has set these variables is left alone; other C libraries
+# ignore them.
+ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": str(64 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_TOP_PAD_": str(16 << 20),
+}
+
+
+def give_back_memory() -> None:
+    """Gives the system the memory that this process keeps for later."""
+    pa.default_memory_pool().release_unused()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
+
 
 # The path is set first: it must not be searched from this process's working folder.
 _START = (

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from sparklake.engine.base import MAX_TASK_RECORDS, Body
-from sparklake.engine.shipping import packed_tasks, unpacked_body
+from sparklake.engine.spark import packed_tasks, unpacked_body
 from sparklake.errors import InvalidInputError
 from sparklake.udfs.workspace import TASK_SCHEMA
 

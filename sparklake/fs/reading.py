@@ -11,8 +11,7 @@ from fsspec.spec import AbstractBufferedFile
 from fsspec.utils import isfilelike
 
 from sparklake.errors import CorruptFileError, ObjectNotFoundError
-from sparklake.fs.infos import file_info, nothing_there, place_of
-from sparklake.fs.listing import ListingFileSystem
+from sparklake.fs.listing import ListingFileSystem, file_info, nothing_there, place_of
 from sparklake.interrupts import Threads
 from sparklake.verbs.bodies import AHEAD_BYTES, CheckedContent, ObjectContent, ReadAhead
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from sparklake.hooks.outcomes import Outcome, failed, passed
+from sparklake.hooks.events import Outcome, failed, passed
 from sparklake.hooks.properties import Shell, seconds
 from sparklake.hooks.secrets import RAW_BYTES, Secrets
 

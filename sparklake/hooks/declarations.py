@@ -14,7 +14,7 @@ from sparklake.errors import InvalidHooksError
 from sparklake.graveler.globs import is_word
 from sparklake.hooks.events import EventName
 from sparklake.hooks.properties import SHAPES, Properties
-from sparklake.hooks.yaml_text import line_of, parsed
+from sparklake.hooks.yaml import line_of, parsed
 
 if TYPE_CHECKING:
     import yaml

@@ -1,4 +1,4 @@
-"""What a hook is told: an event, and the tree that is to be published."""
+"""Events that hooks receive, and the results of hooks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.ports.registers import HookStatus
 from sparklake.graveler.times import text_of_second
 
 if TYPE_CHECKING:
@@ -157,3 +158,22 @@ def event_document(event: Event, action: str, hook: str) -> dict[str, Any]:
             "meta_range_id": made.meta_range_id,
         }
     return {name: value for name, value in said.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Is what came of a hook; one that is not allowed has failed without being run."""
+
+    status: HookStatus
+    output: str = ""
+    is_allowed: bool = True
+
+
+def passed(output: str = "") -> Outcome:
+    """Returns that a hook has nothing against it."""
+    return Outcome(HookStatus.PASSED, output)
+
+
+def failed(output: str) -> Outcome:
+    """Returns that a hook refuses, or that it could not be asked."""
+    return Outcome(HookStatus.FAILED, output)

@@ -96,7 +96,7 @@ class FolderDiffs:
     def to_df(self) -> DataFrame:
         """Returns the rows as a Spark DataFrame, computed by its tasks, in no promised order."""
         # Not at the top: reading must not pay for importing Spark.
-        from sparklake.frames.rollup import summed
+        from sparklake.frames.differences import summed
 
         return summed(self._parts.to_df(), "path", COUNTS)
 

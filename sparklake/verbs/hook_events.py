@@ -9,7 +9,7 @@ from sparklake.errors import HookFailedError, HookNotAllowedError
 from sparklake.graveler.ports.registers import HookResult, HookRun, HookStatus
 from sparklake.hooks.declarations import Action
 from sparklake.hooks.events import Event, EventName
-from sparklake.hooks.running import run_hook
+from sparklake.hooks.run import run_hook
 from sparklake.verbs.context import now
 from sparklake.verbs.event_trees import PublishedTree
 from sparklake.verbs.hooks import Subject

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklake.engine import sorting
-from sparklake.engine.sorting import (
+from sparklake.engine import sort as sorting
+from sparklake.engine.sort import (
     SortedFile,
     records_in_order,
     shares,

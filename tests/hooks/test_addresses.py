@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from sparklake.hooks.addresses import PrivateAddressError, addresses_of, is_public
+from sparklake.hooks.webhooks import PrivateAddressError, addresses_of, is_public
 
 PUBLIC = [
     *("8.8.8.8", "1.1.1.1", "100.63.255.255", "100.128.0.0", "172.15.0.1", "172.32.0.1"),

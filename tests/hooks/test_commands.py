@@ -13,7 +13,7 @@ import pytest
 
 from sparklake.graveler.ports.registers import HookStatus
 from sparklake.hooks.commands import run_command
-from sparklake.hooks.outcomes import Outcome
+from sparklake.hooks.events import Outcome
 from sparklake.hooks.properties import Shell
 from sparklake.hooks.secrets import MAX_OUTPUT, Secrets
 

@@ -11,7 +11,7 @@ import pytest
 
 from sparklake.config import HookSettings
 from sparklake.graveler.ports.registers import HookStatus
-from sparklake.hooks.outcomes import Outcome
+from sparklake.hooks.events import Outcome
 from sparklake.hooks.properties import Webhook
 from sparklake.hooks.secrets import MAX_OUTPUT, Secrets
 from sparklake.hooks.webhooks import post_event

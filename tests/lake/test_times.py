@@ -16,7 +16,7 @@ from sparklake import Branch, Lake, MergeConflictError, Repository
 from sparklake.cli.text import date
 from sparklake.documents import commit_document, object_document
 from sparklake.errors import ImportErrorsError, InvalidRecordError
-from sparklake.fs.infos import file_info
+from sparklake.fs.listing import file_info
 from sparklake.graveler.entries import Entry, record_entry
 from sparklake.graveler.times import FIRST_SECOND, LAST_MICROSECOND, LAST_SECOND, SECOND
 from sparklake.verbs.history.graph import history_graph

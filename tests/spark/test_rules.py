@@ -14,18 +14,10 @@ from pyspark import cloudpickle
 import sparklake
 from sparklake.engine.spark import _pack, _reported
 from sparklake.graveler.algebra.classify import Strategy
-from sparklake.udfs import (
-    gc as collecting,
-)
-from sparklake.udfs import (
-    read as reading,
-)
-from sparklake.udfs import (
-    staged_rows as staging,
-)
-from sparklake.udfs import (
-    write as writing,
-)
+from sparklake.udfs import gc as collecting
+from sparklake.udfs import read as reading
+from sparklake.udfs import staged_rows as staging
+from sparklake.udfs import write as writing
 from sparklake.udfs.imports.tasks import ImportTerms, ranges_body
 from sparklake.udfs.workspace import Workspace
 
@@ -68,7 +60,7 @@ def test_nothing_needs_more_than_the_data_frame_api() -> None:
         if CLASSIC_ONLY.fullmatch(word.string)
     ]
     # Of which only classic Spark 3.5 comes to use any.
-    assert [each.partition(":")[0] for each in found] == ["engine/cancelling.py"] * 2
+    assert [each.partition(":")[0] for each in found] == ["engine/spark.py"] * 2
 
 
 def test_only_the_session_module_builds_sessions_and_changes_settings() -> None:

@@ -21,7 +21,7 @@ from sparklake.engine.base import Body, Runner, Source
 from sparklake.engine.execution import finish, write_run
 from sparklake.engine.local import LocalRunner
 from sparklake.engine.rows import Rows
-from sparklake.engine.sorting import sliced
+from sparklake.engine.sort import sliced
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.planning.layers import plan_listing

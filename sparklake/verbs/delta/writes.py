@@ -106,7 +106,7 @@ class _Copy:
 @contextmanager
 def _copied(context: Context, request: WriteRequest) -> Iterator[_Copy]:
     # Not at the top: writing and the CLI must not pay for importing Spark.
-    from sparklake.frames.sources import check_delta
+    from sparklake.frames.tables.sources import check_delta
 
     open_branch(context, request.branch, Guarded.STAGE)
     check_namespace(context.store)

@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from sparklake.engine.progress import range_count
+from sparklake.engine.base import range_count
 from sparklake.errors import InvalidInputError, LostResultError, UnfitError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sparklake.engine.shipping import shipped
-from sparklake.engine.sorting import sliced
+from sparklake.engine.sort import sliced
+from sparklake.engine.spark import shipped
 from sparklake.graveler.blocks.block import Block, concatenated
 from sparklake.graveler.blocks.columns import Ids, Positions
 from sparklake.graveler.commits import Commit

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from sparklake.engine.shipping import shipped
+from sparklake.engine.spark import shipped
 from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.commits import Commit, commits_html

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from sparklake.frames.row_diff import SchemaChange
+    from sparklake.frames.tables.row_diff import SchemaChange
 
 
 class ComparedFormat(str, Enum):
@@ -116,7 +116,8 @@ def diff_table(
         raise ObjectNotFoundError(f"neither of {' and '.join(map(repr, refs))} has {path!r}")
     spark, how = context.runners.session(), (chosen_format.value, options)
     # Not at the top: it loads Spark.
-    from sparklake.frames import row_diff, side_files
+    from sparklake.frames.tables import diff_sides as side_files
+    from sparklake.frames.tables import row_diff
 
     found = [
         side_files.schema_of(spark, each, *how) if each.is_there else None for each in (left, right)
@@ -164,7 +165,7 @@ def _sides(
         return folder_sides(context, folder, refs, trees)
     if options:
         raise InvalidInputError(f"of Delta tables no options are taken, but {sorted(options)} came")
-    from sparklake.frames.sources import check_delta
+    from sparklake.frames.tables.sources import check_delta
 
     check_delta(context.runners.session())
     return delta_sides(context, folder, refs, trees)
@@ -173,7 +174,7 @@ def _sides(
 @contextmanager
 def _duplicates() -> Iterator[None]:
     """Raises an error of ours where a key is there twice."""
-    from sparklake.frames.row_diff import DUPLICATE
+    from sparklake.frames.tables.row_diff import DUPLICATE
 
     try:
         yield

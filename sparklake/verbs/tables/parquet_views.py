@@ -39,7 +39,7 @@ def find_parquet_view(
     None where Delta has no such table: where the reader has options that Delta does not know, or
     the files have types that it has not; and where the store may not be written to.
     """
-    from sparklake.frames.views import read_settings
+    from sparklake.frames.tables.parquet_views import read_settings
 
     if set(options) - {MERGE_SCHEMA}:
         return None
@@ -63,9 +63,8 @@ def _shape(
     spark: SparkSession, view: View, table: TableVersion, listing: _Listing, *, merges: bool
 ) -> TableShape | None:
     """Returns what the table is beside its files: of one file's schema, or of all files' merged."""
-    from sparklake.frames.sources import schema_of
-    from sparklake.frames.tables import infers_types, with_partitions
-    from sparklake.frames.views import reader_features
+    from sparklake.frames.tables.parquet_views import reader_features
+    from sparklake.frames.tables.sources import infers_types, schema_of, with_partitions
 
     uris: Sequence[str] = [listing.first]
     if merges:

@@ -105,7 +105,7 @@ def _save(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 def _speaks_s3(context: Context) -> bool:
     """Tells whether Spark itself is to write to the bucket, which it can with Hadoop's client."""
     # Not at the top: the CLI must not pay for importing Spark.
-    from sparklake.frames.sources import lacks_client
+    from sparklake.frames.tables.sources import lacks_client
 
     chosen = context.runners.s3_writes
     if chosen is not S3Writes.AUTO:

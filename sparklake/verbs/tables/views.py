@@ -29,7 +29,7 @@ from sparklake.delta_log.view_log import (
     shape_batch,
     version_checksum,
 )
-from sparklake.engine.sorting import sliced
+from sparklake.engine.sort import sliced
 from sparklake.graveler.ports import ObjectStore
 from sparklake.verbs.tables.paths import spark_uri
 from sparklake.verbs.tables.versions import TableVersion

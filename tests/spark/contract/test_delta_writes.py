@@ -17,7 +17,7 @@ from sparklake.errors import (
     MissingDependencyError,
     TableMovedError,
 )
-from sparklake.frames import sources
+from sparklake.frames.tables import sources
 from sparklake.graveler.ports import WriteState
 from sparklake.verbs.delta import writes as delta_writes
 from tests.support.lakes import contents

@@ -11,8 +11,7 @@ from sparklake.config import HookSettings, HookType
 from sparklake.graveler.ports.registers import HookResult, HookStatus
 from sparklake.hooks.commands import run_command
 from sparklake.hooks.declarations import Action, Hook
-from sparklake.hooks.events import Event, HookCall, event_document
-from sparklake.hooks.outcomes import Outcome, failed, passed
+from sparklake.hooks.events import Event, HookCall, Outcome, event_document, failed, passed
 from sparklake.hooks.properties import Foreign, Python, Shell, is_allowed
 from sparklake.hooks.secrets import Secrets
 from sparklake.hooks.webhooks import post_event

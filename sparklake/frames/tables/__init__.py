@@ -1,0 +1,1 @@
+"""DataFrames of table files: sources, views and row differences."""
