@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 
 import sparklake
 from sparklake.session import spark_session
-from sparklake.verbs.tables.reads import _read_files
-from sparklake.verbs.tables.versions import open_table
+from sparklake.verbs.tables.read import _read_files
+from sparklake.verbs.tables.version import open_table
 from tests.support.jars import found_jars
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from unittest import mock
 from benchmarks import report
 from benchmarks.measuring import in_own_process, open_lake
 from sparklake.repository import Repository
-from sparklake.verbs.context import Context
-from sparklake.verbs.tables import writes
-from sparklake.verbs.tables.requests import WriteMode, WriteRequest
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.tables import write as writes
+from sparklake.verbs.tables.write_request import WriteMode, WriteRequest
 
 TARGET_SECONDS = 2
 _FILE_BYTES = 4096

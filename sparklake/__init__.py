@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from sparklake.udfs.imports.inventory import S3Inventory
     from sparklake.udfs.objects.rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
-    from sparklake.verbs.exchange.imports import ImportReport
     from sparklake.verbs.history.log import CommitSummary
-    from sparklake.verbs.merging.preview import MergePreview
-    from sparklake.verbs.objects.restoring import Restored
+    from sparklake.verbs.imports.import_objects import ImportReport
+    from sparklake.verbs.merges.preview import MergePreview
+    from sparklake.verbs.objects.restore import Restored
 
 __all__ = [
     "Branch",
@@ -56,13 +56,13 @@ _MODULES = {
     "DiffRow": "sparklake.udfs.read",
     "Engine": "sparklake.config",
     "ImportErrorsError": "sparklake.errors",
-    "ImportReport": "sparklake.verbs.exchange.imports",
+    "ImportReport": "sparklake.verbs.imports.import_objects",
     "Lake": "sparklake.lake",
     "MergeConflictError": "sparklake.errors",
-    "MergePreview": "sparklake.verbs.merging.preview",
+    "MergePreview": "sparklake.verbs.merges.preview",
     "ObjectInfo": "sparklake.udfs.objects.rows",
     "Repository": "sparklake.repository",
-    "Restored": "sparklake.verbs.objects.restoring",
+    "Restored": "sparklake.verbs.objects.restore",
     "S3Inventory": "sparklake.udfs.imports.inventory",
     "SparklakeError": "sparklake.errors",
     "Strategy": "sparklake.graveler.algebra.classify",

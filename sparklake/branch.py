@@ -18,33 +18,49 @@ from sparklake.graveler.planning.path_filter import chosen_keys
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
-from sparklake.verbs import commit as commits
-from sparklake.verbs import moves, read, stage
-from sparklake.verbs import reset as resets
-from sparklake.verbs.context import Context
-from sparklake.verbs.delta import writes as delta_writes
-from sparklake.verbs.differences import Differences
-from sparklake.verbs.exchange import imports
-from sparklake.verbs.exchange.import_sources import source_name
-from sparklake.verbs.exchange.imports import ImportReport
-from sparklake.verbs.expiry import set_expiry
-from sparklake.verbs.merging import rebase as rebases
-from sparklake.verbs.merging import replay
-from sparklake.verbs.merging.replay import Terms
-from sparklake.verbs.objects import files, removal, restoring, transfer, uploads
-from sparklake.verbs.objects.restoring import Restored
-from sparklake.verbs.resolve import get_branch
-from sparklake.verbs.signing import sign
-from sparklake.verbs.tables import writes
-from sparklake.verbs.tables.requests import write_request
-from sparklake.verbs.transactions import KEPT_FOR, transaction
+from sparklake.verbs import commits
+from sparklake.verbs import commits as resets
+from sparklake.verbs.base import read
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.differences import Differences
+from sparklake.verbs.base.resolve import get_branch
+from sparklake.verbs.base.signing import sign
+from sparklake.verbs.delta import write as delta_writes
+from sparklake.verbs.imports import import_objects as imports
+from sparklake.verbs.imports.import_objects import ImportReport
+from sparklake.verbs.imports.sources import source_name
+from sparklake.verbs.merges import rebase as rebases
+from sparklake.verbs.merges import replay
+from sparklake.verbs.merges.replay import Terms
+from sparklake.verbs.merges.transaction import KEPT_FOR, transaction
+from sparklake.verbs.objects import (
+    copy as transfer,
+)
+from sparklake.verbs.objects import (
+    files,
+    stage,
+)
+from sparklake.verbs.objects import (
+    remove as removal,
+)
+from sparklake.verbs.objects import (
+    restore as restoring,
+)
+from sparklake.verbs.objects import (
+    upload as uploads,
+)
+from sparklake.verbs.objects.restore import Restored
+from sparklake.verbs.refs import moves
+from sparklake.verbs.refs.branches import set_expiry
+from sparklake.verbs.tables import write as writes
+from sparklake.verbs.tables.write_request import write_request
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from sparklake.verbs.exchange.import_sources import ImportSource
-    from sparklake.verbs.tables.requests import TableWrite
+    from sparklake.verbs.imports.sources import ImportSource
+    from sparklake.verbs.tables.write_request import TableWrite
 
 
 @checks_arguments

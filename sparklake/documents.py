@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from sparklake.udfs.differences import FolderDiff
     from sparklake.udfs.objects.rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
-    from sparklake.verbs.collecting.collect import Collection
-    from sparklake.verbs.differences import DiffTree
-    from sparklake.verbs.dump import RefsDump
-    from sparklake.verbs.exchange.export_work import Exported
-    from sparklake.verbs.exchange.imports import ImportReport
+    from sparklake.verbs.base.differences import DiffTree
+    from sparklake.verbs.exports.work import Exported
+    from sparklake.verbs.gc.collect import Collection
     from sparklake.verbs.history.blame import BlameRow
     from sparklake.verbs.history.log import CommitSummary
-    from sparklake.verbs.merging.preview import MergePreview
-    from sparklake.verbs.objects.folders import Folder
-    from sparklake.verbs.objects.restoring import Restored
-    from sparklake.verbs.objects.uploads import FolderUpload
-    from sparklake.verbs.tables.diffs import TableDiff
+    from sparklake.verbs.imports.import_objects import ImportReport
+    from sparklake.verbs.merges.preview import MergePreview
+    from sparklake.verbs.objects.list import Folder
+    from sparklake.verbs.objects.restore import Restored
+    from sparklake.verbs.objects.upload import FolderUpload
+    from sparklake.verbs.refs.dump import RefsDump
+    from sparklake.verbs.tables.row_diff import TableDiff
 
 Document = Mapping[str, Any]
 
@@ -174,7 +174,7 @@ def upload_document(path: str, made: FolderUpload) -> Document:
 def folder_document(each: ObjectInfo | Folder) -> Document:
     """Returns what is said of a line of one level: an object, or a prefix that several share."""
     # Not at the top: it loads Arrow.
-    from sparklake.verbs.objects.folders import Folder
+    from sparklake.verbs.objects.list import Folder
 
     if isinstance(each, Folder):
         return {"type": "prefix", "path": each.path}

@@ -34,12 +34,12 @@ from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
 from sparklake.stores.objects.s3_client import use_timeouts
 from sparklake.udfs.workspace import Workspace
-from sparklake.verbs.context import CommitGraph, Context, Trees, now
-from sparklake.verbs.namespaces import leave_namespace, take_namespace
-from sparklake.verbs.open_ranges import OpenRanges
-from sparklake.verbs.restore import Wish, restore_refs
-from sparklake.verbs.settings import checked_metadata
-from sparklake.verbs.tables.formats import register_formats
+from sparklake.verbs.base.context import CommitGraph, Context, Trees, now
+from sparklake.verbs.base.lookup import OpenRanges
+from sparklake.verbs.base.namespace import leave_namespace, take_namespace
+from sparklake.verbs.refs.restore import Wish, restore_refs
+from sparklake.verbs.refs.settings import checked_metadata
+from sparklake.verbs.tables.datasources import register_formats
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,37 +16,38 @@ from sparklake.graveler.ports.registers import HookRun, Purge
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
-from sparklake.verbs import read, refs
-from sparklake.verbs.collecting.collect import GRACE, Collection, collect_garbage, garbage_rows
-from sparklake.verbs.context import Context
-from sparklake.verbs.differences import Differences
-from sparklake.verbs.dump import RefsDump, dump_refs
-from sparklake.verbs.exchange.export import export
-from sparklake.verbs.exchange.export_work import Exported, ExportTerms
-from sparklake.verbs.expiry import prune_branches
+from sparklake.verbs.base import read
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.differences import Differences
+from sparklake.verbs.base.resolve import get_branch, get_commit
+from sparklake.verbs.base.signing import sign
+from sparklake.verbs.base.snapshot import Snapshot, kept_object, open_snapshot, stat_object
+from sparklake.verbs.exports.export import export
+from sparklake.verbs.exports.work import Exported, ExportTerms
+from sparklake.verbs.gc.collect import GRACE, Collection, collect_garbage, garbage_rows
 from sparklake.verbs.history import log as history
 from sparklake.verbs.history.blame import Blame, blame
 from sparklake.verbs.history.graph import HistoryGraph, history_graph
 from sparklake.verbs.history.lanes import names_of
 from sparklake.verbs.history.log import CommitSummary, Log, LogOptions
-from sparklake.verbs.history.moments import head_at
-from sparklake.verbs.history.operations import list_operations
-from sparklake.verbs.hooks import get_hook_run, list_hook_runs
-from sparklake.verbs.merging import bases, preview
-from sparklake.verbs.merging import merge as merges
-from sparklake.verbs.merging.merge import MergeTerms
-from sparklake.verbs.merging.preview import MergePreview
-from sparklake.verbs.objects import files, folders
-from sparklake.verbs.objects.folders import Folder
-from sparklake.verbs.purging.purge import PurgeTerms, get_purge, purge, receipt_of, resume_purge
-from sparklake.verbs.resolve import get_branch, get_commit
-from sparklake.verbs.settings import LiveSettings
-from sparklake.verbs.signing import sign
-from sparklake.verbs.snapshot import Snapshot, kept_object, open_snapshot, stat_object
-from sparklake.verbs.tables import reads as tables
-from sparklake.verbs.tables.diffs import TableDiff, diff_table
-from sparklake.verbs.tables.registry import abandon_write, list_writes
-from sparklake.verbs.tables.versions import open_table
+from sparklake.verbs.hooks.guard import get_hook_run, list_hook_runs
+from sparklake.verbs.merges import bases, preview
+from sparklake.verbs.merges import merge as merges
+from sparklake.verbs.merges.merge import MergeTerms
+from sparklake.verbs.merges.preview import MergePreview
+from sparklake.verbs.objects import files
+from sparklake.verbs.objects import list as folders
+from sparklake.verbs.objects.list import Folder
+from sparklake.verbs.purges.purge import PurgeTerms, get_purge, purge, receipt_of, resume_purge
+from sparklake.verbs.refs import branches as refs
+from sparklake.verbs.refs.branches import prune_branches
+from sparklake.verbs.refs.dump import RefsDump, dump_refs
+from sparklake.verbs.refs.moves import head_at, list_operations
+from sparklake.verbs.refs.settings import LiveSettings
+from sparklake.verbs.tables import read as tables
+from sparklake.verbs.tables.row_diff import TableDiff, diff_table
+from sparklake.verbs.tables.version import open_table
+from sparklake.verbs.tables.written import abandon_write, list_writes
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta

@@ -15,7 +15,7 @@ from sparklake.documents import Document, collection_document, object_document
 from sparklake.uri import SCHEME, repository_uri
 
 if TYPE_CHECKING:
-    from sparklake.verbs.collecting.collect import Collection
+    from sparklake.verbs.gc.collect import Collection
 
 app = typer.Typer(
     name="gc", help="Objects that nothing names any more: run, list, rules.", no_args_is_help=True

@@ -10,7 +10,7 @@ from sparklake.cli.text import shown, size
 from sparklake.documents import Document, diff_tree_document, folder_diff_document
 
 if TYPE_CHECKING:
-    from sparklake.verbs.differences import Differences, DiffTree
+    from sparklake.verbs.base.differences import Differences, DiffTree
 
 MOST_LINES = 100
 _SIGNS = {"added": "+", "removed": "-", "changed": "~", "conflict": "!"}

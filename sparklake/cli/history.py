@@ -25,7 +25,7 @@ from sparklake.documents import Document, diff_document
 from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:
-    from sparklake.verbs.differences import Differences
+    from sparklake.verbs.base.differences import Differences
 
 
 _SIGNS = {

@@ -64,7 +64,7 @@ def import_objects(
     They take the place of what the branch has under PREFIX, or with --mode add lie beside it.
     """
     # Not at the top: the command starts in less time than that takes.
-    from sparklake.verbs.exchange.import_sources import one_source
+    from sparklake.verbs.imports.sources import one_source
 
     target, metadata = prefix_uri(uri), labels(meta)
     chosen = one_source(source, inventory, inventory_prefix)

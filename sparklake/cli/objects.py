@@ -17,7 +17,7 @@ from sparklake.documents import Document, folder_document, object_document, uplo
 from sparklake.uri import folder_uri, object_uri, prefix_uri
 
 if TYPE_CHECKING:
-    from sparklake.verbs.objects.uploads import FolderUpload
+    from sparklake.verbs.objects.upload import FolderUpload
 
 _SHOWN = 10
 """How many skipped paths are named."""

@@ -11,7 +11,7 @@ from sparklake.cli.text import number, short, size
 from sparklake.documents import preview_document
 
 if TYPE_CHECKING:
-    from sparklake.verbs.merging.preview import MergePreview
+    from sparklake.verbs.merges.preview import MergePreview
 
 
 def print_preview(out: Output, dest: str, said: MergePreview) -> None:

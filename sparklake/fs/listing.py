@@ -24,7 +24,7 @@ from sparklake.lake import Lake
 from sparklake.repository import Repository
 from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.uri import SCHEME, LakeUri, parse_uri
-from sparklake.verbs.objects.folders import Folder
+from sparklake.verbs.objects.list import Folder
 
 Info = dict[str, Any]
 

@@ -13,7 +13,7 @@ from fsspec.utils import isfilelike
 from sparklake.errors import CorruptFileError, ObjectNotFoundError
 from sparklake.fs.listing import ListingFileSystem, file_info, nothing_there, place_of
 from sparklake.interrupts import Threads
-from sparklake.verbs.bodies import AHEAD_BYTES, CheckedContent, ObjectContent, ReadAhead
+from sparklake.verbs.base.content import AHEAD_BYTES, CheckedContent, ObjectContent, ReadAhead
 
 _GET_THREADS = 8
 

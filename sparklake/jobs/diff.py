@@ -17,7 +17,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.jobs.job import explain_option, job_parser, positive, refs_at, run
 from sparklake.lake import Lake
 from sparklake.session import described
-from sparklake.verbs.differences import Differences
+from sparklake.verbs.base.differences import Differences
 
 
 def diff(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:

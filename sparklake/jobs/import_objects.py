@@ -13,10 +13,10 @@ from sparklake.jobs.job import commit_parser, run, signing
 from sparklake.lake import Lake
 from sparklake.session import spark_session
 from sparklake.uri import prefix_uri
-from sparklake.verbs.exchange.import_sources import one_source
+from sparklake.verbs.imports.sources import one_source
 
 if TYPE_CHECKING:
-    from sparklake.verbs.exchange.import_sources import ImportSource
+    from sparklake.verbs.imports.sources import ImportSource
 
 
 def import_objects(lake: Lake, arguments: Namespace) -> Document:

@@ -13,7 +13,7 @@ from sparklake.jobs.job import job_parser, run
 from sparklake.lake import Lake
 from sparklake.session import spark_session
 from sparklake.uri import object_uri
-from sparklake.verbs.tables.requests import WriteMode
+from sparklake.verbs.tables.write_request import WriteMode
 
 
 def write(lake: Lake, arguments: Namespace) -> Document:

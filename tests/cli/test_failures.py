@@ -19,7 +19,7 @@ from typer.main import get_command
 import sparklake
 from sparklake import Lake
 from sparklake.cli.app import app
-from sparklake.verbs import commit as commits
+from sparklake.verbs import commits
 from tests.cli.running import Scene, failed, ok, run, said
 from tests.support.lakes import fingerprint
 

@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 from sparklake import Branch, Lake, Repository, SparklakeError
-from sparklake.verbs.settings import LiveSettings
+from sparklake.verbs.refs.settings import LiveSettings
 
 _NOUNS = (Lake, Repository, Branch, LiveSettings)
 

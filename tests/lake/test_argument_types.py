@@ -13,7 +13,7 @@ import pytest
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.commits import Commit
-from sparklake.verbs.settings import LiveSettings
+from sparklake.verbs.refs.settings import LiveSettings
 from tests.support.lakes import commit_all, fingerprint, memory_lake
 
 WRONG: dict[str, tuple[Any, ...]] = {

@@ -25,7 +25,7 @@ from sparklake.errors import (
     RefNotFoundError,
 )
 from sparklake.stores.memory import MemoryBranches, MemoryStaging
-from sparklake.verbs import staged as staging
+from sparklake.verbs.base import staging
 from tests.support.lakes import fingerprint, put_sizes, refused, stage_sizes
 from tests.support.meanwhile import just_before
 from tests.support.reads import recorded_reads

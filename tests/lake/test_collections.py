@@ -21,7 +21,7 @@ from sparklake.errors import (
 )
 from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.adopted_ranges import MARKER_KEY
-from sparklake.verbs.collecting import collect
+from sparklake.verbs.gc import collect
 from tests.support.lakes import commit_all, contents, namespace_of, stage_table
 from tests.support.meanwhile import just_before
 

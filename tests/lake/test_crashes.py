@@ -25,7 +25,7 @@ from sparklake.errors import (
     RepositoryNotFoundError,
 )
 from sparklake.graveler.ports import WriteState
-from sparklake.verbs.tables.requests import WriteMode
+from sparklake.verbs.tables.write_request import WriteMode
 from tests.support.lakes import (
     commit_all,
     contents,

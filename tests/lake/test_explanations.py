@@ -10,7 +10,7 @@ from sparklake import Lake, Repository
 from sparklake.engine.explanation import Explanation, SideLoad
 from sparklake.errors import DirtyBranchError, NoChangesError
 from sparklake.graveler.ports import LayerKind
-from sparklake.verbs import staged
+from sparklake.verbs.base import staging as staged
 from tests.support.lakes import commit_all, fingerprint, put_all, stage_table
 from tests.support.reads import recorded_reads
 

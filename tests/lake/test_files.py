@@ -22,7 +22,7 @@ from sparklake.errors import (
     ObjectNotFoundError,
     ProtectedError,
 )
-from sparklake.verbs.bodies import ReadAhead
+from sparklake.verbs.base.content import ReadAhead
 from tests.support.lakes import contents, namespace_of
 from tests.support.reads import recorded_parts
 

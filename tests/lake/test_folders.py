@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparklake import Branch, Lake, Repository
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.verbs.objects.folders import Folder
+from sparklake.verbs.objects.list import Folder
 from tests.support.folders import memory_folder
 from tests.support.lakes import memory_lake, put_sizes, stage_sizes
 from tests.support.reads import recorded_reads

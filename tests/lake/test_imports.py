@@ -24,7 +24,7 @@ from sparklake.stores.objects import open_store
 from sparklake.udfs.imports import tasks as writing
 from sparklake.udfs.imports.listing import Part, listing_work, read_listing, split_source
 from sparklake.udfs.imports.rows import IMPORT_SCHEMA
-from sparklake.verbs.exchange import imports
+from sparklake.verbs.imports import import_objects as imports
 from tests.support.folders import memory_folder
 from tests.support.lakes import (
     commit_all,

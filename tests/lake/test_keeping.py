@@ -13,8 +13,8 @@ from sparklake.errors import StrategyError
 from sparklake.graveler.records import encode_record
 from sparklake.udfs.results import Kept
 from sparklake.udfs.strategies.both import kept_keys, marked
-from sparklake.verbs.merging import keeping
-from sparklake.verbs.merging.keeping import places
+from sparklake.verbs.merges import keep_both as keeping
+from sparklake.verbs.merges.keep_both import places
 from tests.support.lakes import commit_all, contents, memory_lake
 from tests.support.oracle import Contents
 from tests.support.trees import identities

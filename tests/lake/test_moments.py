@@ -12,7 +12,7 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.documents import operation_document
 from sparklake.errors import InvalidInputError, RefNotFoundError
-from sparklake.verbs.history import moments
+from sparklake.verbs.refs import moves as moments
 from tests.support.lakes import commit_all, memory_lake
 
 SECOND = timedelta(seconds=1)

@@ -12,7 +12,7 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError, InvalidKeyError
 from sparklake.graveler.planning.change_summary import Sought, decode_touched, name_hash
-from sparklake.verbs.context import Trees
+from sparklake.verbs.base.context import Trees
 from sparklake.verbs.history.blame import BLAME_SCHEMA
 from tests.support.graphs import insert
 from tests.support.lakes import commit_all
@@ -148,7 +148,7 @@ def test_a_graph_lets_go_of_what_it_read_first(
     repo = new_repository(lake, folder)
     line = {f"c{number}": [f"c{number - 1}"] if number else [] for number in range(3_000)}
     repo.create_branch("long", insert(dsn, repo, line)["c2999"].id)
-    monkeypatch.setattr("sparklake.verbs.context._COMMITS_KEPT", 500)
+    monkeypatch.setattr("sparklake.verbs.base.context._COMMITS_KEPT", 500)
     repo = lake.repository(repo.name)
     assert [each.message for each in repo.log("long")] == [*line][::-1]
     assert len(repo._context.graph._known) < len(line)

@@ -13,7 +13,7 @@ from sparklake.engine.choice import Runners
 from sparklake.errors import ObjectNotFoundError
 from sparklake.lake import Lake
 from sparklake.stores.memory import MemoryRefStore
-from sparklake.verbs.staged import Staged
+from sparklake.verbs.base.staging import Staged
 
 
 @pytest.fixture

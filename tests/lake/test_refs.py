@@ -10,7 +10,7 @@ import pytest
 
 from sparklake import Branch, Lake, Repository
 from sparklake.errors import InvalidRefError, ObjectNotFoundError, RefNotFoundError
-from sparklake.verbs.objects.folders import Folder
+from sparklake.verbs.objects.list import Folder
 from tests.support.git import Git, needs_git
 from tests.support.graphs import grow
 from tests.support.lakes import paths, put_sizes, stage_sizes

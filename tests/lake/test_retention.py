@@ -18,7 +18,7 @@ from sparklake.errors import ExpiredError, MergeConflictError, MissingFileError
 from sparklake.graveler.retention import BranchRetention, Retention
 from sparklake.stores.objects.local import LocalStore
 from sparklake.udfs.strategies import Decision, Objects
-from sparklake.verbs import publish
+from sparklake.verbs.base import publish
 from tests.support.lakes import commit_all, contents, namespace_of, paths, refs_of
 from tests.support.meanwhile import just_before
 

@@ -13,7 +13,7 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError
 from sparklake.udfs.differences import COUNTS, FolderDiff
-from sparklake.verbs.differences import DiffTree
+from sparklake.verbs.base.differences import DiffTree
 from tests.support.lakes import commit_all, put_sizes, stage_sizes
 
 PATHS = [

@@ -18,8 +18,8 @@ from sparklake.errors import (
     ObjectNotFoundError,
 )
 from sparklake.graveler.sstable.store import _Reopened, table_key
-from sparklake.verbs.open_ranges import OpenRange, OpenRanges, PackedRange
-from sparklake.verbs.snapshot import LOOKUP_SCHEMA
+from sparklake.verbs.base.lookup import OpenRange, OpenRanges, PackedRange
+from sparklake.verbs.base.snapshot import LOOKUP_SCHEMA
 from tests.support.lakes import files_below, namespace_of, put_sizes, stage_sizes, stage_table
 from tests.support.reads import recorded_reads
 
@@ -101,7 +101,7 @@ def test_an_empty_ref_has_no_object(small_lake: Lake, folder: Path) -> None:
 def test_one_object_of_a_branch_with_many_staged_rows(
     layered: tuple[Repository, dict[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparklake.verbs.staged.INLINE_ROWS", 3)
+    monkeypatch.setattr("sparklake.verbs.base.staging.INLINE_ROWS", 3)
     repo, contents = layered
     before = files_below(namespace_of(repo))
     for path in PATHS:

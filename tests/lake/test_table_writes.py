@@ -19,8 +19,8 @@ from sparklake.errors import (
     WriteEndedError,
 )
 from sparklake.graveler.ports import Write, WriteState
-from sparklake.verbs.tables import writes
-from sparklake.verbs.tables.requests import TableWrite, WriteMode
+from sparklake.verbs.tables import write as writes
+from sparklake.verbs.tables.write_request import TableWrite, WriteMode
 from tests.support import table_writes
 from tests.support.folders import memory_folder
 from tests.support.lakes import contents, memory_lake, stage_sizes

@@ -21,8 +21,8 @@ from sparklake.errors import (
 from sparklake.graveler.ports import LayerKind
 from sparklake.stores.objects import local_walk as walking
 from sparklake.stores.objects.local import LocalStore
-from sparklake.verbs.objects import uploads
-from sparklake.verbs.objects.uploads import FolderUpload
+from sparklake.verbs.objects import upload as uploads
+from sparklake.verbs.objects.upload import FolderUpload
 from tests.support.lakes import contents, memory_lake, refused
 
 ODD = ("a b", "100%", "x=1/y?z", "a#b", "東京/🦆", "'q\"", "dir//x")

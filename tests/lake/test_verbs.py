@@ -22,9 +22,9 @@ from sparklake.errors import (
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY
 from sparklake.graveler.ports import LayerKind
 from sparklake.stores.objects.local import LocalStore
-from sparklake.verbs import commit as commits
-from sparklake.verbs import staged
-from sparklake.verbs.objects.folders import Folder
+from sparklake.verbs import commits
+from sparklake.verbs.base import staging as staged
+from sparklake.verbs.objects.list import Folder
 from tests.support.lakes import (
     TESTER,
     commit_all,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sparklake import Repository
 from sparklake.errors import MergeConflictError, NoChangesError
-from sparklake.verbs.delta.logs import TreeLog
+from sparklake.verbs.delta.tree_log import TreeLog
 from tests.support.desks import WINNERS, names, refused
 from tests.support.folders import memory_folder
 from tests.support.table_pairs import Pair, parted, repository

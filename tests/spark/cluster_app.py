@@ -34,9 +34,9 @@ from sparklake.udfs.imports.tasks import ImportTerms, ranges_body
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import Workspace
 from sparklake.udfs.write import apply_body, merge_body
-from sparklake.verbs import commit
-from sparklake.verbs.exchange import imports
-from sparklake.verbs.merging import three_way
+from sparklake.verbs import commits as commit
+from sparklake.verbs.imports import import_objects as imports
+from sparklake.verbs.merges import three_way
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from sparklake.delta_log.table_files import data_files, partition_of
 from sparklake.frames.tables.sources import root_of, scans
 from sparklake.udfs.objects.rows import OBJECT_SCHEMA
 from sparklake.udfs.tables.partitions import partition_type
-from sparklake.verbs.tables.paths import spark_uri
+from sparklake.verbs.tables.version import spark_uri
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import sparklake
 from sparklake import Lake, Repository
 from sparklake.config import S3Writes
 from sparklake.errors import MissingDependencyError, MissingFileError
-from sparklake.verbs.tables import spark_writing
+from sparklake.verbs.tables import spark_writer as spark_writing
 from tests.support.lakes import contents
 from tests.support.s3 import make_bucket, s3_environment, s3_server, s3a_settings
 

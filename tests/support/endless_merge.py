@@ -19,7 +19,7 @@ from sparklake.jobs.merge import main as job
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import Workspace
 from sparklake.udfs.write import merge_body
-from sparklake.verbs.merging import three_way
+from sparklake.verbs.merges import three_way
 
 if TYPE_CHECKING:
     import pyarrow as pa

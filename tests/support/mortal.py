@@ -23,7 +23,7 @@ import psycopg
 from sparklake import Lake
 from sparklake._lightness import keep_pandas_out
 from sparklake.stores.objects.local import LocalStore
-from sparklake.verbs.tables.requests import WriteMode
+from sparklake.verbs.tables.write_request import WriteMode
 from tests.support.lakes import postgres_lake
 from tests.support.table_writes import write
 

@@ -9,9 +9,9 @@ import pytest
 
 from sparklake import Repository
 from sparklake.stores.objects import open_store
-from sparklake.verbs.context import Context
-from sparklake.verbs.tables import writes
-from sparklake.verbs.tables.requests import TableWrite, WriteMode, WriteRequest
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.tables import write as writes
+from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
 
 
 def write(

@@ -32,7 +32,7 @@ class File(Protocol):
 
 
 class Side(Protocol):
-    """Is what `sparklake.verbs.tables.sides.TableSide` is."""
+    """Is what `sparklake.verbs.tables.diff_sides.TableSide` is."""
 
     @property
     def files(self) -> Sequence[File]:

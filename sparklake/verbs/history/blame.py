@@ -24,12 +24,11 @@ from sparklake.graveler.keys import Interval, key_path, key_prefix, prefix_inter
 from sparklake.graveler.planning.change_summary import Touched, hashed
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.sstable.store import read_ranges
-from sparklake.verbs.context import Context, Walk
-from sparklake.verbs.history.changes import TouchedCommits
-from sparklake.verbs.history.commit_rows import dates
-from sparklake.verbs.history.log import place_of
-from sparklake.verbs.resolve import get_commit
-from sparklake.verbs.snapshot import RangeLayer
+from sparklake.verbs.base.context import Context, Walk
+from sparklake.verbs.base.resolve import get_commit
+from sparklake.verbs.base.snapshot import RangeLayer
+from sparklake.verbs.history.log import dates, place_of
+from sparklake.verbs.history.path_changes import TouchedCommits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,15 +1,16 @@
-"""What a ref contains: its log, and what a commit changed."""
+"""The log of a ref, commits as Arrow rows, and the changes of a commit."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heappop, heappush
 from itertools import dropwhile, islice
 from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from sparklake.engine.spark import shipped
@@ -20,15 +21,65 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning.change_summary import Sought
 from sparklake.graveler.planning.plan import Opened, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
-from sparklake.graveler.times import SECOND_MICROS, microsecond_of
-from sparklake.verbs.context import Context, Walk
-from sparklake.verbs.history.changes import Changes, sought_in
-from sparklake.verbs.history.commit_rows import COMMITS_AT_ONCE, LOG_DDL, LOG_SCHEMA, commit_batches
-from sparklake.verbs.read import diff_of_plan
-from sparklake.verbs.resolve import get_commit
+from sparklake.graveler.times import FIRST_SECOND, LAST_SECOND, SECOND_MICROS, microsecond_of
+from sparklake.verbs.base.context import Context, Walk
+from sparklake.verbs.base.read import diff_of_plan
+from sparklake.verbs.base.resolve import get_commit
+from sparklake.verbs.history.path_changes import Changes, sought_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+COMMITS_AT_ONCE = 10_000
+"""How many commits a batch has: a few megabytes."""
+
+LOG_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("parents", pa.list_(pa.string()), nullable=False),
+        pa.field("committer", pa.string(), nullable=False),
+        pa.field("message", pa.string(), nullable=False),
+        pa.field("creation_date", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("meta_range_id", pa.string(), nullable=False),
+        pa.field("metadata", pa.map_(pa.string(), pa.string()), nullable=False),
+        pa.field("generation", pa.int64(), nullable=False),
+        pa.field("expired", pa.bool_(), nullable=False),
+    ]
+)
+
+LOG_DDL = (
+    "id string, parents array<string>, committer string, message string, "
+    "creation_date timestamp, meta_range_id string, metadata map<string, string>, "
+    "generation bigint, expired boolean"
+)
+
+
+def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.RecordBatch]:
+    """Yields commits, each with whether it has expired, as batches of LOG_SCHEMA, as they come."""
+    rest = iter(commits)
+    while rows := list(islice(rest, COMMITS_AT_ONCE)):
+        some, expired = zip(*rows, strict=True)
+        yield pa.record_batch(
+            [
+                [each.id for each in some],
+                pa.array([each.parents for each in some], pa.list_(pa.string())),
+                [each.committer for each in some],
+                [each.message for each in some],
+                dates([each.creation_date for each in some]),
+                [each.meta_range_id for each in some],
+                pa.array([[*each.metadata.items()] for each in some], LOG_SCHEMA.field(6).type),
+                [each.generation for each in some],
+                expired,
+            ],
+            schema=LOG_SCHEMA,
+        )
+
+
+def dates(unix_seconds: Sequence[int]) -> pa.Array:
+    """Returns moments as Spark has them, to the microsecond, within the years 1 to 9999."""
+    seconds = np.clip(np.array(unix_seconds, np.int64), FIRST_SECOND, LAST_SECOND)
+    return pa.array(seconds * SECOND_MICROS).cast(pa.timestamp("us", "UTC"))
+
 
 Place: TypeAlias = tuple[int, int, CommitId]
 """Is where a commit stands in every log: by descending generation, then date, then by id."""

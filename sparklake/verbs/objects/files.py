@@ -20,12 +20,12 @@ from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFou
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.ports import Content
-from sparklake.verbs.bodies import CheckedContent, ObjectContent, ReadAhead
-from sparklake.verbs.context import Context
-from sparklake.verbs.namespaces import check_namespace
-from sparklake.verbs.resolve import open_branch
-from sparklake.verbs.snapshot import kept_object, stat_object
-from sparklake.verbs.stage import new_object, put_copy
+from sparklake.verbs.base.content import CheckedContent, ObjectContent, ReadAhead
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.base.snapshot import kept_object, stat_object
+from sparklake.verbs.objects.stage import new_object, put_copy
 
 _BUFFERED_BYTES = 64 << 10
 

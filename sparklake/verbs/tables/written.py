@@ -1,9 +1,10 @@
-"""The files that a write has left in its place: listed, with checksums, as rows to be staged."""
+"""The files that a write left in its place, and the register of writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice, pairwise
 
@@ -15,10 +16,12 @@ from sparklake._scratch import scratch_folder
 from sparklake.config import Engine, disk_root
 from sparklake.engine.base import Runner
 from sparklake.engine.ipc import pack
-from sparklake.graveler.ports import ObjectStore, StoredObject
+from sparklake.errors import NotFoundError, RefStoreUnavailableError, WriteEndedError
+from sparklake.graveler.ports import ObjectStore, StoredObject, Write, WriteState
 from sparklake.udfs.objects.rows import FILE_SCHEMA, checksum_body
+from sparklake.udfs.strategies.objects import DATA_FOLDER
 from sparklake.udfs.workspace import TASK_SCHEMA
-from sparklake.verbs.context import Context
+from sparklake.verbs.base.context import Context
 
 READ_BY_TASKS_BYTES = 256 * 1024 * 1024
 """From how many bytes on the files of a write are hashed, or uploaded, by Spark tasks."""
@@ -118,3 +121,40 @@ def shares(files: pa.Table) -> pa.Table:
     packed = [pack(files.slice(one, other - one).to_batches()) for one, other in pairwise(bounds)]
     columns = [pa.array(range(len(packed))), pa.array(packed, pa.binary())]
     return pa.table(columns, schema=TASK_SCHEMA)
+
+
+@contextmanager
+def begun(context: Context, branch: str) -> Iterator[Write]:
+    """Notes a write to a fresh place; one that has not landed at the end is abandoned.
+
+    That of a driver which dies stays open, and so does one whose end Postgres cannot be told.
+    """
+    name = uuid.uuid4().hex
+    write = context.refs.writes.begin(name, f"{DATA_FOLDER}/{name}", branch, context.committer)
+    try:
+        yield write
+    finally:
+        with suppress(RefStoreUnavailableError):
+            context.refs.writes.abandon([write.id])
+
+
+def list_writes(context: Context) -> Sequence[Write]:
+    """Returns the writes that are under way, or have staged nothing and never will."""
+    return context.refs.writes.list()
+
+
+def abandon_write(context: Context, write_id: str) -> Write:
+    """Lets an open write never stage anything; returns it. Raises NotFoundError, WriteEndedError.
+
+    One that was abandoned before is no error.
+    """
+    found = next(iter(context.refs.writes.abandon([write_id])), None)
+    found = found or context.refs.writes.find(write_id)
+    if found is None:
+        raise NotFoundError(
+            f"{context.info.name} has no write {write_id!r}; `sparklake writes` shows those that "
+            "have not landed"
+        )
+    if found.state is WriteState.DONE:
+        raise WriteEndedError.of(write_id, found.branch)
+    return found

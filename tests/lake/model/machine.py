@@ -87,10 +87,10 @@ class Machine(RuleBasedStateMachine):
         # The same steps must make the same ids each time. Several commits share a second.
         ticks = count(1_700_000_000)
         clock = SimpleNamespace(time=lambda: next(ticks) // 3)
-        self.stack.enter_context(mock.patch("sparklake.verbs.context.time", clock))
+        self.stack.enter_context(mock.patch("sparklake.verbs.base.context.time", clock))
         numbers = count()
         names = SimpleNamespace(uuid4=lambda: SimpleNamespace(hex=f"{next(numbers):012}"))
-        self.stack.enter_context(mock.patch("sparklake.verbs.transactions.uuid", names))
+        self.stack.enter_context(mock.patch("sparklake.verbs.merges.transaction.uuid", names))
         self.touched, self.followed = {MAIN}, set[str]()
 
     def teardown(self) -> None:

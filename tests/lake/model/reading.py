@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from sparklake.verbs.differences import Differences
+from sparklake.verbs.base.differences import Differences
 from tests.lake.model.history import LogOptions
 from tests.lake.model.machine import Machine, datas, paths, prefixes, shown
 from tests.lake.model.strategies import Part

@@ -19,7 +19,7 @@ from sparklake.errors import (
 )
 from sparklake.frames.tables import sources
 from sparklake.graveler.ports import WriteState
-from sparklake.verbs.delta import writes as delta_writes
+from sparklake.verbs.delta import write as delta_writes
 from tests.support.lakes import contents
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from sparklake import Branch, ImportErrorsError, ImportReport, Repository, S3Inv
 from sparklake.udfs.imports.inventory import InventoryTerms, read_inventory
 from sparklake.udfs.imports.rows import IMPORT_SCHEMA, import_body
 from sparklake.udfs.imports.tasks import ranges_body
-from sparklake.verbs.exchange import import_sources, imports
+from sparklake.verbs.imports import import_objects as imports
+from sparklake.verbs.imports import sources as import_sources
 from tests.support.inventories import KEYS, put_inventory
 from tests.support.s3 import aws_client, make_bucket, s3_environment, s3_server
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError, ObjectNotFoundError
-from sparklake.verbs.tables.diffs import RowCounts, TableDiff
+from sparklake.verbs.tables.row_diff import RowCounts, TableDiff
 from tests.cli.running import run
 from tests.jobs.running import job
 from tests.support.lakes import commit_all

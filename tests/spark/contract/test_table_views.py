@@ -14,7 +14,7 @@ import pytest
 
 from sparklake import Branch, Lake, Repository, missing_files
 from sparklake.errors import InvalidInputError, MissingFileError, ObjectNotFoundError
-from sparklake.verbs.tables.views import VIEWS
+from sparklake.verbs.tables.view import VIEWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,8 +24,8 @@ from sparklake.udfs.read import DIFF_DDL
 from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.udfs.workspace import Workspace, encode_tasks
 from sparklake.udfs.write import apply_body
-from sparklake.verbs import commit as commits
-from sparklake.verbs import staged
+from sparklake.verbs import commits
+from sparklake.verbs.base import staging as staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

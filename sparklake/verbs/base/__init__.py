@@ -1,0 +1,1 @@
+"""What all verbs share: open, resolve, snapshot, stage, publish."""

@@ -1,0 +1,66 @@
+"""Makes trees of plans, time after time while a branch moves under them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparklake.engine.base import Body
+from sparklake.engine.execution import Outcome, finish, run_plan
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.planning.change_summary import KnownKeys
+from sparklake.graveler.planning.plan import Plan
+from sparklake.graveler.planning.resume import Made, reusing
+from sparklake.graveler.ranges import MetaRange
+from sparklake.verbs.base.context import Context
+
+_MOST_PIECES = 10_000
+"""Up to how many pieces of a plan are looked at for what they changed."""
+
+
+@dataclass(slots=True)
+class Attempts:
+    """Holds what one verb has made so far: a later attempt reads only what has moved since.
+
+    The title is the verb's, for the Spark UI. With `layered`, the sides of its plans are a base and
+    staged layers.
+    """
+
+    context: Context
+    title: str
+    layered: bool = False
+    logs: set[bytes] = field(default_factory=set)
+    """The folders of Delta logs that any attempt has met: what is taken over is silent of them."""
+    _made: Made | None = None
+    _ran: Plan = field(default_factory=lambda: Plan(()))
+
+    @property
+    def has_lost(self) -> bool:
+        """Tells whether an attempt made a tree in vain.
+
+        From then on an outcome does not count the changes that are taken over from it.
+        """
+        return self._made is not None
+
+    def run(self, body: Body, plan: Plan) -> Outcome:
+        """Runs a plan, but for what was made already."""
+        rest = reusing(plan, self._made, layered=self.layered) if self._made else plan
+        self._ran = rest
+        runners = self.context.runners
+        runner = runners.choose(rest.records, self.title)
+        return run_plan(runner, body, rest, progress=runners.progress)
+
+    def finish(self, plan: Plan, outcome: Outcome, over: MetaRangeId) -> MetaRange:
+        """Writes the tree of a plan that was run over another tree; it is durable on return."""
+        tree = finish(self.context.store, self.context.workspace, outcome.pieces)
+        self._made = Made(plan, tree.ranges)
+        self.context.trees.keep(tree)
+        if outcome.changed.keys is not None and len(self._ran.pieces) <= _MOST_PIECES:
+            # What was taken over from an earlier attempt is no part of it.
+            within = [piece.interval for piece in self._ran.stretches]
+            known = KnownKeys(frozenset(outcome.changed.keys), within)
+            self.context.trees.keep_known(over, tree.id, known)
+        return tree
+
+    def forget(self) -> None:
+        """Lets a later attempt begin anew: what was made says not all that its tasks said."""
+        self._made = None

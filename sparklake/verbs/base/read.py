@@ -1,0 +1,184 @@
+"""Read verbs: list, stat, cat and diff."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from sparklake.engine.explanation import LAYERED, THREE_WAY, TWO_WAY
+from sparklake.engine.rows import Row, Rows, RowShape
+from sparklake.errors import InvalidInputError, MissingFileError, PurgedError
+from sparklake.graveler.keys import key_prefix, prefix_interval
+from sparklake.graveler.planning.layers import plan_listing, plan_view
+from sparklake.graveler.planning.plan import Plan, plan_diff, plan_three_way_diff
+from sparklake.graveler.ports import ObjectStore
+from sparklake.graveler.ports.registers import Purge
+from sparklake.graveler.ranges import MetaRange
+from sparklake.udfs.objects.rows import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
+from sparklake.udfs.own_namespace import OwnNamespace
+from sparklake.udfs.purges import Patterns, one_spelling, purge_folder
+from sparklake.udfs.read import (
+    DIFF_DDL,
+    DIFF_SCHEMA,
+    DiffRow,
+    diff_body,
+    diff_rows,
+    list_body,
+    staged_diff_body,
+    three_way_diff_body,
+)
+from sparklake.udfs.workspace import Workspace
+from sparklake.verbs.base.content import read_body
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.differences import Differences
+from sparklake.verbs.base.resolve import Resolved, get_branch, get_commit, steadily
+from sparklake.verbs.base.snapshot import kept_object
+from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.merges.bases import BaseTrees, merge_base
+
+
+def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -> MissingFileError:
+    """Returns the error for an object that is gone: by a purge, where one took it."""
+    own = OwnNamespace(context.info.storage_namespace)
+    (address,) = one_spelling(pa.array([found.address]), own).to_pylist()
+    for each in context.refs.purges.list():
+        if found.path in Patterns(each.patterns) or (
+            each.even_shared and _is_listed(context.store, each, address)
+        ):
+            why = f": {each.message}" if each.message else ""
+            return PurgedError(
+                f"{found.path!r} was purged from all history by {each.who} (purge {each.id}{why}); "
+                "its record stays, and its bytes are gone for good",
+                *(each.id, each.who, each.date),
+            )
+    return error
+
+
+def _is_listed(store: ObjectStore, purge: Purge, address: str) -> bool:
+    """Tells whether the receipt of a purge has an address."""
+    for part in store.list(f"{purge_folder(purge.id)}receipt/"):
+        rows = parquet.read_table(io.BytesIO(store.get(part.key)), columns=["address"])
+        if pc.any(pc.equal(rows.column("address"), address)).as_py():
+            return True
+    return False
+
+
+OBJECTS: RowShape[ObjectInfo] = RowShape(OBJECT_SCHEMA, OBJECT_DDL, object_rows)
+DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
+
+
+def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
+    """Returns the objects of a ref whose path begins with a prefix, in the byte order of paths."""
+    start = key_prefix(prefix)
+
+    def plan(found: Resolved) -> Plan:
+        sides = Staged(context, start).sides(found.layers)
+        return plan_listing(found.tree(context).ranges, sides, prefix_interval(start))
+
+    return listing_of_plan(context, steadily(context, ref, plan), ref)
+
+
+def list_tree(context: Context, tree: MetaRange, prefix: str, what: str) -> Rows[ObjectInfo]:
+    """Returns the objects of a tree, of a commit or of none yet."""
+    plan = plan_listing(tree.ranges, (), prefix_interval(key_prefix(prefix)))
+    return listing_of_plan(context, plan, what)
+
+
+def listing_of_plan(context: Context, plan: Plan, what: str) -> Rows[ObjectInfo]:
+    """Returns the objects of a listing that is planned."""
+    return _rows(context, plan, OBJECTS, list_body, "ls", what, LAYERED)
+
+
+def diff_trees(
+    context: Context, left: MetaRange, right: MetaRange, prefix: str, what: str
+) -> Rows[DiffRow]:
+    """Returns what differs from one tree to another."""
+    plan = plan_diff(left.ranges, right.ranges, prefix_interval(key_prefix(prefix)))
+    return diff_of_plan(context, plan, what, "diff")
+
+
+def read_object(context: Context, ref: str, path: str) -> bytes:
+    """Returns the bytes of one object.
+
+    Raises MissingFileError when the file at its address is gone, CorruptFileError when it is not
+    what was added (see `read_body`), PurgedError where a purge took it, ExpiredError.
+    """
+    found = kept_object(context, ref, path)
+    try:
+        return read_body(found, ref)
+    except MissingFileError as error:
+        kept_object(context, ref, path)  # It may have expired since.
+        raise purged_error(context, found, error) from error
+
+
+def diff_refs(
+    context: Context, left: str, right: str, prefix: str, *, three_way: bool, three_dot: bool
+) -> Differences:
+    """Returns what differs from left to right, each as committed.
+
+    Three-way: what merging right into left would change in left, conflicts included. Three-dot:
+    what right has changed since the merge base of both. Raises InvalidInputError for both at once.
+    """
+    if three_way and three_dot:
+        raise InvalidInputError("three-way and three-dot are two different diffs: ask for one")
+    dest, source = (get_commit(context, ref) for ref in (left, right))
+    within, what = prefix_interval(key_prefix(prefix)), f"{left} -> {right}"
+    if not three_way:
+        # As git has it: of several best common ancestors the first, not what they are merged to.
+        left_side = merge_base(context, source, dest) if three_dot else dest
+        plan = plan_diff(context.tree(left_side).ranges, context.tree(source).ranges, within)
+        return diff_of_plan(context, plan, what, "diff", prefix)
+    base = context.trees.get(BaseTrees(context).get(source, dest).id).ranges
+    trees = context.tree(source).ranges, context.tree(dest).ranges
+    plan = plan_three_way_diff(base, *trees, within)
+    return _differences(context, plan, three_way_diff_body, "diff", what, THREE_WAY, prefix)
+
+
+def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
+    """Returns what is staged on a branch and would change it."""
+    name, start = get_branch(context, branch).name, key_prefix(prefix)
+
+    def plan(found: Resolved) -> Plan:
+        plan = Staged(context, start).plan(found.tree(context), found.layers, plan_view)
+        return plan.restricted(prefix_interval(start))
+
+    found = steadily(context, name, plan)
+    return _differences(context, found, staged_diff_body, "diff", name, LAYERED, prefix)
+
+
+def diff_of_plan(
+    context: Context, plan: Plan, what: str, verb: str, prefix: str = ""
+) -> Differences:
+    """Returns the rows of a two-way diff that is planned."""
+    return _differences(context, plan, diff_body, verb, what, TWO_WAY, prefix)
+
+
+def _differences(
+    context: Context,
+    plan: Plan,
+    body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    verb: str,
+    what: str,
+    sides: Sequence[str],
+    prefix: str,
+) -> Differences:
+    title, task = context.title(verb, what), partial(body, context.workspace)
+    return Differences(plan, DIFFS, title, task, context.runners, verb, sides, prefix)
+
+
+def _rows(
+    context: Context,
+    plan: Plan,
+    shape: RowShape[Row],
+    body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    verb: str,
+    what: str,
+    sides: Sequence[str],
+) -> Rows[Row]:
+    title, task = context.title(verb, what), partial(body, context.workspace)
+    return Rows(plan, shape, title, task, context.runners, verb, sides)

@@ -1,0 +1,57 @@
+"""What the author says of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sparklake.errors import InvalidInputError
+from sparklake.verbs.base.context import Context
+
+MAX_TEXT_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Is what the author says of a commit."""
+
+    message: str
+    committer: str
+    metadata: Mapping[str, str]
+
+    def labelled(self, labels: Mapping[str, str]) -> Signature:
+        """Returns the same with more metadata."""
+        return replace(self, metadata={**self.metadata, **labels})
+
+
+def sign(
+    context: Context,
+    message: str,
+    committer: str | None,
+    metadata: Mapping[str, str] | None,
+) -> Signature:
+    """Returns a checked signature; raises InvalidInputError."""
+    if not message.strip():
+        raise InvalidInputError("a commit needs a message: say what changed and why")
+    who = committer or context.committer
+    texts = [message, who, *(metadata or {}).keys(), *(metadata or {}).values()]
+    check_texts(texts, "a commit's message, committer and metadata")
+    return Signature(message, who, dict(metadata or {}))
+
+
+def check_texts(texts: Sequence[str], noun: str) -> None:
+    """Raises InvalidInputError for texts that cannot be kept, or not so many of them."""
+    if not all(isinstance(text, str) for text in texts):
+        raise InvalidInputError(f"{noun} are texts: {texts!r} has something else")
+    if any("\0" in text or not _is_utf8(text) for text in texts):
+        raise InvalidInputError(f"{noun} are UTF-8 without NUL")
+    if sum(len(text.encode()) for text in texts) > MAX_TEXT_BYTES:
+        raise InvalidInputError(f"{noun} take at most {MAX_TEXT_BYTES} bytes")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,230 @@
+"""A ref at one moment: resolved once, then asked for objects as often as one likes."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import compress
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.errors import InvalidInputError, ObjectNotFoundError
+from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
+from sparklake.graveler.blocks.columns import Positions
+from sparklake.graveler.keys import object_key
+from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, max_keys
+from sparklake.graveler.records import is_tombstone
+from sparklake.graveler.sstable.store import read_together
+from sparklake.udfs.objects.rows import OBJECT_SCHEMA, ObjectInfo, object_batch, object_info
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.lookup import ABSENT, OpenRange, OpenRanges
+from sparklake.verbs.base.resolve import Resolved, steadily
+from sparklake.verbs.base.staging import Staged
+
+LOOKUP_SCHEMA = pa.schema(
+    [OBJECT_SCHEMA.field("path"), *(each.with_nullable(True) for each in list(OBJECT_SCHEMA)[1:])]
+)
+"""A row for each path that was asked for; all but `path` is null where there is no object."""
+
+Paths: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray
+
+
+def stat_object(context: Context, ref: str, path: str) -> ObjectInfo:
+    """Returns one object of a ref as it is now; raises ObjectNotFoundError."""
+    return open_snapshot(context, ref, object_key(path)).stat(path)
+
+
+def kept_object(context: Context, ref: str, path: str) -> ObjectInfo:
+    """Returns one object of a ref, to read it; raises ObjectNotFoundError, ExpiredError."""
+    return open_snapshot(context, ref, object_key(path), kept=True).stat(path)
+
+
+def open_snapshot(
+    context: Context, ref: str, prefix: bytes = b"", *, kept: bool = False
+) -> Snapshot:
+    """Returns a ref as it is now; a branch's staged changes count.
+
+    Only paths with the prefix may be asked for: of staged rows, no others are read. One whose
+    objects are to be read or named is to be `kept`: else it raises ExpiredError.
+    """
+
+    def read(found: Resolved) -> Snapshot:
+        if kept:
+            found.check_kept(context)
+        sides = Staged(context, prefix).sides(found.layers)
+        return snapshot_over(context, ref, found.tree(context), sides)
+
+    return steadily(context, ref, read)
+
+
+def snapshot_over(
+    context: Context, what: str, tree: MetaRange, sides: Sequence[Side] = ()
+) -> Snapshot:
+    """Returns a tree, of a commit or of none yet, under staged layers, to ask for objects."""
+    base = RangeLayer(context.open_ranges, tree.ranges)
+    return Snapshot(context, what, (*(_layer(context, side) for side in sides), base))
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Is what a ref holds at one moment, whatever happens to it later."""
+
+    _context: Context
+    _ref: str
+    _layers: Sequence[RangeLayer | _Rows]
+
+    def stat(self, path: str) -> ObjectInfo:
+        """Returns one object; raises ObjectNotFoundError."""
+        key = object_key(path)
+        stored = self._stored(key)
+        if stored is None:
+            raise ObjectNotFoundError(
+                f"{self._ref!r} has no object {path!r}; `sparklake ls` shows what it has"
+            )
+        return object_info((key, stored), self._context.info.storage_namespace)
+
+    def exists(self, path: str) -> bool:
+        """Tells whether there is an object at a path; raises InvalidKeyError."""
+        return self._stored(object_key(path)) is not None
+
+    def lookup(self, paths: Paths) -> pa.Table:
+        """Returns a row of LOOKUP_SCHEMA for each path, in the order given.
+
+        The paths and the answer are in the memory of this process. To look up a DataFrame of many
+        millions, join it with `repository.objects(ref).to_df()` on `path`. Raises InvalidInputError
+        for what is no text and for a path that is null.
+        """
+        asked = _texts(paths)
+        order = pc.sort_indices(asked)
+        found, rows = self._found(asked.take(order).cast(pa.binary()).to_pylist())
+        at = np.full(len(asked), ABSENT)
+        at[order.to_numpy()[rows]] = np.arange(len(rows))
+        table = found.take(pa.array(at, mask=at == ABSENT))
+        return table.add_column(0, LOOKUP_SCHEMA.field("path"), asked).cast(LOOKUP_SCHEMA)
+
+    def _stored(self, key: bytes) -> bytes | None:
+        for layer in self._layers:
+            stored = layer.find(key)
+            if stored is not None:
+                return None if is_tombstone(stored) else stored
+        return None
+
+    def _found(self, keys: Sequence[bytes]) -> tuple[pa.Table, Positions]:
+        """Returns the objects of ascending keys without their paths, and whose they are."""
+        namespace = self._context.info.storage_namespace
+        batches: list[pa.RecordBatch] = []
+        rows: list[Positions] = [np.zeros(0, np.int64)]
+        left = np.arange(len(keys))
+        for layer in self._layers:
+            decided = np.zeros(len(left), bool)
+            for block, places in layer.found(keys):
+                decided[places] = True
+                there = ~block.tombstones
+                live = block if there.all() else block.take(np.flatnonzero(there))
+                batches.append(object_batch(live, namespace))
+                rows.append(left[places[there]])
+            left, keys = left[~decided], list(compress(keys, ~decided))
+        table = pa.Table.from_batches(batches, OBJECT_SCHEMA).drop_columns("path")
+        return table.combine_chunks(), np.concatenate(rows)
+
+
+class _Rows:
+    """Is a layer of few records, all in memory."""
+
+    def __init__(self, block: Block) -> None:
+        self._range = OpenRange(block)
+
+    def find(self, key: bytes) -> bytes | None:
+        return self._range.find(key)
+
+    def found(self, keys: Sequence[bytes]) -> Iterator[tuple[Block, Positions]]:
+        """Yields the records of ascending keys that are here, and the place of each one's key."""
+        yield _found([self._range], keys, [slice(0, len(keys))])
+
+
+class RangeLayer:
+    """Is a tree, or a layer of ranges over one, opened where it is asked for."""
+
+    def __init__(self, opened: OpenRanges, ranges: Ranges) -> None:
+        self._opened = opened
+        self._max_keys = max_keys(ranges)
+        # Single objects are looked up in the same ranges again and again.
+        self._range = cache(ranges.__getitem__)
+
+    def find(self, key: bytes) -> bytes | None:
+        """Returns the stored value of a key."""
+        at = bisect_left(self._max_keys, key)
+        if at == len(self._max_keys):
+            return None
+        each = self._range(at)
+        return None if key < each.min_key else self._opened.find(each, key)
+
+    def found(self, keys: Sequence[bytes]) -> Iterator[tuple[Block, Positions]]:
+        """Yields the records of ascending keys that are here, and the place of each one's key."""
+        asked = dict(self._touched(keys))
+        for group in read_together(asked):
+            yield _found(self._opened.get_many(group), keys, [asked[each] for each in group])
+
+    def _touched(self, keys: Sequence[bytes]) -> Iterator[tuple[RangeInfo, slice]]:
+        """Yields each range that may hold some of the keys, and which."""
+        start = at = 0
+        while start < len(keys):
+            at = bisect_left(self._max_keys, keys[start], at)
+            if at == len(self._max_keys):
+                return
+            each = self._range(at)
+            start = bisect_left(keys, each.min_key, start)
+            stop = bisect_right(keys, each.max_key, start)
+            if start < stop:
+                yield each, slice(start, stop)
+            start = stop
+
+
+def _layer(context: Context, side: Side) -> RangeLayer | _Rows:
+    if side.rows:
+        return _Rows(block_of_records(side.rows))
+    return RangeLayer(context.open_ranges, side.ranges)
+
+
+def _found(
+    opened: Sequence[OpenRange], keys: Sequence[bytes], parts: Sequence[slice]
+) -> tuple[Block, Positions]:
+    """Returns the records that ranges have of some keys, of each range a part of them."""
+    blocks, places = [], []
+    for each, part in zip(opened, parts, strict=True):
+        rows = each.rows(keys[part])
+        there = np.flatnonzero(rows != ABSENT)
+        blocks.append(each.block.take(rows[there]))
+        places.append(part.start + there)
+    return concatenated(blocks), np.concatenate(places)
+
+
+def _texts(paths: Paths) -> pa.StringArray:
+    """Returns paths as one array; raises InvalidInputError for what is none."""
+    if isinstance(paths, str):
+        raise InvalidInputError(f"{paths!r} is one path: give a list of them")
+    try:
+        column = paths if isinstance(paths, pa.Array | pa.ChunkedArray) else pa.array(paths)
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if not any(each(kind) for each in _TEXT_TYPES):
+            raise InvalidInputError(f"paths to look up are {column.type}: give texts")
+        texts = column.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, UnicodeEncodeError) as error:
+        raise InvalidInputError(f"paths to look up are no texts: {error}") from error
+    if texts.null_count:
+        raise InvalidInputError("a path to look up is null: drop such rows first")
+    return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+
+
+_TEXT_TYPES = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_null,
+)

@@ -1,0 +1,142 @@
+"""Staged changes as sides of a plan, and what remains of partly used layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from sparklake.engine.base import Body, Runner, Source
+from sparklake.engine.execution import finish, run_plan, write_run
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.keys import Interval, successor
+from sparklake.graveler.planning.filtered import chosen_side, plan_without
+from sparklake.graveler.planning.layers import plan_apply
+from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.plan import Plan, Side
+from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind
+from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, overlapping, overlaps
+from sparklake.graveler.records import Record
+from sparklake.graveler.sstable.store import read_ranges
+from sparklake.udfs.objects.rows import record_batch
+from sparklake.udfs.write import apply_body
+from sparklake.verbs.base.context import Context
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+INLINE_ROWS = 10_000
+"""Up to how many rows of a layer travel inside of a plan; more are written as a run first."""
+
+_BATCH_ROWS = 8192
+
+Planned = Callable[[Ranges, Sequence[Side], Iterable[Interval]], Plan]
+"""Makes a plan of a base, layers, and the intervals that these touch."""
+
+
+class Staged:
+    """Reads staging layers for plans, and keeps what it has read: a sealed layer never changes.
+
+    With `dry`, all rows travel inside of the plan, and nothing is ever written. Of the keys that
+    are not chosen it has nothing, but for what else a range holds that has some.
+    """
+
+    def __init__(
+        self, context: Context, prefix: bytes = b"", *, dry: bool = False, choice: Choice = ALL
+    ) -> None:
+        self._context = context
+        self._prefix = prefix or choice.prefix
+        self._choice = choice
+        self._dry = dry
+        self._side = cache(self._read_side)
+        self._keys = cache(self._read_keys)
+
+    def sides(self, layers: Sequence[Layer]) -> list[Side]:
+        """Returns layers as sides, in the order given."""
+        return [self._side(layer) for layer in layers]
+
+    def plan(
+        self, base: MetaRange, layers: Sequence[Layer], planned: Planned | None = None
+    ) -> Plan:
+        """Returns the plan of layers over a base, which opens only what they touch."""
+        return self.plan_sides(base, self.sides(layers), planned)
+
+    def plan_sides(
+        self, base: MetaRange, sides: Sequence[Side], planned: Planned | None = None
+    ) -> Plan:
+        """Returns the plan of sides over a base, which need not be staged."""
+        intervals = (each for side in sides for each in self._intervals(base.ranges, side))
+        touched = sorted(intervals, key=lambda interval: interval.start)
+        planned = planned or partial(plan_apply, choice=self._choice)
+        return planned(base.ranges, sides, touched)
+
+    def _read_side(self, layer: Layer) -> Side:
+        if layer.kind is LayerKind.RUN and layer.meta_range_id is not None:
+            run = self._context.trees.get(layer.meta_range_id)
+            return chosen_side(Side(tuple(run.ranges)), self._choice)
+        limit = None if self._dry else INLINE_ROWS + 1
+        rows = tuple(islice(self._rows(layer), limit))
+        if len(rows) != limit:
+            return Side(rows=rows)
+        runner = self._context.runner(0, "stage", "rows")
+        run = write_meta_run(self._context, runner, iter, _batches(self._rows(layer)))
+        return Side(tuple(run.ranges))
+
+    def _rows(self, layer: Layer) -> Iterator[Record]:
+        rows = self._context.refs.staging.rows(layer.id, self._prefix)
+        return rows if self._choice.is_everything else (row for row in rows if self._has(row))
+
+    def _has(self, row: Record) -> bool:
+        return row[0] in self._choice
+
+    def _intervals(self, base: Ranges, side: Side) -> Iterator[Interval]:
+        yield from map(_point, (key for key, _ in side.rows))
+        for each in side.ranges:
+            hull = Interval(each.min_key, successor(each.max_key))
+            # Many changes for each base range under them will touch them all. Few may touch few:
+            # their keys are read, so that a commit opens no range without a change. At most 3 keys
+            # are read for each range of the base.
+            if each.count > 3 * len(overlapping(base, hull)):
+                yield from self._choice.parts(hull)
+            else:
+                yield from map(_point, filter(self._choice.__contains__, self._keys(each)))
+
+    def _read_keys(self, each: RangeInfo) -> list[bytes]:
+        blocks = read_ranges(self._context.store, [each])
+        return [key for block in blocks for key in block.key_array().to_pylist()]
+
+
+def write_meta_run(context: Context, runner: Runner, encode: Body, rows: Source) -> MetaRange:
+    """Writes rows as a run: ranges of staged records under a metarange."""
+    pieces = write_run(runner, context.workspace, encode, rows)
+    return finish(context.store, context.workspace, pieces)
+
+
+def _point(key: bytes) -> Interval:
+    return Interval(key, successor(key))
+
+
+def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
+    stream = iter(records)
+    while chunk := list(islice(stream, _BATCH_ROWS)):
+        yield record_batch(chunk)
+
+
+def cut_out(context: Context, state: BranchState, choice: Choice, verb: str) -> LayerCut:
+    """Returns the cut of some keys out of sealed layers, what is left of runs being written."""
+    runs = {}
+    for layer in state.layers:
+        if layer.meta_range_id is not None:
+            ranges = context.trees.get(layer.meta_range_id).ranges
+            if any(overlaps(ranges, each) for each in choice.intervals):
+                runs[layer.id] = _rest(context, state.name, ranges, choice, verb)
+    return LayerCut(choice.intervals, runs)
+
+
+def _rest(context: Context, branch: str, run: Ranges, choice: Choice, verb: str) -> MetaRangeId:
+    """Writes what is left of a run; only ranges that lead out of the chosen keys are read."""
+    plan = plan_without(run, choice)
+    runner = context.runner(plan.records, verb, branch)
+    outcome = run_plan(runner, partial(apply_body, context.workspace), plan)
+    return finish(context.store, context.workspace, outcome.pieces).id

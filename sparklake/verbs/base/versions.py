@@ -1,0 +1,80 @@
+"""Find a version that names an object at another address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from sparklake.errors import AddressTakenError
+from sparklake.graveler.blocks.block import block_of_records
+from sparklake.graveler.blocks.entry_columns import decode_entries
+from sparklake.graveler.ids import MetaRangeId, RangeId
+from sparklake.graveler.ranges import MetaRange, position_reaching
+from sparklake.udfs.adopted_ranges import full_addresses
+from sparklake.verbs.base.context import Context
+
+VERSIONS_SEARCHED = 1_000
+"""How many commits are searched, those nearest to branches and tags first."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def with_versions(
+    verb: Callable[Concatenate[Context, P], T],
+) -> Callable[Concatenate[Context, P], T]:
+    """Return a verb that runs once more where a version names what an existing range names.
+
+    It raises AddressTakenError where none does. Its arguments must be readable more than once.
+    """
+
+    @wraps(verb)
+    def run(context: Context, /, *arguments: P.args, **options: P.kwargs) -> T:
+        while True:
+            try:
+                return verb(context, *arguments, **options)
+            except AddressTakenError as error:
+                version = find_version(context, error.path, error.address)
+                known = context.workspace.versions
+                if version is None or version in known:
+                    raise
+                workspace = replace(context.workspace, versions=(*known, version))
+                context = replace(context, workspace=workspace)
+
+    return run
+
+
+def find_version(context: Context, path: str, address: str) -> MetaRangeId | None:
+    """Return the tree of a kept commit that names an address, a full URI, at a path."""
+    key, seen = path.encode(), set[RangeId]()
+    for tree in _trees(context):
+        if _names(context, tree, key, address, seen):
+            return tree.id
+    return None
+
+
+def _trees(context: Context) -> Iterator[MetaRange]:
+    refs = context.refs
+    heads = [
+        *(each.commit_id for each in refs.branches.list()),
+        *(each.commit_id for each in refs.tags.list()),
+    ]
+    commits = refs.commits.ancestry(heads, VERSIONS_SEARCHED)
+    expired = refs.commits.expired([each.id for each in commits])
+    kept = (each.meta_range_id for each in commits if each.id not in expired)
+    yield from map(context.trees.get, dict.fromkeys(kept))
+
+
+def _names(context: Context, tree: MetaRange, key: bytes, address: str, seen: set[RangeId]) -> bool:
+    """Tell whether a tree names an address at a key; ranges that were seen do not."""
+    at = position_reaching(tree.ranges, key)
+    if at == len(tree.ranges) or tree.ranges[at].id in seen:
+        return False
+    seen.add(tree.ranges[at].id)
+    stored = context.open_ranges.lookup(tree.ranges, key)
+    if stored is None:
+        return False
+    entries = decode_entries(block_of_records([(key, stored)]))
+    return address in full_addresses(context.store.uri, entries)

@@ -1,0 +1,152 @@
+"""Commit and reset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from sparklake.engine.execution import cut_for_tasks
+from sparklake.engine.explanation import LAYERED, Explanation, explained
+from sparklake.errors import ChangesTakenError, NoChangesError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import Action
+from sparklake.graveler.keys import Interval, key_prefix, object_key, prefix_interval, successor
+from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.plan import Plan
+from sparklake.graveler.ports import BranchMove, BranchState, Layer
+from sparklake.graveler.ranges import MetaRange
+from sparklake.udfs.write import apply_body
+from sparklake.verbs.base.attempts import Attempts
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.publish import begun_anew, publish, until_it_moves
+from sparklake.verbs.base.resolve import Resolved, get_branch, steadily
+from sparklake.verbs.base.signing import Signature
+from sparklake.verbs.base.staging import Staged, cut_out
+from sparklake.verbs.base.versions import with_versions
+
+
+@with_versions
+@begun_anew
+def commit(
+    context: Context,
+    branch: str,
+    signature: Signature,
+    *,
+    allow_empty: bool = False,
+    choice: Choice = ALL,
+) -> Commit:
+    """Commits what is staged on a branch, of the chosen keys; the rest stays staged.
+
+    Raises NoChangesError when that is nothing, ChangesTakenError when another writer has committed
+    it meanwhile, RaceLostError when the branch kept moving.
+    """
+    check_namespace(context.store)
+    attempts = Attempts(context, context.title("commit", branch), layered=True)
+    staged = Staged(context, choice=choice)
+    had_changes = False
+    fence: int | None = None
+
+    def attempt() -> Commit:
+        nonlocal had_changes, fence
+        state = context.refs.staging.seal(branch, Action.COMMIT)
+        # A later attempt takes over what the first one has made.
+        fence = state.fence if fence is None else fence
+        state = replace(state, fence=fence)
+        if had_changes and not state.layers:
+            raise ChangesTakenError(
+                f"what was staged on {branch!r} has just been committed by another writer, "
+                f"in {state.commit_id} or before"
+            )
+        had_changes = bool(state.layers)
+        return _commit_sealed(attempts, staged, state, signature, choice, allow_empty=allow_empty)
+
+    return until_it_moves(context, branch, attempt)
+
+
+def explain_commit(context: Context, branch: str, choice: Choice = ALL) -> Explanation:
+    """Returns what a commit of a branch would do; it seals, writes and moves nothing."""
+    name = get_branch(context, branch).name
+
+    def plan(found: Resolved) -> Plan:
+        staged = Staged(context, dry=True, choice=choice)
+        return staged.plan(context.tree(found.commit), found.layers)
+
+    found = steadily(context, name, plan)
+    return explained("commit", found, cut_for_tasks, context.runners, LAYERED)
+
+
+def _commit_sealed(
+    attempts: Attempts,
+    staged: Staged,
+    state: BranchState,
+    signature: Signature,
+    choice: Choice,
+    *,
+    allow_empty: bool,
+) -> Commit:
+    context = attempts.context
+    head = context.graph.commit(state.commit_id)
+    tree = apply_layers(attempts, context.tree(head), staged, state.layers, choice)
+    applied = tuple(layer.id for layer in state.layers)
+    if tree.id == head.meta_range_id and not allow_empty and not choice.is_everything:
+        raise NoChangesError(
+            f"of the chosen paths nothing is staged on {state.name!r} that would change it; "
+            "`sparklake diff` of the branch shows what is"
+        )
+    if tree.id == head.meta_range_id and not allow_empty:
+        # The layers hold only what the head holds already: they would make the branch look dirty.
+        who = signature.committer
+        context.refs.branches.move(
+            BranchMove(
+                *(state.name, head.id, head.id, "commit", who),
+                applied_layers=applied,
+                fence=state.fence,
+            )
+        )
+        raise NoChangesError(f"nothing is staged on {state.name!r} that would change it")
+    cut = None if choice.is_everything else cut_out(context, state, choice, "commit")
+    return publish(context, state, "commit", [head], tree.id, signature, applied, cut)
+
+
+def apply_layers(
+    attempts: Attempts,
+    base: MetaRange,
+    staged: Staged,
+    layers: Sequence[Layer],
+    choice: Choice = ALL,
+) -> MetaRange:
+    """Writes the tree of staged layers over a base; the base itself when they change nothing."""
+    plan = staged.plan(base, layers)
+    if not plan.stretches and not plan.adopted:
+        return base
+    outcome = attempts.run(partial(apply_body, attempts.context.workspace, choice=choice), plan)
+    if not outcome.counts.total and not attempts.has_lost:
+        return base
+    return attempts.finish(plan, outcome, base.id)
+
+
+def reset_object(context: Context, branch: str, path: str) -> None:
+    """Drops what is staged of one object; where nothing is, that is no error."""
+    key = object_key(path)
+    _reset(context, branch, Interval(key, successor(key)))
+
+
+def reset_prefix(context: Context, branch: str, prefix: str) -> None:
+    """Drops what is staged of all objects whose paths begin with a prefix."""
+    _reset(context, branch, prefix_interval(key_prefix(prefix)))
+
+
+@with_versions
+@begun_anew
+def _reset(context: Context, branch: str, within: Interval) -> None:
+    check_namespace(context.store)
+
+    def attempt() -> None:
+        state = context.refs.staging.seal(branch, Action.RESET)
+        if state.layers:
+            cut = cut_out(context, state, Choice((within,)), "reset")
+            context.refs.staging.drop(branch, state, cut, fence=state.fence)
+
+    until_it_moves(context, branch, attempt)

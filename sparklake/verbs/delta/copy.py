@@ -1,0 +1,130 @@
+"""The log of a branch's Delta table, copied to a place where Delta can read it and commit to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparklake.delta_log.actions import Action, encode_actions
+from sparklake.delta_log.copy import LogFiles, copied_actions, copied_checkpoint, log_files
+from sparklake.delta_log.names import LOG_FOLDER, commit_version
+from sparklake.delta_log.paths import encoded, is_relative, name_of, one_spelling
+from sparklake.graveler.ports import Write
+from sparklake.stores.objects.prefetch import overlapped
+from sparklake.verbs.base.content import read_body
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.read import list_objects
+from sparklake.verbs.base.snapshot import Snapshot, open_snapshot
+from sparklake.verbs.tables.version import spark_uri
+
+_PUT_AT_ONCE = 64
+
+
+@dataclass(slots=True)
+class Base:
+    """Is a table as a write has found it.
+
+    `checksums` are those of the files of its log. `spelled` says how the log names each data file,
+    by its address: two short texts a file, of which a table of a million has some 300 MB.
+    """
+
+    files: LogFiles
+    checksums: Mapping[str, str]
+    spelled: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_new(self) -> bool:
+        """Tells whether there was no table."""
+        return self.files.version < 0
+
+    def name_in_tree(self, path: str) -> str:
+        """Returns a path of the copied log as the branch's log has it."""
+        return path if is_relative(path) else self.spelled.get(one_spelling(path), path)
+
+    def name_files(self, files: Iterable[dict[str, Any]]) -> None:
+        """Gives files of the copied log the paths that they have in the branch's log."""
+        for said in files:
+            said["path"] = self.name_in_tree(said["path"])
+
+
+def log_checksums(context: Context, branch: str, folder: str) -> dict[str, str]:
+    """Returns the checksums of the files of a table's log, by their names."""
+    prefix = folder + LOG_FOLDER
+    found = list_objects(context, branch, prefix)
+    return {each.path.removeprefix(prefix): each.checksum for each in found}
+
+
+def copy_log(context: Context, folder: str, write: Write, *, names_files: bool) -> Base:
+    """Copies the log of a table to the place of a write; returns the table as it is.
+
+    With `names_files`, what Delta commits may name files that are there already.
+    """
+    checksums = log_checksums(context, write.branch, folder)
+    base = Base(log_files(checksums, folder), checksums)
+    snapshot = open_snapshot(context, write.branch)
+    bodies: dict[str, bytes] = {}
+    for name, body in entry_bodies(snapshot, folder, write.branch, base.files.names):
+        copier = _Copier(snapshot, folder)
+        is_entry = name != base.files.checkpoint
+        copied = copier.entry(body, name) if is_entry else copier.checkpoint(body)
+        if names_files:
+            base.spelled.update((one_spelling(to), path) for path, to in copier.moves.items())
+        bodies[f"{write.place}/{LOG_FOLDER}{name}"] = copied
+        if len(bodies) >= _PUT_AT_ONCE:
+            context.store.put_many_if_absent(bodies)
+            bodies = {}
+    context.store.put_many_if_absent(bodies)
+    return base
+
+
+def entry_bodies(
+    snapshot: Snapshot, folder: str, branch: str, names: tuple[str, ...]
+) -> Iterator[tuple[str, bytes]]:
+    """Yields names and contents of files of a log; raises ObjectNotFoundError."""
+    found = {name: snapshot.stat(f"{folder}{LOG_FOLDER}{name}") for name in names}
+    bodies = overlapped(lambda name: read_body(found[name], branch), names)
+    yield from zip(names, bodies, strict=True)
+
+
+def new_entries(context: Context, write: Write, base: Base) -> list[Sequence[Action]]:
+    """Returns what Delta has committed to the copy: the actions of each version, as in a tree."""
+    prefix = f"{write.place}/{LOG_FOLDER}"
+    found = (each.key.removeprefix(prefix) for each in context.store.list(prefix))
+    names = sorted(each for each in found if _version(each) > base.files.version)
+    bodies = [context.store.get(f"{prefix}{name}") for name in names]
+    return [
+        copied_actions(body, name, base.name_files)
+        for name, body in zip(names, bodies, strict=True)
+    ]
+
+
+def _version(name: str) -> int:
+    version = commit_version(name)
+    return -1 if version is None else version
+
+
+class _Copier:
+    """Rewrites a file of a log; `moves` says what became of each relative path that it found."""
+
+    def __init__(self, snapshot: Snapshot, folder: str) -> None:
+        self.moves: dict[str, str] = {}
+        self._snapshot = snapshot
+        self._folder = folder
+
+    def entry(self, body: bytes, name: str) -> bytes:
+        return encode_actions(copied_actions(body, name, self._rewrite))
+
+    def checkpoint(self, body: bytes) -> bytes:
+        return copied_checkpoint(body, self._rewrite)
+
+    def _rewrite(self, files: Sequence[dict[str, Any]]) -> None:
+        """Gives files their addresses; one that the tree has no more keeps its path."""
+        relative = sorted({each["path"] for each in files if is_relative(each["path"])})
+        asked = [self._folder + name_of(each) for each in relative]
+        addresses = self._snapshot.lookup(asked)["address"].to_pylist() if asked else []
+        for path, address in zip(relative, addresses, strict=True):
+            if address is not None:
+                self.moves[path] = encoded(spark_uri(address))
+        for said in files:
+            said["path"] = self.moves.get(said["path"], said["path"])

@@ -1,0 +1,270 @@
+"""Unite the logs of Delta tables that both sides of a merge changed."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from sparklake.delta_log.actions import Action, FileKey, encode_actions
+from sparklake.delta_log.commits import NotUnitedError
+from sparklake.delta_log.names import LOG_FOLDER, MAX_TABLES, table_folder, too_many_tables
+from sparklake.delta_log.paths import file_keys
+from sparklake.delta_log.union.liveness import live_after
+from sparklake.delta_log.union.sides import Made
+from sparklake.delta_log.union.unite import united
+from sparklake.errors import MissingFileError
+from sparklake.graveler.algebra.classify import Strategy
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.keys import Interval, common, prefix_interval, successor
+from sparklake.graveler.planning.segments import clusters, reach, windows
+from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
+from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.resolve import check_kept
+from sparklake.verbs.delta.changed_logs import gone_files
+from sparklake.verbs.delta.merged_log import Stored, TableUnion, record_id
+from sparklake.verbs.delta.tree_log import (
+    Commits,
+    TreeLog,
+    commits_apart,
+    has_log,
+    log_sides,
+    read_log,
+)
+
+if TYPE_CHECKING:
+    from sparklake.verbs.merges.three_way import Sides
+
+
+@dataclass(frozen=True, slots=True)
+class MovedRanges:
+    """Is the ranges that one side has and base has not, or the other way, and their hulls."""
+
+    ranges: Sequence[RangeInfo]
+    hulls: Sequence[Interval]
+
+    @staticmethod
+    def of(base: Ranges, side: Ranges) -> MovedRanges:
+        """Returns what a side has moved."""
+        apart = (each.sides for each in windows(base, side) if not each.alike)
+        found = [cluster.sides for sides in apart for cluster in clusters(sides)]
+        ranges = [each for sides in found for part in sides for each in part]
+        return MovedRanges(ranges, list(map(reach, found)))
+
+    def meets(self, interval: Interval) -> bool:
+        """Tells whether it may have changed something in an interval."""
+        at = bisect_right(self.hulls, interval.start, key=lambda each: each.start)
+        near = self.hulls[max(0, at - 1) : at + 1]
+        return any(not common(each, interval).is_empty for each in near)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Is what each of two sides has moved; no range is opened to know it."""
+
+    source: MovedRanges
+    dest: MovedRanges
+
+    @staticmethod
+    def of(base: Ranges, source: Ranges, dest: Ranges) -> Moved:
+        """Returns what the sides have moved."""
+        return Moved(MovedRanges.of(base, source), MovedRanges.of(base, dest))
+
+    def by_both(self, interval: Interval) -> bool:
+        """Tells whether either side may have changed something in an interval."""
+        return self.source.meets(interval) and self.dest.meets(interval)
+
+    def places_of_logs(self) -> Iterator[tuple[RangeInfo, bytes]]:
+        """Yields ranges that no task of a merge reads, and the folders of logs that may be there.
+
+        Where one side alone has moved a range with a log, and the other one something else of the
+        table, then the table leads out of that range: one of its edges is a key of the table.
+        """
+        for side, other in ((self.source, self.dest), (self.dest, self.source)):
+            for each in side.ranges:
+                hull = Interval(each.min_key, successor(each.max_key))
+                if not other.meets(hull):
+                    folders = {*folders_of(each.min_key), *folders_of(each.max_key)}
+                    yield from (
+                        (each, log)
+                        for folder in folders
+                        if not common(hull, prefix_interval(log := folder + _LOG)).is_empty
+                        and other.meets(prefix_interval(folder))
+                    )
+
+
+_LOG = LOG_FOLDER.encode()
+
+
+def folders_of(key: bytes) -> Iterator[bytes]:
+    """Yields the folders that a key is in, the root too."""
+    at = key.rfind(b"/")
+    while at >= 0:
+        yield key[: at + 1]
+        at = key.rfind(b"/", 0, at)
+    yield b""
+
+
+_SOURCE, _DEST = 1, 2
+"""Are the places of the sides that a table may be taken of."""
+
+
+def table_unions(
+    context: Context, sides: Sides, resolution: Resolution, seen: Iterable[bytes]
+) -> list[TableUnion]:
+    """Returns what becomes of the tables whose logs tasks have seen, and of those between them.
+
+    Raises ExpiredError where the log of the base is gone with it.
+    """
+    if not resolution.delta:
+        return []
+    moved = Moved.of(*(context.trees.get(each).ranges for each in sides.trees))
+    unseen = (log for each, log in moved.places_of_logs() if has_log(context, (each,), log))
+    logs = sorted({*seen, *unseen, *_logs_around(context, sides)})
+    if len(logs) > MAX_TABLES:
+        raise too_many_tables()
+    found = (
+        _union(context, sides, folder, resolution.side(folder), moved)
+        for folder in logs
+        if resolution.unites(folder) and sides.choice.parts(prefix_interval(table_folder(folder)))
+    )
+    try:
+        return [each for each in found if each is not None]
+    except MissingFileError:
+        check_kept(context, sides.bases)
+        raise
+
+
+def _logs_around(context: Context, sides: Sides) -> Iterator[bytes]:
+    """Yields the folders of dest's logs of the tables that chosen paths lie in."""
+    if sides.choice.is_everything:
+        return
+    ranges = context.trees.get(sides.dest).ranges
+    for folder in {each for part in sides.choice.intervals for each in folders_of(part.start)}:
+        log = folder + LOG_FOLDER.encode()
+        if has_log(context, overlapping(ranges, prefix_interval(log)), log):
+            yield log
+
+
+def _union(
+    context: Context, sides: Sides, folder: bytes, winner: Strategy | None, moved: Moved
+) -> TableUnion | None:
+    """Returns what becomes of a table; None where a merge by keys does right."""
+    base, source, dest = logs = [read_log(context, tree, folder) for tree in sides.trees]
+    if source.ids == dest.ids:
+        return None
+    keys = sorted({*base.ids, *source.ids, *dest.ids})
+    stored = {key: Stored(*(each.records.get(key) for each in logs)) for key in keys}
+    changed = {key: each for key, each in stored.items() if len({*map(record_id, each)}) > 1}
+    union = TableUnion(folder, changed)
+    if source.ids == base.ids or not sides.choice.parts(prefix_interval(folder)):
+        return _of_one_side(context, sides, union, logs, _DEST, moved)
+    if not sides.choice.holds(prefix_interval(folder)) and (
+        dest.ids != base.ids or any(key not in sides.choice for key in changed)
+    ):
+        return replace(union, refusal="only a part of its log is among the chosen paths")
+    if dest.ids == base.ids and not (sides.logs_grow and _takes_back(source, dest)):
+        return _of_one_side(context, sides, union, logs, _SOURCE, moved)
+    try:
+        before, theirs, ours = parted = log_sides(logs)
+    except NotUnitedError as error:
+        return replace(union, refusal=str(error))
+    apart = [each.commits for each in parted]
+    made = Made(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
+    try:
+        commits = united(before, theirs, ours, source.adds, made)
+        needed = _needed(logs, apart, _DEST, commits)
+    except NotUnitedError as error:
+        refused = replace(union, refusal=str(error))
+        if any(each.metadata is None for each in (theirs, ours)):
+            # One side dropped the table and its files: no log says which the other still needs.
+            return refused
+        if winner is None:
+            return replace(refused, may_be_taken=True)
+        return _taken(context, sides, refused, logs, apart, winner)
+    bodies = dict(enumerate(map(encode_actions, commits), dest.latest + 1))
+    return replace(union, commits=bodies, needed=dict.fromkeys(needed))
+
+
+def _takes_back(source: TreeLog, dest: TreeLog) -> bool:
+    """Tell whether source's log is dest's without the last versions.
+
+    A table that source does not have goes as a whole, and another history comes as a whole.
+    """
+    same = source.commits.keys() & dest.commits.keys()
+    return 0 <= source.latest < dest.latest and all(
+        source.ids[source.commits[each]] == dest.ids[dest.commits[each]] for each in same
+    )
+
+
+def _taken(
+    context: Context,
+    sides: Sides,
+    refused: TableUnion,
+    logs: Sequence[TreeLog],
+    apart: Sequence[Commits],
+    winner: Strategy,
+) -> TableUnion:
+    """Returns what becomes of a table of which one side is taken as a whole, if that may be."""
+    place = _SOURCE if winner is Strategy.SOURCE_WINS else _DEST
+    try:
+        needed = _needed(logs, apart, place)
+    except NotUnitedError as error:
+        return replace(refused, refusal=str(error))
+    found = _record_ids(context, sides.trees[place], needed)
+    return replace(refused, needed=found, taken=winner, refusal=None)
+
+
+def _of_one_side(
+    context: Context,
+    sides: Sides,
+    union: TableUnion,
+    logs: Sequence[TreeLog],
+    place: int,
+    moved: Moved,
+) -> TableUnion | None:
+    """Returns a table whose log one side alone has changed; None where it has all its files."""
+    table = prefix_interval(table_folder(union.folder))
+    if sides.choice.holds(table) and not moved.by_both(table):
+        return None
+    alone = replace(union, is_of_one_side=True)
+    try:
+        needed = _needed(logs, commits_apart(logs), place)
+    except NotUnitedError as error:
+        other = _DEST if place == _SOURCE else _SOURCE
+        gone = gone_files(context, union.folder, sides.base, sides.trees[other])
+        return replace(alone, refusal=str(error)) if gone else None
+    return replace(alone, needed=_record_ids(context, sides.trees[place], needed))
+
+
+def _needed(
+    logs: Sequence[TreeLog],
+    apart: Sequence[Commits],
+    place: int,
+    more: Sequence[Sequence[Action]] = (),
+) -> list[bytes]:
+    """Returns the keys of files of one side's table, with more commits, that may not be merged.
+
+    These are files that it has added, and live ones that other commits have removed: a vacuum may
+    have followed. Raises NotUnitedError where the log does not say.
+    """
+    again = {FileKey.of(each["remove"]).path for said in more for each in said if "remove" in each}
+    removed = (key.path for commits in apart for commit in commits for key in commit.removes)
+    paths = {*removed} - again
+    is_new = not any(each.commits for each in logs if each is not logs[place])
+    # Where no other side has a log, there is none that it could have parted from.
+    live = logs[place].live(None if is_new else paths) if is_new or paths else {}
+    kept = live_after([*(each.actions for each in apart[place]), *more], live)
+    return [key for said in kept for key in file_keys(logs[place].folder, said)]
+
+
+def _record_ids(
+    context: Context, tree: MetaRangeId, keys: Iterable[bytes]
+) -> dict[bytes, bytes | None]:
+    wanted = sorted({*keys})
+    found = context.open_ranges.lookup_many(context.trees.get(tree).ranges, wanted)
+    return dict(zip(wanted, map(record_id, found), strict=True))

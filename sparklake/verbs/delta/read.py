@@ -1,0 +1,208 @@
+"""Delta tables that a repository holds: their log at a ref, with the addresses of the files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sparklake._scratch import scratch_folder
+from sparklake.config import disk_root
+from sparklake.delta_log.actions import SECOND_FORM, has_any
+from sparklake.delta_log.names import (
+    LAST_CHECKPOINT,
+    LOG_FOLDER,
+    LogListing,
+    checkpoint_key,
+    log_key,
+    log_listing,
+)
+from sparklake.delta_log.rewrite import (
+    Resolve,
+    Rewrite,
+    rewritten_batch,
+    rewritten_commit,
+    to_addresses,
+)
+from sparklake.delta_log.table_files import data_files, hashes, repeated, spark_uris, unlike
+from sparklake.delta_log.view_log import commit_info, last_checkpoint
+from sparklake.errors import (
+    CorruptFileError,
+    InvalidInputError,
+    MissingFileError,
+    ObjectNotFoundError,
+)
+from sparklake.graveler.keys import key_prefix, prefix_interval
+from sparklake.stores.objects import open_object
+from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.verbs.base.content import read_body
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.tables.version import TableVersion
+from sparklake.verbs.tables.view import VIEWS, View, view_of, write_checkpoint
+
+DELTA = "delta"
+VERSION_AS_OF = "versionAsOf"
+_TIMESTAMP_AS_OF = "timestampAsOf"
+
+_Log = LogListing[ObjectInfo]
+"""Is the files of a Delta log at a ref."""
+
+
+def find_delta_view(context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
+    """Returns the view of a Delta table, written if it is not there.
+
+    It is the part of the table's log that a reader of one version needs, in which every path is the
+    address that the object has at the ref. Raises ObjectNotFoundError where there is no log.
+    """
+    log = _listed(table)
+    version = _version(options, log, table)
+    base = max((each for each in log.checkpoints if each <= version), default=None)
+    commits = _commits(log, base, version, table)
+    view = view_of(context.store, table, version, DELTA)
+    if not view.exists:
+        _write(context, view, table, log, base, commits)
+    return view
+
+
+def _version(options: Mapping[str, Any], log: _Log, table: TableVersion) -> int:
+    """Returns the version that is asked for, or the latest."""
+    asked = {name.lower(): value for name, value in options.items()}
+    if _TIMESTAMP_AS_OF.lower() in asked:
+        raise InvalidInputError(
+            f"{_TIMESTAMP_AS_OF} asks for the times at which files were made, and a version of "
+            f"{table.path!r} may hold them anew: name a ref, `timestamp`, or {VERSION_AS_OF}"
+        )
+    latest = max(log.versions)
+    text = str(asked.get(VERSION_AS_OF.lower(), latest))
+    if not re.fullmatch("[0-9]+", text) or int(text) > latest:
+        raise InvalidInputError(
+            f"{table.path!r} has no version {text} at {table.ref!r}: its latest is {latest}"
+        )
+    return int(text)
+
+
+def check_no_log(table: TableVersion) -> None:
+    """Raises InvalidInputError for a Delta table, which is not all of the files in its folder."""
+    if any(log_listing([each]).versions for each in _log_files(table)):
+        raise InvalidInputError(
+            f"{table.path!r} is a Delta table at {table.ref!r}, whose log says which of its files "
+            "count: give the format 'delta'"
+        )
+
+
+def _listed(table: TableVersion) -> _Log:
+    """Lists a log; raises ObjectNotFoundError where there is none."""
+    log = log_listing(_log_files(table), classic=True)
+    if not log.versions:
+        raise ObjectNotFoundError(
+            f"{table.ref!r} has no Delta table under {table.path!r}: there is no log in "
+            f"{table.folder + LOG_FOLDER!r}"
+        )
+    return log
+
+
+def _log_files(table: TableVersion) -> Iterator[tuple[str, ObjectInfo]]:
+    """Yields what lies in the folder of a log, with its names there."""
+    folder = f"{table.folder}{LOG_FOLDER}"
+    for each in table.objects.within(prefix_interval(key_prefix(folder))):
+        yield each.path.removeprefix(folder), each
+
+
+def _commits(
+    log: _Log, base: int | None, version: int, table: TableVersion
+) -> dict[int, ObjectInfo]:
+    """Returns the commits of a version since a checkpoint; raises MissingFileError."""
+    numbers = range(0 if base is None else base + 1, version + 1)
+    missing = [each for each in numbers if each not in log.commits]
+    if missing:
+        raise MissingFileError(
+            f"the Delta log of {table.path!r} at {table.ref!r} has no "
+            f"{log_key(missing[0])!r}, which its version {version} needs: restore the file, or "
+            "read a version behind a checkpoint"
+        )
+    first = [] if base is None or base not in log.commits else [base]
+    return {each: log.commits[each] for each in (*first, *numbers)}
+
+
+def _write(
+    context: Context,
+    view: View,
+    table: TableVersion,
+    log: _Log,
+    base: int | None,
+    commits: Mapping[int, ObjectInfo],
+) -> None:
+    rewrite = to_addresses(_resolver(context, table))
+    files: dict[str, Path | bytes] = {
+        log_key(number): rewritten_commit(read_body(each, table.ref), log_key(number), rewrite)
+        for number, each in commits.items()
+    }
+    if base is None:
+        view.put(files)
+        return
+    files.setdefault(log_key(base), commit_info())
+    with scratch_folder(disk_root()) as scratch:
+        made = scratch / "checkpoint.parquet"
+        size = _write_checkpoint(table, log.checkpoints[base], rewrite, scratch, made)
+        files[checkpoint_key(base)] = made
+        files[LAST_CHECKPOINT] = last_checkpoint(base, size)
+        view.put(files)
+
+
+def _write_checkpoint(
+    table: TableVersion, parts: Sequence[ObjectInfo], rewrite: Rewrite, scratch: Path, made: Path
+) -> int:
+    """Writes a checkpoint of one file from one of any number of parts; returns its size."""
+    local = []
+    for number, part in enumerate(parts):
+        store, key = open_object(part.address)
+        local.append(scratch / str(number))
+        store.get_to_file(key, local[-1])
+    try:
+        schema = pq.read_schema(local[0])
+        return write_checkpoint(made, schema, _rewritten(table, local, rewrite))
+    except pa.ArrowException as error:
+        raise CorruptFileError(
+            f"a checkpoint in the Delta log of {table.path!r} at {table.ref!r} is no Parquet: "
+            f"{error}"
+        ) from error
+
+
+def _rewritten(
+    table: TableVersion, parts: list[Path], rewrite: Rewrite
+) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        with pq.ParquetFile(part) as file:
+            for batch in file.iter_batches():
+                _check_form(table, batch)
+                yield rewritten_batch(batch, rewrite)
+
+
+def _check_form(table: TableVersion, batch: pa.RecordBatch) -> None:
+    if has_any(batch, *SECOND_FORM):
+        raise InvalidInputError(
+            f"the Delta log of {table.path!r} at {table.ref!r} has a checkpoint of the second form "
+            "(v2Checkpoint), which is not read: set delta.checkpointPolicy to classic on the "
+            "table, and let it write a checkpoint"
+        )
+
+
+def _resolver(context: Context, table: TableVersion) -> Resolve:
+    """Returns what turns paths below the table into addresses; of shared files, unlike ones."""
+    files = data_files(table.objects.batches(), table.folder)
+    shared = repeated(hashes(batch.column("uri")) for batch in files)
+    nowhere = f"{context.info.storage_namespace}/{VIEWS}/no-longer-there/{table.folder}"
+
+    def resolve(relative: pa.Array) -> pa.Array:
+        paths = pa.array([table.folder + each for each in relative.to_pylist()], pa.string())
+        # Old versions name files that are no more: these have a name where nothing is.
+        absent = pa.array([nowhere + each for each in relative.to_pylist()], pa.string())
+        found = pc.coalesce(table.snapshot.lookup(paths).column("address"), absent)
+        return unlike(spark_uris(found.combine_chunks()), relative, shared)
+
+    return resolve

@@ -1,0 +1,292 @@
+"""The logs of Delta tables in trees: what of them is read to unite or to compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property, partial
+from io import BytesIO
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparklake.delta_log.actions import FileKey, Said, adds_in, has_any, said_in
+from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.delta_log.names import LogListing, log_listing
+from sparklake.delta_log.paths import name_of
+from sparklake.delta_log.union.sides import LogSide
+from sparklake.graveler.blocks.align import restricted
+from sparklake.graveler.graph.virtual_base import is_disagreement
+from sparklake.graveler.ids import RECORD_ID_BYTES, MetaRangeId
+from sparklake.graveler.keys import prefix_interval
+from sparklake.graveler.ranges import RangeInfo, overlapping
+from sparklake.graveler.sstable.store import read_together
+from sparklake.udfs.objects.rows import object_info
+from sparklake.verbs.base.content import read_body
+from sparklake.verbs.base.context import Context
+
+MAX_COMMIT_BYTES = 256 * 1024 * 1024
+"""How much may have been committed to a table since the sides parted: the driver holds it."""
+
+_KINDS = ("metaData", "protocol")
+
+Commits = Sequence[DeltaCommit]
+"""Is commits of one log in their order."""
+
+
+@dataclass(frozen=True)
+class TreeLog:
+    """Is the files of a table's log in one tree, by their keys."""
+
+    folder: bytes
+    records: Mapping[bytes, bytes]
+    storage_namespace: str
+
+    @cached_property
+    def ids(self) -> dict[bytes, bytes]:
+        """Returns by what the contents of the files are told apart."""
+        return {key: stored[-RECORD_ID_BYTES:] for key, stored in self.records.items()}
+
+    @cached_property
+    def listing(self) -> LogListing[bytes]:
+        """Returns the keys of commits and checkpoints by their versions."""
+        start = len(self.folder)
+        return log_listing((key[start:].decode(errors="replace"), key) for key in self.records)
+
+    @property
+    def commits(self) -> Mapping[int, bytes]:
+        """Returns the keys of the commits by their versions."""
+        return self.listing.commits
+
+    @cached_property
+    def checkpoints(self) -> Mapping[int, Sequence[bytes]]:
+        """Returns the keys of the checkpoints by their versions; some have several parts.
+
+        One on which common ancestors disagree is none: it may be missing from any log.
+        """
+        return {
+            version: keys
+            for version, keys in self.listing.checkpoints.items()
+            if not any(is_disagreement(self.records[key]) for key in keys)
+        }
+
+    @property
+    def latest(self) -> int:
+        """Returns the latest version, -1 for none."""
+        return max(self.commits, default=-1)
+
+    def body(self, key: bytes) -> bytes:
+        """Returns the bytes of a file; raises MissingFileError or CorruptFileError."""
+        return read_body(object_info((key, self.records[key]), self.storage_namespace), "the log")
+
+    def commit(self, version: int) -> DeltaCommit:
+        """Returns a commit that is there; raises NotUnitedError for one that is none."""
+        key = self.commits[version]
+        if is_disagreement(self.records[key]):
+            raise NotUnitedError("the best common ancestors disagree on the table")
+        return parse_commit(version, self.body(key))
+
+    def since(self, version: int) -> tuple[DeltaCommit, ...]:
+        """Returns the commits from a version on; raises NotUnitedError where some are gone."""
+        versions = range(version, self.latest + 1)
+        gone = [each for each in versions if each not in self.commits]
+        if gone:
+            raise NotUnitedError(f"the log no longer has commit {gone[0]}")
+        sizes = (
+            object_info((key, self.records[key]), self.storage_namespace).size
+            for key in (self.commits[each] for each in versions)
+        )
+        if sum(sizes) > MAX_COMMIT_BYTES:
+            raise NotUnitedError(f"its new commits have more than {MAX_COMMIT_BYTES:,} bytes")
+        return tuple(map(self.commit, versions))
+
+    def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Said]:
+        """Returns what is said of those of some files that are live at the end."""
+        live = self.live({key.path for key in wanted})
+        return {key: said for key, said in live.items() if key in wanted}
+
+    def live(self, paths: Set[str] | None = None) -> dict[FileKey, Said]:
+        """Returns what is said of the files that are live at the end: of all, or at some paths.
+
+        At a path there is only one, whatever deletion vector it has. Raises NotUnitedError.
+        """
+        found: dict[FileKey, Said] = {}
+        decided: set[str] = set()
+        for version in range(self.latest, -1, -1):
+            if paths is not None and paths <= decided:
+                break
+            if version in self.checkpoints:
+                saved = self._checkpoint_adds(version, None if paths is None else paths - decided)
+                return {key: each for key, each in saved.items() if key.path not in decided} | found
+            if version not in self.commits:
+                raise NotUnitedError(f"the log no longer has commit {version}")
+            commit = self.commit(version)
+            for said in commit.said("add"):
+                key = FileKey.of(said)
+                if key.path not in decided and (paths is None or key.path in paths):
+                    found[key] = said
+            decided.update(key.path for key in (*commit.adds, *commit.removes))
+        return found
+
+    def had_file_beside(self, version: int, paths: Set[str]) -> bool:
+        """Tells whether a file was live at a version whose path is none of some.
+
+        Answers False where the log does not say.
+        """
+        decided = set(paths)
+        for each in range(version, -1, -1):
+            try:
+                if each in self.checkpoints:
+                    return not self._checkpoint_paths(each) <= decided
+                if each not in self.commits:
+                    return False
+                commit = self.commit(each)
+            except NotUnitedError:
+                return False
+            if any(key.path not in decided for key in commit.adds):
+                return True
+            decided.update(key.path for key in commit.removes)
+        return False
+
+    def _checkpoint_paths(self, version: int) -> set[str]:
+        found: set[str] = set()
+        for table in self._parts(version, "add.path", "sidecar"):
+            if has_any(table, "sidecar"):
+                raise NotUnitedError(f"checkpoint {version} has its files in sidecars")
+            found.update(name_of(each["path"]) for each in said_in(table, "add"))
+        return found
+
+    def _checkpoint_adds(self, version: int, paths: Set[str] | None) -> dict[FileKey, Said]:
+        found: dict[FileKey, Said] = {}
+        for table in self._parts(version):
+            if has_any(table, "sidecar"):
+                raise NotUnitedError(f"checkpoint {version} has its files in sidecars")
+            found.update((FileKey.of(said), said) for said in adds_in(table, paths))
+        return found
+
+    def checkpoint_state(self, version: int) -> dict[str, Said]:
+        """Returns metadata and protocol of a checkpoint; raises NotUnitedError."""
+        found: dict[str, Said] = {}
+        for table in self._parts(version):
+            for kind in _KINDS:
+                found.update((kind, said) for said in islice(said_in(table, kind), 1))
+        return found
+
+    def _parts(self, version: int, *columns: str) -> Iterator[pa.Table]:
+        for key in self.checkpoints[version]:
+            if key.endswith(b".json"):
+                raise NotUnitedError(f"checkpoint {version} is of a kind that is not read here")
+            try:
+                file = pq.ParquetFile(BytesIO(self.body(key)))
+                names = [each for each in file.schema_arrow.names if each in _READ]
+                yield file.read(columns=list(columns) or names)
+            except pa.ArrowException as error:
+                raise NotUnitedError(f"checkpoint {version} cannot be read ({error})") from error
+
+
+_READ = (*_KINDS, "add", "sidecar")
+
+
+def has_log(context: Context, ranges: Iterable[RangeInfo], folder: bytes) -> bool:
+    """Tells whether some ranges have something of the log in a folder."""
+    opened = (context.open_ranges.get_many([each])[0] for each in ranges)
+    return any(len(restricted(each.block, prefix_interval(folder))) for each in opened)
+
+
+def read_log(context: Context, tree: MetaRangeId, folder: bytes) -> TreeLog:
+    """Returns the log that a tree has in a folder."""
+    interval = prefix_interval(folder)
+    ranges = overlapping(context.trees.get(tree).ranges, interval)
+    groups = map(context.open_ranges.get_many, read_together(ranges))
+    blocks = (restricted(each.block, interval) for group in groups for each in group)
+    records = dict(record for block in blocks for record in block.records())
+    return TreeLog(folder, records, context.info.storage_namespace)
+
+
+def log_sides(logs: Sequence[TreeLog]) -> tuple[LogSide, ...]:
+    """Returns each side of a table since they parted; raises NotUnitedError."""
+    at = _parting(logs)
+    shared = _Shared(logs, at)
+    return tuple(_side(each, at, shared) for each in logs)
+
+
+def commits_apart(logs: Sequence[TreeLog]) -> list[Commits]:
+    """Returns the commits of each side since they parted; raises NotUnitedError."""
+    at = _parting(logs)
+    return [each.since(at) if each.commits else () for each in logs]
+
+
+def _parting(logs: Sequence[TreeLog]) -> int:
+    """Returns the first version on which sides differ; raises NotUnitedError.
+
+    Versions before a side's first one were cleaned out there: it says nothing of them. So all must
+    have the one before they part, or none of them any other: else they may be different tables.
+    """
+    held = [each for each in logs if each.commits]
+    starts = [min(each.commits) for each in held]
+    latest = max((each.latest for each in held), default=-1)
+    at = latest + 1
+    for version in range(min(starts, default=0), latest + 1):
+        said = {
+            each.ids.get(each.commits.get(version, b""))
+            for each, start in zip(held, starts, strict=True)
+            if version >= start
+        }
+        if len(said) > 1:
+            at = version
+            break
+    if at and any(at - 1 not in each.commits for each in held):
+        raise NotUnitedError("the log no longer has the commits in which the sides parted")
+    return at
+
+
+def _side(log: TreeLog, at: int, shared: _Shared) -> LogSide:
+    if not log.commits:
+        return LogSide()
+    commits = log.since(at)
+    found: dict[str, Said] = {}
+    for kind in _KINDS:
+        said = next((each for each in (c.last(kind) for c in commits[::-1]) if each), None)
+        found[kind] = said if said is not None else shared.said(kind)
+    before = partial(log.had_file_beside, shared.version)
+    return LogSide(commits, found["metaData"], found["protocol"], before)
+
+
+class _Shared:
+    """Is what holds before the sides part, looked for backwards where it is asked for."""
+
+    def __init__(self, logs: Sequence[TreeLog], at: int) -> None:
+        self._logs = logs
+        self._at = at
+
+    @property
+    def version(self) -> int:
+        """Returns the last version that the sides share, -1 for none."""
+        return self._at - 1
+
+    def said(self, kind: str) -> Said:
+        """Returns the metadata or the protocol; raises NotUnitedError where they are gone."""
+        found = self._state.get(kind)
+        if found is None:
+            raise NotUnitedError(f"the log no longer says the table's {kind}")
+        return found
+
+    @cached_property
+    def _state(self) -> dict[str, Said]:
+        found: dict[str, Said] = {}
+        for version in range(self._at - 1, -1, -1):
+            saved = next((each for each in self._logs if version in each.checkpoints), None)
+            if saved is not None:
+                return {**saved.checkpoint_state(version), **found}
+            log = next((each for each in self._logs if version in each.commits), None)
+            if log is None:
+                break
+            commit = log.commit(version)
+            for kind in _KINDS:
+                said = commit.last(kind)
+                if said is not None:
+                    found.setdefault(kind, said)
+            if len(found) == len(_KINDS):
+                break
+        return found

@@ -1,0 +1,231 @@
+"""Writes to Delta tables: Delta's own commits on a copy of the branch's log, staged as its next."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.delta_log.actions import Action, decode_actions, encode_actions, said_of
+from sparklake.delta_log.commits import is_blind_append, lets_append
+from sparklake.delta_log.names import LOG_FOLDER, commit_name, commit_version
+from sparklake.delta_log.paths import is_relative, name_of
+from sparklake.errors import InvalidInputError, MissingFileError, TableMovedError
+from sparklake.graveler.guards import Action as Guarded
+from sparklake.graveler.ports import Write
+from sparklake.udfs.objects.rows import FILE_SCHEMA
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.publish import until_it_moves
+from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.base.snapshot import open_snapshot
+from sparklake.verbs.delta.copy import Base, copy_log, entry_bodies, log_checksums, new_entries
+from sparklake.verbs.objects.stage import stage_batches
+from sparklake.verbs.tables.spark_writer import check_native, save_delta
+from sparklake.verbs.tables.version import spark_uri, table_folder
+from sparklake.verbs.tables.write import (
+    check_no_other_table,
+    is_there,
+    may_write,
+    removals,
+    staged_rows,
+)
+from sparklake.verbs.tables.write_request import DELTA, TableWrite, WriteMode, WriteRequest
+from sparklake.verbs.tables.written import begun, written_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MAX_ATTEMPTS = 5
+"""How often a write is made anew on what others have made of the table."""
+
+_STAGED_LOG = "_staged_log/"
+
+
+def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
+    """Writes a DataFrame as Delta does, and stages what it has committed.
+
+    An append lands beside the commits of others; another write is made anew on what they left.
+    """
+    for _ in range(MAX_ATTEMPTS - 1):
+        try:
+            return _write_once(context, rows, request)
+        except TableMovedError:
+            continue
+    return _write_once(context, rows, request)
+
+
+@contextmanager
+def edit_delta(context: Context, branch: str, path: str) -> Iterator[str]:
+    """Yields the URI of a table that Delta may change at will; at the end the changes are staged.
+
+    Raises TableMovedError where another has committed to the table, and stages nothing then.
+    """
+    request = WriteRequest(branch, path, table_folder(path), DELTA, WriteMode.OVERWRITE, (), {})
+    with _copied(context, request) as copy:
+        if copy.base.is_new:
+            raise InvalidInputError(
+                f"{branch!r} has no Delta table at {path!r}: write one with format 'delta'"
+            )
+        yield copy.location
+        _stage(copy)
+
+
+def _write_once(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
+    open_branch(context, request.branch, Guarded.STAGE)
+    if not may_write(context, request):
+        return TableWrite(request.path, 0, 0)
+    with _copied(context, request) as copy:
+        _check_format(copy)
+        save_delta(rows, request, copy.location)
+        return _stage(copy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """Is a write, and the table in whose copied log it commits."""
+
+    context: Context
+    request: WriteRequest
+    write: Write
+    base: Base
+
+    @property
+    def location(self) -> str:
+        """Returns the URI by which Spark knows the copy."""
+        return spark_uri(f"{self.context.info.storage_namespace}/{self.write.place}")
+
+
+@contextmanager
+def _copied(context: Context, request: WriteRequest) -> Iterator[_Copy]:
+    # Not at the top: writing and the CLI must not pay for importing Spark.
+    from sparklake.frames.tables.sources import check_delta
+
+    open_branch(context, request.branch, Guarded.STAGE)
+    check_namespace(context.store)
+    check_delta(context.runners.session())
+    check_native(context)
+    with begun(context, request.branch) as write:
+        # What is appended names no older file.
+        names_files = request.mode is not WriteMode.APPEND
+        base = copy_log(context, request.folder, write, names_files=names_files)
+        yield _Copy(context, request, write, base)
+
+
+def _check_format(copy: _Copy) -> None:
+    """Raises InvalidInputError where a new log would be among files that it does not name."""
+    request = copy.request
+    if not copy.base.is_new:
+        return
+    check_no_other_table(copy.context, request)
+    if request.mode is WriteMode.OVERWRITE:
+        return
+    if is_there(copy.context, request.branch, request.folder):
+        raise InvalidInputError(
+            f"{request.folder!r} has objects on {request.branch!r}, and no Delta log: overwrite "
+            "it, or choose another path"
+        )
+
+
+# --- landing --------------------------------------------------------------------------------------
+
+
+def _stage(copy: _Copy) -> TableWrite:
+    """Stages what Delta has committed to the copy."""
+    context, request, write = copy.context, copy.request, copy.write
+    entries = new_entries(context, write, copy.base)
+    if not entries:
+        return TableWrite(request.path, 0, 0)
+    rows = [_put_entry(copy, at, each) for at, each in enumerate(entries)]
+    names = _added(entries, copy.base)
+    with written_files(context, request.branch, write.place, names) as files:
+        if files.num_rows != len(names):
+            raise MissingFileError(
+                f"{len(names) - files.num_rows} of the files that Delta has written to "
+                f"{write.place} are not there: check that driver and executors see the same storage"
+            )
+
+        def land() -> TableWrite:
+            return _land(copy, entries, files, rows)
+
+        return until_it_moves(context, request.branch, land)
+
+
+def _added(entries: Sequence[Sequence[Action]], base: Base) -> pa.Array:
+    """Returns the names of the files that Delta has written; nothing else there counts.
+
+    One that was in the table before, and comes back by a RESTORE, is in the tree.
+    """
+    paths = {said["path"] for each in entries for said in said_of(each, "add", "cdc")}
+    new = paths.difference(base.spelled.values())
+    return pa.array(sorted(map(name_of, filter(is_relative, new))), pa.string())
+
+
+def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatch:
+    """Puts an entry beside the copy, and returns its row of FILE_SCHEMA."""
+    name, body = f"{_STAGED_LOG}{at}.json", encode_actions(actions)
+    copy.context.store.put_if_absent(f"{copy.write.place}/{name}", body)
+    checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
+    mtime = pa.array([time.time_ns() // 1000]).cast(FILE_SCHEMA.field("mtime").type)
+    columns = [pa.array([name]), pa.array([len(body)]), pa.array([checksum]), mtime]
+    return pa.record_batch(columns, schema=FILE_SCHEMA)
+
+
+def _land(
+    copy: _Copy,
+    entries: Sequence[Sequence[Action]],
+    files: pa.Table,
+    logged: Sequence[pa.RecordBatch],
+) -> TableWrite:
+    """Stages data files and entries, if the table is still what Delta has taken it for."""
+    context, request, place = copy.context, copy.request, copy.write.place
+    seen = context.refs.staging.seal(request.branch, Guarded.STAGE)
+    if not may_write(context, request):
+        return TableWrite(request.path, 0, 0)
+    first = copy.base.files.version + 1 + _landed_meanwhile(copy, entries)
+    batches = [staged_rows(each, request.folder, place) for each in files.to_batches()]
+    names = [f"{LOG_FOLDER}{commit_name(first + at)}" for at in range(len(entries))]
+    for name, row in zip(names, logged, strict=True):
+        batches.append(staged_rows(row, request.folder, place, pa.array([name])))
+    if copy.base.is_new:
+        _check_format(copy)
+        new = pa.concat_arrays([*files["name"].chunks, pa.array(names, pa.string())])
+        batches.extend(removals(context, request, new))
+    runner = context.runner(files.num_rows, "write", request.branch)
+    # Its place is spared while it is open, whatever garbage collection has begun since.
+    stage_batches(context, request.branch, runner, batches, seen, copy.write.id, fence=None)
+    return TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
+
+
+def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]]) -> int:
+    """Returns how many entries others have added that this write holds after.
+
+    Raises TableMovedError where there is one of which that is not sure.
+    """
+    context, request, base = copy.context, copy.request, copy.base
+    now = log_checksums(context, request.branch, request.folder)
+    found = [each for each in map(commit_version, now) if each is not None]
+    newer = sorted(each for each in found if each > base.files.version)
+    same = all(now.get(name) == base.checksums[name] for name in base.files.names)
+    if same and not newer:
+        return 0
+    after = base.files.version + 1
+    if same and not base.is_new and newer == list(range(after, after + len(newer))):
+        snapshot, names = open_snapshot(context, request.branch), map(commit_name, newer)
+        theirs = entry_bodies(snapshot, request.folder, request.branch, tuple(names))
+        if all(map(is_blind_append, entries)) and all(
+            lets_append(decode_actions(body, name), ours)
+            for name, body in theirs
+            for ours in entries
+        ):
+            return len(newer)
+    raise TableMovedError(
+        f"others have committed to the Delta table {request.path!r} on {request.branch!r} "
+        "meanwhile; nothing was staged. Read it again, and make the change again"
+    )

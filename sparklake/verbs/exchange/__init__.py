@@ -1,1 +1,0 @@
-"""What comes into a repository from outside, and what goes out of it."""

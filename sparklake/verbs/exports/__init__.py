@@ -1,0 +1,1 @@
+"""Export a commit to a plain directory or bucket."""

@@ -1,0 +1,122 @@
+"""Export: the objects of a commit, or what changed since another, to a place of no repository."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import ObjectStore
+from sparklake.stores.objects import open_store
+from sparklake.stores.objects.namespaces import MARKER_KEY as NAMESPACE_KEY
+from sparklake.udfs.exports import MANIFEST_FOLDER, Step
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_apart, check_enclosing
+from sparklake.verbs.base.resolve import get_commit, kept_commit
+from sparklake.verbs.exports.marks import (
+    ExportMark,
+    check_mark,
+    check_still_ours,
+    find_mark,
+    is_empty,
+)
+from sparklake.verbs.exports.work import Exported, ExportTerms, ExportWork
+
+
+def export(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
+    """Makes a destination hold a commit, or what changed to it; returns what that took.
+
+    Raises InvalidInputError for a destination that is not to be written to, UnfitError for objects
+    that it cannot hold, MissingFileError and CorruptFileError for one that is not as it was.
+    """
+    if terms.manifest_only:
+        return _manifest(context, ref, to, terms)
+    store = _open(context, to)
+    commit, origins = kept_commit(context, ref), _origins(context, store, terms)
+    folder = f"{MANIFEST_FOLDER}{commit.id}/"
+    work = ExportWork.of(context, store, commit, terms, folder, origins)
+    found = work.run(Step.SURVEY)
+    if terms.dry_run:
+        return work.said(ref, found)
+    info, begun = context.info, tuple(dict.fromkeys((*origins, commit.id)))
+    mark = ExportMark(info.name, info.uid, terms.prefix, ref, commit.id, uuid4().hex, begun)
+    work.write_mark(mark)
+    work.clear_manifest()
+    # Before the copies: where a folder was, a file may be wanted, and the other way round.
+    if found.removed:
+        work.run(Step.REMOVE)
+    made = work.said(ref, work.run(Step.COPY))
+    work.write_summary(made)
+    check_still_ours(store, mark)
+    work.write_mark(mark.finished)
+    work.tidy()
+    return made
+
+
+def _manifest(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
+    """Writes what a commit holds, or what changed to it, a row an object; copies none.
+
+    Raises InvalidInputError for a destination that is not empty, unless it is overwritten.
+    """
+    if terms.incremental:
+        raise InvalidInputError("a manifest alone goes on from no export: name a ref by `since`")
+    store = _open(context, to)
+    commit = kept_commit(context, ref)
+    if not (terms.overwrite or is_empty(store)):
+        raise _not_empty(store.uri)
+    origin = None if terms.since is None else get_commit(context, terms.since).id
+    work = ExportWork.of(context, store, commit, terms, "", (origin,))
+    if terms.dry_run:
+        return work.said(ref, work.run(Step.SURVEY))
+    work.clear_manifest()
+    made = work.said(ref, work.run(Step.LIST))
+    work.write_summary(made)
+    work.tidy()
+    return made
+
+
+def _origins(
+    context: Context, store: ObjectStore, terms: ExportTerms
+) -> tuple[CommitId | None, ...]:
+    """Returns the commits of which objects are at the destination; None is the empty tree.
+
+    What differs between any of them and the commit that is exported is written.
+    """
+    if terms.since is not None and terms.incremental:
+        raise InvalidInputError("`since` and `incremental` are two ways to say it: give one")
+    since = None if terms.since is None else get_commit(context, terms.since).id
+    if terms.overwrite:
+        return (since,)
+    mark = find_mark(store)
+    if mark is None:
+        if not is_empty(store):
+            raise _not_empty(store.uri)
+        return (since,)
+    check_mark(store, mark, context.info, terms.prefix)
+    if terms.incremental:
+        return mark.origins
+    if since is not None and since not in mark.origins:
+        raise InvalidInputError(
+            f"{store.uri} holds {mark.commit[:12]}, and not {terms.since!r}: go on from there "
+            "(incremental), or overwrite what is there"
+        )
+    # What is there is written once more, or goes.
+    return mark.origins if since is not None else tuple(dict.fromkeys((None, *mark.origins)))
+
+
+def _open(context: Context, to: str) -> ObjectStore:
+    """Opens a destination; raises InvalidInputError for the storage namespace of a repository."""
+    store = open_store(check_apart(context.info, to))
+    check_enclosing(store.uri)
+    if not is_empty(store) and store.find(NAMESPACE_KEY) is not None:
+        raise InvalidInputError(
+            f"{store.uri} is the storage namespace of a repository: export to another place"
+        )
+    return store
+
+
+def _not_empty(root: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{root} is not empty, and no export of this repository made it: name an empty place, or "
+        "overwrite what has the same names there"
+    )

@@ -1,0 +1,239 @@
+"""An export that is planned: its passes over what differs, and its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+import msgspec
+
+from sparklake.engine.base import range_count
+from sparklake.errors import InvalidInputError, LostResultError, UnfitError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
+from sparklake.graveler.keys import key_prefix, prefix_interval
+from sparklake.graveler.planning.packing import Task, divided, pack
+from sparklake.graveler.planning.plan import Plan, plan_diff
+from sparklake.graveler.ports import ObjectStore
+from sparklake.stores.exports import open_destination
+from sparklake.udfs.exports import (
+    MARKER_KEY,
+    Export,
+    ExportReport,
+    ManifestFormat,
+    Step,
+    decode_reports,
+    export_body,
+)
+from sparklake.udfs.workspace import encode_tasks
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.resolve import get_commit
+from sparklake.verbs.exports.marks import ExportMark, is_empty
+
+COPY_RECORDS = 100
+"""How many records could be read while one object is copied, about."""
+
+TASK_OBJECTS = 2_500
+"""How many objects a task copies, about."""
+
+_UNFIT_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ExportTerms:
+    """Is what is exported and how; see `Repository.export`."""
+
+    prefix: str = ""
+    since: str | None = None
+    incremental: bool = False
+    keep_removed: bool = False
+    overwrite: bool = False
+    manifest_only: bool = False
+    dry_run: bool = False
+    format: str = ManifestFormat.PARQUET.value
+
+    @property
+    def form(self) -> ManifestFormat:
+        """Returns the form of the manifest; raises InvalidInputError."""
+        try:
+            return ManifestFormat(self.format)
+        except ValueError as error:
+            known = ", ".join(each.value for each in ManifestFormat)
+            raise InvalidInputError(
+                f"there are no manifests as {self.format!r}: ask for {known}"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Is what an export did, or would do.
+
+    `size` is the bytes of what was added and changed, `since` the commit that it went on from, if
+    not from nothing, `manifest` the folder of its rows. `left_out` tells that the branch has
+    uncommitted changes, which are no part of it.
+    """
+
+    to: str
+    ref: str
+    commit: CommitId
+    since: CommitId | None
+    prefix: str
+    added: int
+    changed: int
+    removed: int
+    size: int
+    manifest: str
+    left_out: bool
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExportWork:
+    """Is what differs from each of the commits that may be at the destination.
+
+    None is the empty tree. `folder` is where the manifest goes, "" or with a '/' at its end.
+    """
+
+    context: Context
+    store: ObjectStore
+    commit: Commit
+    terms: ExportTerms
+    folder: str
+    plans: Sequence[tuple[CommitId | None, Plan]]
+
+    @classmethod
+    def of(
+        cls,
+        context: Context,
+        store: ObjectStore,
+        commit: Commit,
+        terms: ExportTerms,
+        folder: str,
+        origins: Sequence[CommitId | None],
+    ) -> ExportWork:
+        """Plans an export; nothing of it is read."""
+        within = prefix_interval(key_prefix(terms.prefix))
+        wanted = context.tree(commit).ranges
+
+        def plan(origin: CommitId | None) -> Plan:
+            found = EMPTY_META_RANGE if origin is None else _tree_of(context, origin)
+            return plan_diff(context.trees.get(found).ranges, wanted, within)
+
+        return cls(context, store, commit, terms, folder, [(each, plan(each)) for each in origins])
+
+    def run(self, step: Step) -> ExportReport:
+        """Does one step with all that differs; raises UnfitError, LostResultError."""
+        total = ExportReport()
+        for number, (export, plan) in enumerate(self._exports(step)):
+            named = f"{self.folder}part{number or ''}"
+            for report in self._reports(replace(export, manifest=named), plan):
+                total.plus(report)
+        if total.unfit_count:
+            raise _unfit(self.store.uri, total)
+        return total
+
+    def clear_manifest(self) -> None:
+        """Removes what is left of an earlier manifest in its place."""
+        destination = open_destination(self.store.uri)
+        for each in () if is_empty(self.store) else list(self.store.list(f"{self.folder}part")):
+            destination.remove(each.key)
+
+    def write_mark(self, mark: ExportMark) -> None:
+        """Writes what the destination is, or is becoming."""
+        self._put(MARKER_KEY, msgspec.json.encode(mark))
+
+    def write_summary(self, made: Exported) -> None:
+        """Writes what was done beside its manifest."""
+        self._put(f"{self.folder}_summary.json", msgspec.json.encode(asdict(made)))
+
+    def tidy(self) -> None:
+        """Removes what tasks leave that were killed."""
+        open_destination(self.store.uri).tidy()
+
+    def said(self, ref: str, found: ExportReport) -> Exported:
+        """Returns what the counts of a step say of the export."""
+        state = self.context.refs.branches.find(ref)
+        return Exported(
+            to=self.store.uri,
+            ref=ref,
+            commit=self.commit.id,
+            since=self.plans[0][0],
+            prefix=self.terms.prefix,
+            added=found.added,
+            changed=found.changed,
+            removed=found.removed,
+            size=found.copied_bytes,
+            manifest=f"{self.store.uri}/{self.folder}".rstrip("/"),
+            left_out=state is not None and bool(state.layers),
+            dry_run=self.terms.dry_run,
+        )
+
+    def _put(self, key: str, body: bytes) -> None:
+        destination = open_destination(self.store.uri)
+        destination.put(key, body)
+        destination.settle()
+
+    def _exports(self, step: Step) -> Iterator[tuple[Export, Plan]]:
+        """Yields what the tasks of each plan have in common.
+
+        Where all is written anyway, of the other plans only the removals matter.
+        """
+        everything = any(origin is None for origin, _ in self.plans)
+        for origin, plan in self.plans:
+            yield (
+                Export(
+                    workspace=self.context.workspace,
+                    to=self.store.uri,
+                    step=step,
+                    commit=self.commit.id,
+                    manifest="",
+                    form=self.terms.form,
+                    reserves=bool(self.folder),
+                    removals=not self.terms.keep_removed,
+                    writes=origin is None or not everything,
+                ),
+                plan,
+            )
+
+    def _reports(self, export: Export, plan: Plan) -> Iterator[ExportReport]:
+        copies = export.step is Step.COPY
+        records = plan.records * COPY_RECORDS if copies else plan.records
+        runner = self.context.runner(records, "export", export.to)
+        size = runner.task_records(plan.records)
+        if copies:
+            size = min(size, TASK_OBJECTS)
+        tasks = pack(divided(plan, size), size)
+        progress = self.context.runners.progress
+        progress.begin(sum(map(_ranges, tasks)))
+        waiting = set(range(len(tasks)))
+        for report in decode_reports(
+            runner.collect(partial(export_body, export), encode_tasks(tasks))
+        ):
+            if report.position in waiting:
+                waiting.remove(report.position)
+                progress.advance(_ranges(tasks[report.position]))
+                yield report
+        if waiting:
+            raise LostResultError(
+                "the engine returned no result for a part of the export; run it again, which "
+                "carries it on"
+            )
+
+
+def _tree_of(context: Context, commit_id: CommitId) -> MetaRangeId:
+    return get_commit(context, commit_id).meta_range_id
+
+
+def _ranges(task: Task) -> int:
+    return sum(range_count(each.piece) for each in task.pieces)
+
+
+def _unfit(root: str, found: ExportReport) -> UnfitError:
+    named = "; ".join(f"{each.path!r} {each.reason}" for each in found.unfit[:_UNFIT_NAMED])
+    return UnfitError(
+        f"{root} cannot hold {found.unfit_count} of the objects: {named}; rename them, or export "
+        "prefixes without them, or to a bucket",
+        [(each.path, each.reason) for each in found.unfit],
+        found.unfit_count,
+    )

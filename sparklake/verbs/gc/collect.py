@@ -1,0 +1,297 @@
+"""Garbage collection: deletes the objects of a namespace that nothing names.
+
+List, raise the fence, look for what is named, compare, sweep. Why nothing that is named can go is
+in docs/design/034. Whatever takes time runs as tasks; per object, the driver holds nothing.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from itertools import chain, islice
+from operator import attrgetter
+
+import pyarrow as pa
+
+from sparklake.engine.base import Body, Runner, Source
+from sparklake.engine.execution import finish, write_run
+from sparklake.engine.local import LocalRunner
+from sparklake.engine.rows import Rows
+from sparklake.engine.sort import sliced
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.ids import RangeId
+from sparklake.graveler.planning.layers import plan_listing
+from sparklake.graveler.planning.packing import divided, pack
+from sparklake.graveler.planning.plan import Plan, Side
+from sparklake.graveler.ports import LayerKind, Moment, WriteState
+from sparklake.graveler.ranges import MetaRange, RangeInfo
+from sparklake.graveler.sstable.store import NO_TREE
+from sparklake.graveler.sums import bounded_sum
+from sparklake.udfs.gc import (
+    WEIGHT_SCHEMA,
+    distinct_run_body,
+    encode_work,
+    garbage_body,
+    listed_body,
+    named_body,
+    named_rows_body,
+    sweep_body,
+    weigh_body,
+)
+from sparklake.udfs.objects.rows import ObjectInfo, record_batch
+from sparklake.udfs.read import list_body
+from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.workspace import Workspace, encode_tasks
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_namespace, check_owner
+from sparklake.verbs.base.read import OBJECTS
+from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.gc.runs import CollectionRun, RunFolder, find_open, set_open
+
+GRACE = timedelta(hours=6)
+"""Is how old an object is at least that a collection takes, unless it is told otherwise."""
+
+_LONGEST = timedelta(days=36_500)
+_SAMPLE = 10
+_BATCH_ROWS = 8192
+_SIDES = ("list",)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Says what a collection found, and the first ones of it; what is `swept` is gone."""
+
+    run: CollectionRun
+    sample: tuple[ObjectInfo, ...]
+
+
+def open_places(context: Context) -> tuple[str, ...]:
+    """Returns the prefixes in which somebody may be writing what is not named yet."""
+    writes = context.refs.writes.list()
+    return tuple(f"{each.place}/" for each in writes if each.state is WriteState.OPEN)
+
+
+def collect_garbage(
+    context: Context, *, dry_run: bool, sweep: str | None, grace: timedelta
+) -> Collection:
+    """Deletes the objects below `data/` that no commit which is kept and no staged change names.
+
+    What was written in a time of grace is spared. A dry run deletes nothing, and what it lists may
+    be swept later by its id: as far as it is garbage by then. Raises CollectionOpenError while
+    another one is under way, ReadOnlyError, NotFoundError for the run to sweep,
+    ReadOnlyNamespaceError before it has read anything.
+    """
+    if not timedelta() <= grace <= _LONGEST:
+        raise InvalidInputError(f"{grace} cannot be a time of grace: give 0 to 36,500 days")
+    if dry_run and sweep is not None:
+        raise InvalidInputError("a dry run sweeps nothing: ask for one of the two")
+    check_namespace(context.store)
+    check_owner(context.store, context.info)
+    with context.refs.collections.alone():
+        if dry_run:
+            folder = _begun(context, None)
+            with context.refs.collections.look() as moment:
+                work = _Work.begin(context, folder, _records(context, moment), None)
+                return work.said(work.marked(moment, grace, "found"))
+        open_branch(context, context.info.default_branch)  # raises ReadOnlyError
+        _finish_interrupted(context)
+        return _collected(context, _begun(context, sweep), sweep, grace)
+
+
+def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
+    """Returns what a run found that nobody named, by address; raises NotFoundError."""
+    folder = RunFolder(context, run_id)
+    plan = plan_listing(folder.tree(folder.read().garbage).ranges, ())
+    title, body = context.title("gc", run_id), partial(list_body, folder.workspace)
+    return Rows(*(plan, OBJECTS, title, body, context.runners, "gc", _SIDES))
+
+
+def _begun(context: Context, earlier: str | None) -> RunFolder:
+    """Return the folder of a new run, or of an earlier one, which can be written to."""
+    if earlier is not None:
+        folder = RunFolder(context, earlier)
+        folder.check_unswept(folder.read())
+    else:
+        now = datetime.now(timezone.utc)
+        folder = RunFolder(context, f"{now:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}")
+    folder.begin()
+    return folder
+
+
+def _collected(
+    context: Context, folder: RunFolder, sweep: str | None, grace: timedelta
+) -> Collection:
+    with context.refs.collections.look() as moment:
+        records = _records(context, moment)
+    # What is listed was there before the fence is raised: what is written later is no part of it.
+    work = _Work.begin(context, folder, records, sweep)
+    set_open(context.store, work.folder.run_id)
+    try:
+        with context.refs.collections.begin() as moment:
+            run = work.marked(moment, grace, "marked")
+    except BaseException:
+        # Nothing has been deleted, and nothing will be.
+        set_open(context.store, None)
+        raise
+    return work.said(work.swept(run))
+
+
+def _finish_interrupted(context: Context) -> None:
+    """Sweeps to its end what a run that died had begun to."""
+    run_id = find_open(context.store)
+    if run_id is None:
+        return
+    folder = RunFolder(context, run_id)
+    run = folder.find()
+    if run is None or run.state not in ("marked", "swept"):
+        # It had not come to deleting. What a dry run had found may be named by now.
+        set_open(context.store, None)
+        return
+    _Work(context, folder, NO_TREE, 0).swept(run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Is one run: its folder, what was listed, and about how many records are to be read.
+
+    What lies in `spared` places is of writes that had not landed when all was listed. One that
+    begins later has nothing in the list. With `is_earlier`, an earlier run has listed it.
+    """
+
+    context: Context
+    folder: RunFolder
+    listed: MetaRange
+    records: int
+    spared: tuple[str, ...] = ()
+    is_earlier: bool = False
+
+    @staticmethod
+    def begin(context: Context, folder: RunFolder, records: int, earlier: str | None) -> _Work:
+        """Lists what there is, or takes the list of an earlier run."""
+        if earlier is not None:
+            listed, spared = folder.tree(folder.read().listed), open_places(context)
+            return _Work(context, folder, listed, records, spared, is_earlier=True)
+        runner = context.runner(records, "gc", "list")
+        encode = partial(listed_body, context.workspace)
+        work = encode_work(_prefixes(context))
+        listed = _written(folder.workspace, runner, encode, _spread(runner, work))
+        folder.write(CollectionRun(folder.run_id, "listed", listed.id, objects_listed=listed.count))
+        return _Work(context, folder, listed, records, open_places(context))
+
+    def marked(self, moment: Moment, grace: timedelta, state: str) -> CollectionRun:
+        """Writes the list of what nobody names as of a moment; returns what is said of it."""
+        before = time.time_ns() - int(grace.total_seconds() * 1_000_000_000)
+        named = self._named(moment)
+        garbage = self._garbage(named, before)
+        objects, size = self._counted("weigh", partial(weigh_body, self.folder.workspace), garbage)
+        run = CollectionRun(
+            *(self.folder.run_id, state, self.listed.id, garbage.id),
+            objects_listed=self.listed.count,
+            objects=objects,
+            bytes=size,
+            commits_expired=len(moment.expiring),
+        )
+        self.folder.write(run)
+        return run
+
+    def swept(self, run: CollectionRun) -> CollectionRun:
+        """Deletes what a run has marked, and then says so."""
+        body = partial(sweep_body, self.folder.workspace, self.context.info.storage_namespace)
+        self._counted("sweep", body, self.folder.tree(run.garbage))
+        done = run.swept()
+        self.folder.write(done)
+        set_open(self.context.store, None)
+        self.folder.keep_only(self.folder.tree(run.garbage))
+        return done
+
+    def said(self, run: CollectionRun) -> Collection:
+        """Returns what is said of the run."""
+        rows = garbage_rows(self.context, run.id)
+        return Collection(run, tuple(islice(rows, _SAMPLE)))
+
+    def _named(self, moment: Moment) -> tuple[MetaRange, MetaRange]:
+        """Writes the addresses that ranges name, and those that staged rows do."""
+        runner = self.context.runner(self.records, "gc", "names")
+        size = runner.task_records(self.records)
+        shares = sliced(_ranges(self.context, moment), size, attrgetter("count"))
+        encode = partial(named_body, self.context.workspace)
+        source = _spread(runner, encode_work(shares))
+        by_ranges = _written(self.folder.workspace, runner, encode, source)
+        rows = _staged_rows(moment)
+        encode_rows = partial(named_rows_body, self.context.workspace)
+        by_rows = _written(self.folder.workspace, LocalRunner(), encode_rows, rows)
+        return by_ranges, by_rows
+
+    def _garbage(self, named: tuple[MetaRange, MetaRange], before: int) -> MetaRange:
+        plan = plan_listing(self.listed.ranges, [Side(tuple(each.ranges)) for each in named])
+        runner = self.context.runner(plan.records, "gc", "compare")
+        watched = self.context.info.storage_namespace if self.is_earlier else None
+        encode = partial(garbage_body, self.folder.workspace, before, self.spared, watched)
+        source = _spread(runner, _tasks(plan, runner))
+        return _written(self.folder.workspace, runner, encode, source)
+
+    def _counted(self, step: str, body: Body, listed: MetaRange) -> tuple[int, int]:
+        plan = plan_listing(listed.ranges, ())
+        runner = self.context.runner(plan.records, "gc", step)
+        batches = list(runner.collect(body, _tasks(plan, runner)))
+        table = pa.Table.from_batches(batches, WEIGHT_SCHEMA)
+        objects, sizes = (table.column(name).to_pylist() for name in ("objects", "bytes"))
+        return sum(objects), bounded_sum(sizes)
+
+
+def _records(context: Context, moment: Moment) -> int:
+    return sum(each.count for each in _ranges(context, moment))
+
+
+def _ranges(context: Context, moment: Moment) -> list[RangeInfo]:
+    """Returns all ranges that commits which are kept and staged runs are made of, each once."""
+    unkept = moment.unkept
+    kept = (each for each in moment.refs.commits if each.id not in unkept)
+    trees = dict.fromkeys(each.meta_range_id for each in kept)
+    layers = (layer for each in moment.refs.branches for layer in each.layers)
+    trees |= dict.fromkeys(each.meta_range_id for each in layers if each.meta_range_id is not None)
+    found: dict[RangeId, RangeInfo] = {}
+    for each in trees:
+        found.update((info.id, info) for info in context.trees.get(each).ranges)
+    return list(found.values())
+
+
+def _staged_rows(moment: Moment) -> Iterator[pa.RecordBatch]:
+    layers = (layer for each in moment.refs.branches for layer in each.layers)
+    rows = chain.from_iterable(
+        moment.rows(layer.id) for layer in layers if layer.kind is LayerKind.ROWS
+    )
+    while chunk := list(islice(rows, _BATCH_ROWS)):
+        # By layer, in key order; what is named twice is named.
+        yield record_batch(chunk)
+
+
+def _prefixes(context: Context) -> list[str]:
+    """Returns what to list, each in a task of its own.
+
+    A bucket is listed by the first characters of keys, where a directory would be read as often.
+    """
+    if context.store.uri.startswith("file://"):
+        return [f"{DATA_FOLDER}/"]
+    characters = (chr(each) for each in range(32, 127))
+    return [f"{DATA_FOLDER}/{each}" for each in characters if each != "/"]
+
+
+def _tasks(plan: Plan, runner: Runner) -> pa.Table:
+    records = runner.task_records(plan.records)
+    return encode_tasks(pack(divided(plan, records), records))
+
+
+def _spread(runner: Runner, work: pa.Table) -> Source:
+    """Returns work as a source of which each row is a task."""
+    tasks = getattr(runner, "tasks", None)
+    return work if tasks is None else tasks(work)
+
+
+def _written(workspace: Workspace, runner: Runner, encode: Body, source: Source) -> MetaRange:
+    pieces = write_run(runner, workspace, encode, source, distinct_run_body)
+    return finish(workspace.open_store(), workspace, pieces)

@@ -1,0 +1,134 @@
+"""Which commits changed an object, or something below a prefix.
+
+What is kept with commits of what they may have touched says where nothing need be read; what they
+changed is told by their trees alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.algebra import diff
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import EMPTY_META_RANGE, RECORD_ID_BYTES, CommitId, MetaRangeId
+from sparklake.graveler.keys import key_prefix, object_key, successor
+from sparklake.graveler.planning.change_summary import Sought, Touched, decode_touched, name_hash
+from sparklake.graveler.planning.plan import plan_diff
+from sparklake.graveler.sstable.store import read_ranges
+from sparklake.verbs.base.context import Context, Walk
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_READ_AT_ONCE = 4096
+
+
+def sought_in(path: str | None, prefix: str | None) -> Sought | None:
+    """Returns what a history is asked for; None for all of it.
+
+    Raises InvalidInputError for a path and a prefix, InvalidKeyError for one that no key can have.
+    """
+    if path is not None and prefix is not None:
+        raise InvalidInputError(f"a path, {path!r}, and a prefix, {prefix!r}: ask for one of them")
+    if path is not None:
+        return Sought.key(object_key(path))
+    return None if prefix is None else Sought.prefix(key_prefix(prefix))
+
+
+class TouchedCommits:
+    """Knows what commits may have changed of their first parents; reads that of many at a time."""
+
+    def __init__(self, context: Context) -> None:
+        self._graph = context.graph
+        self._kept: dict[CommitId, bytes | None] = {}
+
+    def find(self, commit: Commit) -> Touched | None:
+        """Returns what a commit may have touched; None where it is not known."""
+        if commit.id not in self._kept:
+            asked = self._graph.known_below(commit, _READ_AT_ONCE, self._kept)
+            asked = list(dict.fromkeys([commit.id, *asked]))
+            found = self._graph.refs.commits.touched(asked)
+            self._kept.update((each, found.get(each)) for each in asked)
+        kept = self._kept[commit.id]
+        return None if kept is None else decode_touched(kept)
+
+
+class Changes:
+    """Tells which commits changed what is sought."""
+
+    def __init__(self, context: Context, walk: Walk, sought: Sought) -> None:
+        self._context = context
+        self._walk = walk
+        self._sought = sought
+        self._touched = TouchedCommits(context)
+
+    def origin(self, commit: Commit, parents: Sequence[CommitId]) -> CommitId | None:
+        """Returns the first parent that has the same of what is sought; None if the commit is new.
+
+        A commit without parents that has nothing of it is its own origin.
+        """
+        if not parents:
+            return None if self._differ(EMPTY_META_RANGE, commit.meta_range_id) else commit.id
+        for each in parents:
+            parent = self._walk.commit(each)
+            if each == commit.parents[0] and self._is_untouched(commit, parent):
+                return each
+            if not self._differ(parent.meta_range_id, commit.meta_range_id):
+                return each
+        return None
+
+    def _is_untouched(self, commit: Commit, parent: Commit) -> bool:
+        """Tells whether it is known unread that a commit has what its first parent has."""
+        if commit.meta_range_id == parent.meta_range_id:
+            return True
+        touched = self._touched.find(commit)
+        if touched is not None:
+            return not touched.may_hold(self._sought.interval, self._name_hash)
+        return any(
+            self._leads_to(each, parent)
+            for each in map(self._walk.commit, commit.parents[1:])
+            if each.meta_range_id == commit.meta_range_id
+        )
+
+    def _leads_to(self, commit: Commit, ancestor: Commit) -> bool:
+        """Tells whether a line of commits that touched nothing sought leads to an ancestor."""
+        while commit.generation > ancestor.generation:
+            touched = self._touched.find(commit)
+            parents = self._walk.parents(commit.id)
+            if not parents:
+                return False
+            parent = self._walk.commit(parents[0])
+            if commit.meta_range_id != parent.meta_range_id and (
+                touched is None or touched.may_hold(self._sought.interval, self._name_hash)
+            ):
+                return False
+            commit = parent
+        return commit.id == ancestor.id
+
+    @cached_property
+    def _name_hash(self) -> np.uint64:
+        return name_hash(self._sought.name)
+
+    def _differ(self, left: MetaRangeId, right: MetaRangeId) -> bool:
+        """Tells whether two trees differ in what is sought; as little as possible is read."""
+        if left == right:
+            return False
+        interval = self._sought.interval
+        if interval.stop == successor(interval.start):
+            return self._record_id(left) != self._record_id(right)
+        trees = self._context.trees
+        plan = plan_diff(trees.get(left).ranges, trees.get(right).ranges, interval)
+        store = self._context.store
+        for piece in plan.stretches:
+            sides = (read_ranges(store, each.ranges, piece.interval) for each in piece.sides)
+            if next(diff(*sides), None) is not None:
+                return True
+        return False
+
+    def _record_id(self, tree: MetaRangeId) -> bytes | None:
+        ranges = self._context.trees.get(tree).ranges
+        stored = self._context.open_ranges.lookup(ranges, self._sought.interval.start)
+        return None if stored is None else stored[-RECORD_ID_BYTES:]

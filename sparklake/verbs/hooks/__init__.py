@@ -1,0 +1,1 @@
+"""Run hooks before and after a ref moves."""

@@ -1,0 +1,75 @@
+"""What a hook sees of the lake: the tree that is to be published, before it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sparklake.engine.rows import Rows
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.ranges import MetaRange
+from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.read import DiffRow
+from sparklake.verbs.base.content import read_body
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.read import diff_trees, list_tree
+from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
+from sparklake.verbs.tables.read import read_table
+from sparklake.verbs.tables.version import tree_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class PublishedTree:
+    """Is the tree of an event, which no ref need name yet, and the one that it replaces."""
+
+    _context: Context
+    _ref: str
+    _before: MetaRangeId
+    _after: MetaRangeId
+
+    @property
+    def id(self) -> MetaRangeId:
+        """Returns the id of its metarange."""
+        return self._after
+
+    def objects(self, prefix: str = "") -> Rows[ObjectInfo]:
+        """Returns its objects."""
+        return list_tree(self._context, self._tree, prefix, self._ref)
+
+    def stat(self, path: str) -> ObjectInfo:
+        """Returns one object; raises ObjectNotFoundError."""
+        return self._snapshot.stat(path)
+
+    def exists(self, path: str) -> bool:
+        """Tells whether there is an object at a path."""
+        return self._snapshot.exists(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        """Returns the content of one object."""
+        return read_body(self.stat(path), self._ref)
+
+    def read(
+        self,
+        path: str,
+        format: str = "parquet",  # noqa: A002  (Spark's own word)
+        **options: Any,
+    ) -> DataFrame:
+        """Returns the table under a path as a DataFrame; raises ObjectNotFoundError."""
+        table = tree_table(self._context, self._tree, self._ref, path)
+        return read_table(self._context, table, format, options)
+
+    def changes(self, prefix: str = "") -> Rows[DiffRow]:
+        """Returns what the event changes; nothing for an event of a name alone."""
+        before = self._context.trees.get(self._before)
+        return diff_trees(self._context, before, self._tree, prefix, self._ref)
+
+    @property
+    def _tree(self) -> MetaRange:
+        return self._context.trees.get(self._after)
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        return snapshot_over(self._context, self._ref, self._tree)

@@ -1,0 +1,1 @@
+"""Import objects where they lie."""

@@ -1,0 +1,278 @@
+"""Import: objects become part of a branch where they lie, and no byte is copied."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from sparklake.engine.base import Body
+from sparklake.engine.execution import rows_in_order, stitched
+from sparklake.errors import (
+    ImportErrorsError,
+    InvalidInputError,
+    NoChangesError,
+    StoreUnreachableError,
+)
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import Action
+from sparklake.graveler.keys import object_key, prefix_interval
+from sparklake.graveler.planning.plan import Plan, Side, plan_replace
+from sparklake.graveler.ports import BranchState
+from sparklake.graveler.ranges import MetaRange, Ranges, record_count
+from sparklake.stores.objects import open_store
+from sparklake.udfs.imports.defects import Defect, Reason, error_table
+from sparklake.udfs.imports.rows import import_body
+from sparklake.udfs.imports.tasks import ImportTerms, ranges_body
+from sparklake.udfs.results import ErrorsResult, PieceResult, decode_results
+from sparklake.udfs.write import apply_body
+from sparklake.verbs.base.attempts import Attempts
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_apart, check_enclosing, check_namespace
+from sparklake.verbs.base.publish import begun_anew, publish, until_it_moves
+from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
+from sparklake.verbs.base.signing import Signature
+from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.versions import with_versions
+from sparklake.verbs.imports.sources import Opened, open_source
+
+if TYPE_CHECKING:
+    from sparklake.verbs.imports.sources import ImportSource
+
+E = TypeVar("E", bound=Enum)
+Planned = Callable[[MetaRange], Plan]
+
+MAX_ERRORS = 10_000
+"""How many errors come to the driver, at most; where tasks are many, of each so many fewer."""
+
+_ERRORS_OF_A_TASK = 100
+_SHOWN = 5
+_SHOWN_LETTERS = 80
+
+
+class ImportMode(str, Enum):
+    """Is what an import does with what the branch has under the prefix."""
+
+    REPLACE = "replace"
+    ADD = "add"
+
+
+class OnError(str, Enum):
+    """Is what an import does when some rows cannot be imported."""
+
+    ABORT = "abort"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """Says what an import has done: the commit it made, and what it left out.
+
+    `counts` are by reason; `errors` is a table of ERROR_SCHEMA of the first 10,000 at most, and all
+    are in Parquet files under `errors_to`, where that was asked for.
+    """
+
+    commit: Commit
+    objects: int
+    counts: Mapping[str, int]
+    errors: pa.Table
+    errors_to: str | None = None
+
+    @property
+    def skipped(self) -> int:
+        """Returns how many rows were left out."""
+        return sum(self.counts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Is what is asked of an import."""
+
+    prefix: str = ""
+    mode: str = ImportMode.REPLACE
+    on_error: str = OnError.ABORT
+    errors_to: str | None = None
+
+    @property
+    def folder(self) -> str:
+        """Returns the prefix with a '/' at its end, or nothing."""
+        return f"{self.prefix.rstrip('/')}/" if self.prefix else ""
+
+
+@dataclass(slots=True)
+class _Written:
+    """Is what the tasks made of a source."""
+
+    pieces: list[PieceResult] = field(default_factory=list)
+    counts: Counter[Reason] = field(default_factory=Counter)
+    first: list[Defect] = field(default_factory=list)
+
+    @property
+    def said(self) -> dict[str, int]:
+        """Returns the counts of errors by the reasons' names."""
+        return {reason.value: count for reason, count in sorted(self.counts.items())}
+
+
+def import_objects(
+    context: Context, branch: str, source: ImportSource, wish: Wish, signature: Signature
+) -> ImportReport:
+    """Commits the objects of a source in place of, or beside, what a branch has under a prefix.
+
+    Raises DirtyBranchError, NoChangesError, ImportErrorsError where rows cannot be imported,
+    InvalidInputError for a source that is empty or overlaps the repository's own namespace,
+    AddressTakenError.
+    """
+    comes_once = isinstance(source, pa.RecordBatchReader) or wish.errors_to is not None
+    run = _import_objects if comes_once else with_versions(_import_objects)
+    return run(context, branch, source, wish, signature)
+
+
+def _import_objects(
+    context: Context, branch: str, source: ImportSource, wish: Wish, signature: Signature
+) -> ImportReport:
+    mode, terms = _checked(ImportMode, wish.mode, "mode"), _terms(context, wish)
+    check_clean(open_branch(context, branch, Action.COMMIT), "import into it")
+    check_namespace(context.store)
+    opened = open_source(context, source)
+    written = _write(context, branch, opened, terms)
+    if written.counts and not terms.skips:
+        raise _refusal(opened, written, terms)
+    pieces = rows_in_order(written.pieces)
+    imported = stitched(context.store, context.workspace, pieces)
+    if not imported:
+        if written.counts:
+            raise _refusal(opened, written, terms)
+        raise InvalidInputError(f"{opened.name} holds no object; nothing was imported")
+    attempts = Attempts(context, context.title("import", branch), layered=mode is ImportMode.ADD)
+    planned = (
+        partial(_addition, Staged(context), imported)
+        if mode is ImportMode.ADD
+        else partial(_replacement, terms.folder, imported)
+    )
+
+    # What is imported is no garbage of this namespace, and may come only once.
+    @begun_anew
+    def attempt() -> Commit:
+        return _import_once(attempts, get_branch(context, branch), terms.folder, planned, signature)
+
+    made = until_it_moves(context, branch, attempt)
+    errors = error_table(written.first)
+    return ImportReport(made, record_count(imported), written.said, errors, terms.errors_to)
+
+
+# --- before ---------------------------------------------------------------------------------------
+
+
+def _terms(context: Context, wish: Wish) -> ImportTerms:
+    if wish.folder:
+        object_key(wish.folder)
+    skips = _checked(OnError, wish.on_error, "on_error") is OnError.SKIP
+    errors_to = None if wish.errors_to is None else _checked_place(context, wish.errors_to)
+    return ImportTerms(wish.folder, time.time_ns(), skips, errors_to)
+
+
+def _checked(kind: type[E], text: str, name: str) -> E:
+    try:
+        return kind(text)
+    except ValueError as error:
+        words = " or ".join(each.value for each in kind)
+        raise InvalidInputError(f"{text!r} is no {name} of an import: choose {words}") from error
+
+
+def _checked_place(context: Context, errors_to: str) -> str:
+    """Returns where a table of errors can go: a place outside of the namespace, and empty."""
+    root = check_apart(context.info, errors_to)
+    check_enclosing(root)
+    try:
+        is_used = any(True for _ in open_store(root).scan(""))
+    except StoreUnreachableError:
+        if not root.startswith("file://"):
+            raise
+        is_used = False
+    if is_used:
+        raise InvalidInputError(f"{root} is not empty: name a new place for the table of errors")
+    return root
+
+
+# --- the tasks ------------------------------------------------------------------------------------
+
+
+def _write(context: Context, branch: str, opened: Opened, terms: ImportTerms) -> _Written:
+    runner = opened.runner(context, branch)
+    reported = MAX_ERRORS if runner.name == "local" else _ERRORS_OF_A_TASK
+    terms = replace(terms, reported=reported)
+    encode: Body = partial(import_body, context.workspace, terms, opened.read)
+    context.runners.progress.begin(0)
+    if runner.name == "local":
+        encode = partial(_watched, encode, context)
+    body = partial(ranges_body, context.workspace, terms)
+    written = _Written()
+    for result in decode_results(runner.sort_and_collect(encode, body, opened.rows)):
+        if isinstance(result, PieceResult):
+            written.pieces.append(result)
+        elif isinstance(result, ErrorsResult):
+            written.counts.update(result.counts)
+            written.first += result.first[: MAX_ERRORS - len(written.first)]
+    return written
+
+
+def _watched(
+    encode: Body, context: Context, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Passes on what is encoded, and tells how many ranges it will fill."""
+    rows = 0
+    for batch in encode(batches):
+        yield batch
+        rows += batch.num_rows
+        ranges, rows = divmod(rows, context.workspace.range_records)
+        context.runners.progress.advance(ranges)
+
+
+def _refusal(opened: Opened, written: _Written, terms: ImportTerms) -> ImportErrorsError:
+    counts = ", ".join(f"{count:,} {name}" for name, count in written.said.items())
+    shown = "; ".join(map(_shown, written.first[:_SHOWN]))
+    whole = f"all are in {terms.errors_to}" if terms.errors_to else "errors_to would keep all"
+    return ImportErrorsError(
+        f"nothing was imported of {opened.name}, of which some rows cannot be: {counts}. The "
+        f"first: {shown}. Mend these rows, or skip them; {whole}",
+        written.said,
+        error_table(written.first),
+        terms.errors_to,
+    )
+
+
+def _shown(each: Defect) -> str:
+    return f"{(each.path or each.address or '')[:_SHOWN_LETTERS]!r}: {each.message}"
+
+
+# --- the move -------------------------------------------------------------------------------------
+
+
+def _import_once(
+    attempts: Attempts, state: BranchState, folder: str, planned: Planned, signature: Signature
+) -> Commit:
+    context = attempts.context
+    check_clean(state, "import into it")
+    head = context.graph.commit(state.commit_id)
+    plan = planned(context.tree(head))
+    outcome = attempts.run(partial(apply_body, context.workspace), plan)
+    tree = attempts.finish(plan, outcome, head.meta_range_id)
+    if tree.id == head.meta_range_id:
+        raise NoChangesError(f"{state.name!r} holds all of this already under {folder or '/'!r}")
+    return publish(context, state, "import", [head], tree.id, signature)
+
+
+def _replacement(folder: str, imported: Ranges, base: MetaRange) -> Plan:
+    """Returns the plan of an import in place of a folder."""
+    return plan_replace(base.ranges, imported, prefix_interval(folder.encode()))
+
+
+def _addition(staged: Staged, imported: Ranges, base: MetaRange) -> Plan:
+    """Returns the plan of an import over what is there, as a staged layer would be."""
+    return staged.plan_sides(base, [Side(tuple(imported))])

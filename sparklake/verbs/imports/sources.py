@@ -1,0 +1,108 @@
+"""What can be imported: a listing, an S3 Inventory, or rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from sparklake.engine.base import Runner, Source, Work
+from sparklake.errors import InvalidInputError, InvalidRecordError
+from sparklake.stores.objects import open_store
+from sparklake.udfs.imports.inventory import (
+    S3Inventory,
+    inventory_terms,
+    inventory_work,
+    read_inventory,
+    read_manifest,
+)
+from sparklake.udfs.imports.listing import listing_work, read_listing, split_source
+from sparklake.udfs.imports.rows import IMPORT_SCHEMA, Read
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_apart
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    ImportSource: TypeAlias = str | Path | S3Inventory | pa.Table | pa.RecordBatchReader | DataFrame
+
+_REQUIRED = {"path", "size", "address"}
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Is a source that has been checked: rows for the tasks, and what these make of them."""
+
+    name: str
+    rows: Source
+    read: Read
+    runner: Callable[[Context, str], Runner]
+
+
+def one_source(
+    place: str | None, inventory: str | None, inventory_prefix: str | None
+) -> str | S3Inventory:
+    """Returns the one source that is named; raises InvalidInputError for none or several."""
+    if (place is None) == (inventory is None):
+        raise InvalidInputError("name one source: --from a place, or an --inventory")
+    if inventory is not None:
+        return S3Inventory(inventory, inventory_prefix or "")
+    if inventory_prefix is not None:
+        raise InvalidInputError("--inventory-prefix is for an --inventory: name that, too")
+    return place or ""
+
+
+def source_name(source: ImportSource) -> str:
+    """Returns what a message calls a source."""
+    if isinstance(source, str | Path):
+        return str(source)
+    return f"the inventory {source}" if isinstance(source, S3Inventory) else "rows"
+
+
+def open_source(context: Context, source: ImportSource) -> Opened:
+    """Returns a source to be imported; of a listing the folders are looked at.
+
+    Raises InvalidInputError for what is no source, or overlaps the repository's own namespace.
+    """
+    name = source_name(source)
+    if isinstance(source, str | Path):
+        root = check_apart(context.info, str(source))
+        work = listing_work(split_source(open_store(root)))
+        return Opened(root, Work(work), partial(read_listing, root), partial(_runner, 0))
+    if isinstance(source, S3Inventory):
+        manifest = read_manifest(source)
+        read = partial(read_inventory, inventory_terms(manifest, source.folder))
+        return Opened(name, Work(inventory_work(manifest)), read, partial(_runner, 0))
+    if isinstance(source, pa.Table | pa.RecordBatchReader):
+        _check_columns(source.schema.names)
+        count = source.num_rows if isinstance(source, pa.Table) else 0
+        return Opened(name, source, iter, partial(_runner, count))
+    columns = getattr(source, "columns", None)
+    if columns is None or not hasattr(source, "mapInArrow"):
+        raise InvalidInputError(
+            f"{type(source).__name__} cannot be imported: give a path or URI, an S3Inventory, an "
+            "Arrow table or reader, or a Spark DataFrame"
+        )
+    _check_columns(columns)
+    return Opened(name, source, iter, _on_spark)
+
+
+def _runner(records: int, context: Context, branch: str) -> Runner:
+    return context.runner(records, "import", branch)
+
+
+def _on_spark(context: Context, branch: str) -> Runner:
+    return context.runners.on_spark(context.title("import", branch))
+
+
+def _check_columns(names: list[str]) -> None:
+    given, known = set(names), set(IMPORT_SCHEMA.names)
+    if len(given) < len(names) or not _REQUIRED <= given <= known:
+        raise InvalidRecordError(
+            f"the columns {sorted(names)} cannot be imported: {sorted(_REQUIRED)} are required and "
+            f"{sorted(known - _REQUIRED)} allowed, each once; select and rename them"
+        )

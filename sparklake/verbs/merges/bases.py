@@ -1,0 +1,95 @@
+"""The base of a merge: the best common ancestor, or what several of them are merged to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from sparklake.engine.execution import finish, run_plan
+from sparklake.errors import RefNotFoundError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.graph.merge_base import merge_bases
+from sparklake.graveler.graph.virtual_base import VirtualBases
+from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
+from sparklake.udfs.write import virtual_merge_body
+from sparklake.verbs.base.context import Context, Walk
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.merges.three_way import Sides, plan_sides
+
+
+def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
+    """Returns the best common ancestor; of several, the one of the highest generation.
+
+    Raises RefNotFoundError where there is none.
+    """
+    return _some_ancestors(context, left, right)[0]
+
+
+def common_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
+    """Returns the common ancestors that are no ancestors of another one, best first."""
+    walk = Walk(context.graph)
+    bases = merge_bases(left.id, right.id, walk.parents, walk.generation)
+    return [walk.commit(each) for each in bases]
+
+
+class BaseTree(NamedTuple):
+    """Is the base tree of a merge, and the commits that it is of."""
+
+    id: MetaRangeId
+    commits: tuple[CommitId, ...]
+
+
+@dataclass(slots=True)
+class BaseTrees:
+    """Finds the base trees of a verb's merges, and makes those of a criss-cross once."""
+
+    context: Context
+    _made: dict[tuple[CommitId, ...], MetaRangeId] = field(default_factory=dict)
+
+    def get(self, source: Commit, dest: Commit) -> BaseTree:
+        """Returns the base tree of a merge; raises RefNotFoundError for no common ancestor.
+
+        That of several best common ancestors is written, and no ref ever leads to it.
+        """
+        bases = _some_ancestors(self.context, source, dest)
+        ids = tuple(each.id for each in bases)
+        if len(bases) == 1:
+            return BaseTree(bases[0].meta_range_id, ids)
+        if ids not in self._made:
+            self._made[ids] = _virtual_tree(self.context, ids)
+        return BaseTree(self._made[ids], ids)
+
+
+def _some_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
+    bases = common_ancestors(context, left, right)
+    if not bases:
+        raise RefNotFoundError(
+            f"commits {left.id[:12]} and {right.id[:12]} have no common ancestor: "
+            "each stands on a first commit of its own"
+        )
+    return bases
+
+
+def _virtual_tree(context: Context, bases: tuple[CommitId, ...]) -> MetaRangeId:
+    check_namespace(context.store)
+    walk = Walk(context.graph)
+
+    def tree(commit_id: CommitId) -> MetaRangeId:
+        return walk.commit(commit_id).meta_range_id
+
+    def merge(
+        name: CommitId, base: MetaRangeId, source: MetaRangeId, dest: MetaRangeId
+    ) -> MetaRangeId:
+        if source in (base, dest):
+            return dest
+        if dest == base:
+            return source
+        plan = plan_sides(context, Sides(base, source, dest))
+        runner = context.runner(plan.records, "merge", "common ancestors")
+        body = partial(virtual_merge_body, context.workspace, name)
+        outcome = run_plan(runner, body, plan, progress=context.runners.progress)
+        return finish(context.store, context.workspace, outcome.pieces).id
+
+    made = VirtualBases(walk.parents, walk.generation, tree, merge, EMPTY_META_RANGE)
+    return made.of(bases)

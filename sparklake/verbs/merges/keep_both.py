@@ -1,0 +1,86 @@
+"""Objects that the `keep-both` strategy keeps under another key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from sparklake.engine.execution import finish, run_plan
+from sparklake.errors import InvalidKeyError, StrategyError
+from sparklake.graveler.keys import Interval, successor
+from sparklake.graveler.planning.layers import plan_apply
+from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.ranges import MetaRange
+from sparklake.graveler.records import Record, decode_record, encode_record, identity_of
+from sparklake.udfs.objects.rows import record_batch
+from sparklake.udfs.results import Kept
+from sparklake.udfs.strategies.both import kept_keys
+from sparklake.udfs.write import apply_body
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.staging import INLINE_ROWS, write_meta_run
+
+Find = Callable[[bytes], bytes | None]
+"""Returns the stored value of a key."""
+
+
+def with_kept(context: Context, title: str, tree: MetaRange, kept: Sequence[Kept]) -> MetaRange:
+    """Writes a tree with what is kept beside it; `kept` is in key order.
+
+    Raises StrategyError where there is no place for an object.
+    """
+    return with_records(
+        context, title, tree, places(kept, partial(context.open_ranges.lookup, tree.ranges))
+    )
+
+
+def with_records(
+    context: Context, title: str, tree: MetaRange, records: Sequence[Record]
+) -> MetaRange:
+    """Writes a tree with some records over it, which are in key order, tombstones too."""
+    if not records:
+        return tree
+    touched = [Interval(key, successor(key)) for key, _ in records]
+    plan = plan_apply(tree.ranges, [_side(context, title, records)], touched)
+    runner = context.runners.choose(plan.records, title)
+    outcome = run_plan(runner, partial(apply_body, context.workspace), plan)
+    return finish(context.store, context.workspace, outcome.pieces)
+
+
+def places(kept: Sequence[Kept], find: Find) -> list[Record]:
+    """Returns the records that keep objects, in key order, each under a key that is free.
+
+    The first key that is wanted goes first. One that is taken gets a number, from 2 on; one under
+    which the same content is needs nothing.
+    """
+    taken: dict[bytes, bytes] = {}
+    records = []
+    for each in kept:
+        content = decode_record(each.key, each.stored)
+        for key in kept_keys(each.key, each.wanted):
+            there = taken.get(key) or identity_of(key, find(key))
+            if there is None:
+                taken[key] = content.identity
+                records.append(_record(each, key, content.identity, content.data))
+            if there in (None, content.identity):
+                break
+    return sorted(records)
+
+
+def _record(each: Kept, key: bytes, identity: bytes, data: bytes) -> Record:
+    try:
+        return encode_record(key, identity, data)
+    except InvalidKeyError as error:
+        raise StrategyError(
+            f"what is kept of {each.key!r} finds no place beside it: {error}; nothing has changed. "
+            "Decide it by another rule"
+        ) from error
+
+
+def _side(context: Context, title: str, records: Sequence[Record]) -> Side:
+    """Returns records as a side of a plan: many of them as a run."""
+    if len(records) <= INLINE_ROWS:
+        return Side(rows=tuple(records))
+    runner = context.runners.choose(len(records), title)
+    starts = range(0, len(records), INLINE_ROWS)
+    batches = (record_batch(records[start : start + INLINE_ROWS]) for start in starts)
+    return Side(tuple(write_meta_run(context, runner, iter, batches).ranges))

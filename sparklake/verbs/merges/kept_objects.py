@@ -1,0 +1,73 @@
+"""What a merge would keep under other keys: its tree is asked for single keys, and not written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparklake.graveler.algebra import Conflict
+from sparklake.graveler.algebra.classify import Outcome, classify
+from sparklake.graveler.entries import record_entry
+from sparklake.graveler.graph.virtual_base import is_disagreement
+from sparklake.graveler.ids import MetaRangeId
+from sparklake.graveler.records import identity_of
+from sparklake.udfs.results import Kept
+from sparklake.udfs.strategies.judging import MAX_KEPT, Judge, too_many_kept
+from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.merges.keep_both import places
+from sparklake.verbs.merges.three_way import Sides
+
+
+def kept_sizes(
+    context: Context, sides: Sides, resolution: Resolution, kept: Sequence[Kept]
+) -> list[int]:
+    """Returns the sizes of the objects that a merge would add beside others.
+
+    `kept` is in key order. Raises StrategyError as the merge would.
+    """
+    if len(kept) > MAX_KEPT:
+        raise too_many_kept()
+    merged = MergedView(context, sides, resolution)
+    return [record_entry(each).size for each in places(kept, merged.find)]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedView:
+    """Is the tree that a merge would make, but for what it keeps beside."""
+
+    context: Context
+    sides: Sides
+    resolution: Resolution
+
+    def find(self, key: bytes) -> bytes | None:
+        """Returns the stored value of a key."""
+        return self.find_many([key])[0]
+
+    def find_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the stored values of ascending keys."""
+        choice = self.sides.choice
+        found = (self._found(tree, keys) for tree in self.sides.trees)
+        return [
+            self._merged(key, base, source, dest)
+            if source != base and (choice.is_everything or key in choice)
+            else dest
+            for key, base, source, dest in zip(keys, *found, strict=True)
+        ]
+
+    def _merged(
+        self, key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None
+    ) -> bytes | None:
+        """Return what a merge makes of a chosen key that source has changed."""
+        if dest is None and base is None:
+            return source
+        outcome = classify(*(identity_of(key, each) for each in (base, source, dest)))
+        if outcome is not Outcome.CONFLICT:
+            return source if outcome is Outcome.TAKE_SOURCE else dest
+        disputed = base is not None and is_disagreement(base)
+        conflict = Conflict(key, None if disputed else base, source, dest, disputed)
+        namespace = self.context.info.storage_namespace
+        return Judge(self.resolution, namespace, only_previews=True).decide([conflict])[0]
+
+    def _found(self, tree: MetaRangeId, keys: Sequence[bytes]) -> list[bytes | None]:
+        return self.context.open_ranges.lookup_many(self.context.trees.get(tree).ranges, keys)

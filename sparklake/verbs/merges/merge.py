@@ -1,0 +1,175 @@
+"""Merge: base, source, dest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from sparklake.engine.execution import cut_for_tasks
+from sparklake.engine.explanation import THREE_WAY, Explanation, explained
+from sparklake.errors import NoChangesError
+from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
+from sparklake.graveler.planning.path_filter import Choice, chosen_keys, named
+from sparklake.graveler.ports import BranchState
+from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.verbs.base.attempts import Attempts
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.publish import begun_anew, publish, until_it_moves
+from sparklake.verbs.base.resolve import check_clean, get_branch, kept_commit, open_branch
+from sparklake.verbs.base.signing import Signature, sign
+from sparklake.verbs.base.versions import with_versions
+from sparklake.verbs.merges.bases import BaseTrees
+from sparklake.verbs.merges.three_way import Sides, merged_tree, plan_sides
+
+ORIGIN_METADATA_KEY = "merge-origin"
+PATHS_METADATA_KEY = "merge-paths"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTerms:
+    """Is what a merge takes over, and what it says of it.
+
+    With `squash`, or of chosen `paths` alone, source is no parent of its commit: a later merge
+    finds the same base.
+    """
+
+    squash: bool = False
+    allow_empty: bool = False
+    paths: tuple[str, ...] | None = None
+
+    @staticmethod
+    def of(squash: bool, allow_empty: bool, paths: Sequence[str] | None) -> MergeTerms:
+        """Returns checked terms; raises InvalidKeyError or InvalidInputError."""
+        chosen_keys(paths)
+        return MergeTerms(squash, allow_empty, None if paths is None else tuple(paths))
+
+    @property
+    def has_one_parent(self) -> bool:
+        """Tells whether the commit has dest as its only parent."""
+        return self.squash or self.paths is not None
+
+    @property
+    def choice(self) -> Choice:
+        """Returns the keys to merge."""
+        return chosen_keys(self.paths)
+
+    def message(self, source: str, dest: str) -> str:
+        """Returns what is said of a merge of which nothing else is said."""
+        if self.paths is not None:
+            return f"Merge {named(self.paths)} of {source!r} into {dest!r}"
+        return f"{'Squash' if self.squash else 'Merge'} {source!r} into {dest!r}"
+
+    def labels(self, source: Commit) -> dict[str, str]:
+        """Returns what is said of a source that is no parent."""
+        origin: dict[str, str] = {ORIGIN_METADATA_KEY: source.id} if self.has_one_parent else {}
+        if self.paths is None:
+            return origin
+        return {**origin, PATHS_METADATA_KEY: json.dumps(self.paths, ensure_ascii=False)}
+
+
+class MergeSides(NamedTuple):
+    """Is what a merge is of: two commits, and the trees of base, source and dest."""
+
+    source: Commit
+    dest: Commit
+    trees: Sides
+
+
+@with_versions
+@begun_anew
+def merge(
+    context: Context,
+    source: str,
+    dest: str,
+    resolution: Resolution,
+    signature: Signature,
+    terms: MergeTerms,
+) -> Commit:
+    """Merges a ref into a branch as a commit with parents [dest, source].
+
+    Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError or RaceLostError;
+    then nothing has moved.
+    """
+    fence = get_branch(context, dest).fence
+    theirs = _source(context, source, dest)
+    labelled = _labelled(context, signature, terms.labels(theirs), resolution)
+    check_namespace(context.store)
+    attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
+    bases = BaseTrees(context)
+
+    def attempt() -> Commit:
+        state = replace(open_branch(context, dest), fence=fence)
+        return _merge_once(attempts, bases, theirs, state, resolution, labelled, terms)
+
+    return until_it_moves(context, dest, attempt)
+
+
+def explain_merge(context: Context, source: str, dest: str, terms: MergeTerms) -> Explanation:
+    """Returns what a merge would do; it moves nothing.
+
+    After a criss-cross it writes the base, which no ref leads to. Raises DirtyBranchError and
+    NoChangesError as the merge would.
+    """
+    plan = plan_sides(context, merge_sides(context, source, dest, terms).trees)
+    return explained("merge", plan, cut_for_tasks, context.runners, THREE_WAY)
+
+
+def merge_sides(context: Context, source: str, dest: str, terms: MergeTerms) -> MergeSides:
+    """Returns the sides of a merge as it would be made now."""
+    theirs = _source(context, source, dest)
+    return _sides(BaseTrees(context), theirs, get_branch(context, dest), terms)
+
+
+def _source(context: Context, source: str, dest: str) -> Commit:
+    if source == dest:
+        raise NoChangesError(f"{source!r} cannot be merged into itself: name two different refs")
+    return kept_commit(context, source)
+
+
+def _sides(bases: BaseTrees, source: Commit, state: BranchState, terms: MergeTerms) -> MergeSides:
+    """Returns the sides of a merge that there is something to do for."""
+    check_clean(state, "merge into it")
+    dest = bases.context.graph.commit(state.commit_id)
+    base, ids = bases.get(source, dest)
+    if source.meta_range_id == base and not terms.allow_empty:
+        raise nothing_to_merge(source, state.name)
+    trees = Sides(base, source.meta_range_id, dest.meta_range_id, terms.choice, ids)
+    return MergeSides(source, dest, trees)
+
+
+def nothing_to_merge(
+    source: Commit, dest: str, paths: Sequence[str] | None = None
+) -> NoChangesError:
+    """Return the error of a merge after which dest would be what it is, of chosen paths or all."""
+    what = "all" if paths is None else f"of {named(paths)} all"
+    return NoChangesError(
+        f"nothing to merge: {dest!r} has {what} that commit {source.id[:12]} changed"
+    )
+
+
+def _labelled(
+    context: Context, signature: Signature, labels: dict[str, str], resolution: Resolution
+) -> Signature:
+    """Returns a signature that says how was merged, too; raises InvalidInputError."""
+    metadata = {**signature.metadata, **labels, STRATEGY_METADATA_KEY: resolution.label}
+    return sign(context, signature.message, signature.committer, metadata)
+
+
+def _merge_once(
+    attempts: Attempts,
+    bases: BaseTrees,
+    source: Commit,
+    state: BranchState,
+    resolution: Resolution,
+    signature: Signature,
+    terms: MergeTerms,
+) -> Commit:
+    _, dest, trees = _sides(bases, source, state, terms)
+    tree_id, labels = merged_tree(attempts, trees, resolution)
+    if terms.has_one_parent and tree_id == dest.meta_range_id and not terms.allow_empty:
+        raise nothing_to_merge(source, state.name, terms.paths)
+    parents = [dest] if terms.has_one_parent or source.id == dest.id else [dest, source]
+    return publish(attempts.context, state, "merge", parents, tree_id, signature.labelled(labels))

@@ -1,0 +1,139 @@
+"""What a merge would do, counted and priced; nothing is written and nothing moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from sparklake.engine.execution import cut_for_tasks
+from sparklake.engine.explanation import THREE_WAY, Explanation, explained
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.planning.filtered import only_chosen
+from sparklake.graveler.planning.packing import divided, pack
+from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
+from sparklake.graveler.sums import bounded
+from sparklake.stores.cache.counts import TALLY
+from sparklake.udfs.merges import preview_body
+from sparklake.udfs.read import DiffRow, diff_row
+from sparklake.udfs.results import (
+    CacheResult,
+    ConflictResult,
+    KeptResult,
+    PreviewResult,
+    Result,
+    decode_results,
+)
+from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
+from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.udfs.workspace import encode_tasks
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.delta.preview import preview_unions
+from sparklake.verbs.merges.bases import merge_base
+from sparklake.verbs.merges.kept_objects import kept_sizes
+from sparklake.verbs.merges.merge import MergeTerms, merge_sides, nothing_to_merge
+from sparklake.verbs.merges.three_way import Sides, plan_sides, without_expired_base
+
+
+@dataclass(frozen=True, slots=True)
+class MergePreview:
+    """Is what a merge would do; what a given strategy decides is among the changes.
+
+    `base` is the best common ancestor; of several, the tree that they are merged to was compared.
+    `conflict_count` objects were changed on both sides, `unresolved` of them are left by the
+    strategy, and would stop the merge. `conflicts` has the first ones, in key order. Bytes are
+    those of the objects that come; of removed ones, of those that go. A sum stops at 2^63 - 1.
+    `cost` is the merge's own.
+    `united` names the Delta tables whose logs become one, `taken` those of which a strategy takes
+    one side as a whole, and which: that is among the changes, too.
+    """
+
+    base: Commit
+    source: Commit
+    dest: Commit
+    added: int
+    changed: int
+    removed: int
+    added_bytes: int
+    changed_bytes: int
+    removed_bytes: int
+    conflict_count: int
+    unresolved: int
+    conflicts: tuple[DiffRow, ...]
+    cost: Explanation
+    united: tuple[str, ...] = ()
+    taken: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether dest would be what it is."""
+        return not (self.added or self.changed or self.removed or self.unresolved)
+
+
+def preview_merge(
+    context: Context, source: str, dest: str, resolution: Resolution, terms: MergeTerms
+) -> MergePreview:
+    """Returns what a merge would do; raises DirtyBranchError and NoChangesError as it would."""
+    theirs, ours, trees = merge_sides(context, source, dest, terms)
+    resolution = without_expired_base(context, trees, resolution)
+    results = list(
+        _results(context, _plan(context, trees), trees, resolution, f"{source} -> {dest}")
+    )
+    counts = [each for each in results if isinstance(each, PreviewResult)]
+    met = [diff_row(each.conflict) for each in results if isinstance(each, ConflictResult)]
+    kept = sorted(each.kept for each in results if isinstance(each, KeptResult))
+    beside = kept_sizes(context, trees, resolution, kept)
+    merging = plan_sides(context, trees)
+    logs = {folder for each in counts for folder in each.logs}
+    unions = preview_unions(context, trees, resolution, logs)
+    conflicts = {row.path: row for row in (*met, *unions.refused)}
+    preview = MergePreview(
+        base=merge_base(context, theirs, ours),
+        source=theirs,
+        dest=ours,
+        added=sum(each.added for each in counts) + len(beside) + unions.counts["added"],
+        changed=sum(each.changed for each in counts) + unions.counts["changed"],
+        removed=sum(each.removed for each in counts) + unions.counts["removed"],
+        added_bytes=bounded(
+            sum(each.added_bytes for each in counts) + sum(beside) + unions.counts["added_bytes"]
+        ),
+        changed_bytes=bounded(
+            sum(each.changed_bytes for each in counts) + unions.counts["changed_bytes"]
+        ),
+        removed_bytes=bounded(
+            sum(each.removed_bytes for each in counts) + unions.counts["removed_bytes"]
+        ),
+        conflict_count=sum(each.conflicts for each in counts) + unions.counts["conflicts"],
+        unresolved=sum(each.unresolved for each in counts) + len(unions.refused),
+        conflicts=tuple(sorted(conflicts.values(), key=_key)[:MAX_CONFLICTS_REPORTED]),
+        cost=explained("merge", merging, cut_for_tasks, context.runners, THREE_WAY),
+        united=unions.united,
+        taken=unions.taken,
+    )
+    if terms.has_one_parent and preview.changes_nothing and not terms.allow_empty:
+        raise nothing_to_merge(theirs, dest, terms.paths)
+    return preview
+
+
+def _plan(context: Context, sides: Sides) -> Plan:
+    """Returns the plan of what the merge would change: a three-way diff of the chosen keys."""
+    base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
+    plan = plan_three_way_diff(base, source, dest, sides.choice.hull)
+    return only_chosen(plan, sides.choice)
+
+
+def _results(
+    context: Context, plan: Plan, sides: Sides, resolution: Resolution, what: str
+) -> Iterable[Result]:
+    runner = context.runner(plan.records, "preview", what)
+    task_records = runner.task_records(plan.records)
+    tasks = encode_tasks(pack(divided(plan, task_records), task_records))
+    body = partial(preview_body, context.workspace, resolution, sides.choice)
+    for result in decode_results(runner.collect(body, tasks)):
+        if isinstance(result, CacheResult):
+            TALLY.note(result.process, result.counts)
+        yield result
+
+
+def _key(row: DiffRow) -> bytes:
+    return row.path.encode()

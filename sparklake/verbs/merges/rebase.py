@@ -1,0 +1,119 @@
+"""Rebase: the commits that a branch has of its own, made once more on another commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sparklake.errors import NoChangesError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.graph.merge_base import own_commits
+from sparklake.graveler.guards import actions_of
+from sparklake.graveler.ids import CommitId
+from sparklake.graveler.ports import BranchMove, BranchState
+from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.verbs.base.attempts import Attempts
+from sparklake.verbs.base.context import Context, Walk
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.publish import begun_anew, signed_commit, touched_by, until_it_moves
+from sparklake.verbs.base.resolve import (
+    check_clean,
+    check_kept,
+    get_branch,
+    get_commit,
+    open_branch,
+)
+from sparklake.verbs.base.signing import Signature
+from sparklake.verbs.base.versions import with_versions
+from sparklake.verbs.hooks.guard import guarded_move
+from sparklake.verbs.merges.bases import merge_base
+from sparklake.verbs.merges.replay import origin_labels, own_metadata, replayed_tree
+from sparklake.verbs.merges.three_way import Sides
+
+
+@dataclass(slots=True)
+class _Replays:
+    """Makes commits once more, and of each knows what an attempt that lost has made already."""
+
+    context: Context
+    title: str
+    resolution: Resolution
+    _attempts: dict[CommitId, Attempts] = field(default_factory=dict)
+
+    def made(self, origin: Commit, head: Commit) -> Commit | None:
+        """Returns a commit over a head, not yet published; None where it has become empty."""
+        before = self.context.tree_before(origin)
+        attempts = self._attempts.setdefault(origin.id, Attempts(self.context, self.title))
+        sides = Sides(before, origin.meta_range_id, head.meta_range_id, bases=origin.parents[:1])
+        title = f"rebase {origin.id[:12]}"
+        tree_id, labels = replayed_tree(attempts, sides, self.resolution, title)
+        # What was empty from the start is kept: somebody wanted it.
+        if tree_id == head.meta_range_id and origin.meta_range_id != before:
+            return None
+        metadata = {**own_metadata(origin), **origin_labels(origin), **labels}
+        signature = Signature(origin.message, origin.committer, metadata)
+        return signed_commit([head], tree_id, signature)
+
+
+@with_versions
+@begun_anew
+def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> list[Commit]:
+    """Moves a branch onto a commit with its own commits made once more there; returns these.
+
+    Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError, RefNotFoundError or
+    RaceLostError; then nothing has moved.
+    """
+    fence = get_branch(context, branch).fence
+    target = get_commit(context, onto)
+    check_namespace(context.store)
+    replays = _Replays(context, context.title("rebase", branch), resolution)
+
+    def attempt() -> list[Commit]:
+        state = open_branch(context, branch, *actions_of("rebase"))
+        check_clean(state, "rebase it")
+        head, commits = target, []
+        own = _own(context, state, target)
+        check_kept(context, [target.id, *(each.id for each in own)])
+        for origin in own:
+            if origin.parents[:1] == (head.id,):
+                head = origin
+                continue
+            made = replays.made(origin, head)
+            if made is not None:
+                commits.append(made)
+                head = made
+        _publish(context, replace(state, fence=fence), head, commits)
+        return commits
+
+    return until_it_moves(context, branch, attempt)
+
+
+def _own(context: Context, state: BranchState, target: Commit) -> list[Commit]:
+    """Returns what is to be made once more; raises NoChangesError where it stands there."""
+    head = context.graph.commit(state.commit_id)
+    # Without a common ancestor there is no telling what is the branch's own.
+    merge_base(context, target, head)
+    walk = Walk(context.graph)
+    ids = own_commits(head.id, target.id, walk.parents, walk.generation)
+    own = [walk.commit(each) for each in ids]
+    below = [target.id, *ids]
+    in_a_row = all(each.parents[:1] == (at,) for each, at in zip(own, below, strict=False))
+    if below[-1] == head.id and in_a_row:
+        raise NoChangesError(
+            f"{state.name!r} stands on commit {target.id[:12]} already: there is nothing to rebase"
+        )
+    return own
+
+
+def _publish(context: Context, state: BranchState, head: Commit, commits: list[Commit]) -> None:
+    move = BranchMove(
+        branch=state.name,
+        expected=state.commit_id,
+        to=head.id,
+        verb="rebase",
+        who=context.committer,
+        commits=tuple(commits),
+        touched=touched_by(context, commits),
+        fence=state.fence,
+    )
+    with guarded_move(context, move):
+        context.refs.branches.move(move)

@@ -1,0 +1,186 @@
+"""Revert and cherry-pick: what a commit changed, undone or made again, as a commit of its own.
+
+Both are three-way merges into the head. To revert a commit, it is the base and its parent the
+source; to cherry-pick it, the other way round. Before a first commit there is the empty tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from sparklake.errors import InvalidInputError, MergeConflictError, NoChangesError
+from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY, Commit
+from sparklake.graveler.guards import actions_of
+from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
+from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.verbs.base.attempts import Attempts
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.publish import begun_anew, publish_all, signed_commit, until_it_moves
+from sparklake.verbs.base.resolve import (
+    check_clean,
+    check_kept,
+    get_branch,
+    get_commit,
+    open_branch,
+)
+from sparklake.verbs.base.signing import Signature, sign
+from sparklake.verbs.base.versions import with_versions
+from sparklake.verbs.merges.three_way import MergedTree, Sides, merged_tree
+
+# lakeFS's names.
+ORIGIN_METADATA_KEY = "cherry-pick-origin"
+COMMITTER_METADATA_KEY = "cherry-pick-committer"
+
+_SUBJECT_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Is how commits are replayed; what is not given of the texts, the verb says itself."""
+
+    parent_number: int | None = None
+    resolution: Resolution = field(default_factory=Resolution)
+    message: str | None = None
+    committer: str | None = None
+    metadata: Mapping[str, str] | None = None
+    allow_empty: bool = False
+
+
+class _Change(NamedTuple):
+    """Is a commit, and the one that it is compared with: before a first commit there is none."""
+
+    commit: Commit
+    before: Commit | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Is a change to make: from the base to the source, of which one may be the empty tree."""
+
+    title: str
+    base: Commit | None
+    source: Commit | None
+    signature: Signature
+
+
+@with_versions
+@begun_anew
+def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
+    """Undoes on a branch what each commit changed, in the order given; all of them, or none.
+
+    Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError, InvalidInputError or
+    RaceLostError; then nothing has moved.
+    """
+
+    def step(change: _Change) -> _Step:
+        origin = change.commit
+        message = terms.message or f"Revert {_subject(origin)}\n\nThis reverts commit {origin.id}."
+        signature = sign(context, message, terms.committer, terms.metadata)
+        return _Step(f"revert {origin.id[:12]}", origin, change.before, signature)
+
+    fence = get_branch(context, branch).fence
+    changes = [_change(context, ref, terms) for ref in refs]
+    check_kept(context, [each.before.id for each in changes if each.before is not None])
+    return _replay(context, "revert", branch, list(map(step, changes)), terms, fence)
+
+
+@with_versions
+@begun_anew
+def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
+    """Makes on a branch what each commit changed, in the order given; all of it, or nothing.
+
+    Raises what `revert` raises.
+    """
+
+    def step(change: _Change) -> _Step:
+        origin = change.commit
+        message = terms.message or origin.message
+        labels = {**(terms.metadata or own_metadata(origin)), **origin_labels(origin)}
+        signature = sign(context, message, terms.committer, labels)
+        return _Step(f"cherry-pick {origin.id[:12]}", change.before, origin, signature)
+
+    fence = get_branch(context, branch).fence
+    changes = [_change(context, ref, terms) for ref in refs]
+    check_kept(context, [each.commit.id for each in changes])
+    return _replay(context, "cherry-pick", branch, list(map(step, changes)), terms, fence)
+
+
+def own_metadata(origin: Commit) -> dict[str, str]:
+    """Returns the metadata of a commit, but for what its merge made of tables: another may not."""
+    merged = (UNITED_METADATA_KEY, TAKEN_METADATA_KEY)
+    return {key: said for key, said in origin.metadata.items() if key not in merged}
+
+
+def origin_labels(origin: Commit) -> dict[str, str]:
+    """Returns the labels that say of which commit another one is made."""
+    return {ORIGIN_METADATA_KEY: origin.id, COMMITTER_METADATA_KEY: origin.committer}
+
+
+def replayed_tree(
+    attempts: Attempts, sides: Sides, resolution: Resolution, title: str
+) -> MergedTree:
+    """Returns the tree of a change made again; a conflict says of what it is one."""
+    try:
+        return merged_tree(attempts, sides, resolution)
+    except MergeConflictError as error:
+        words = f"cannot {title}: {error}"
+        raise MergeConflictError(words, error.conflicts, error.count) from error
+
+
+def _change(context: Context, ref: str, terms: Terms) -> _Change:
+    """Returns a commit, and which one its changes are counted from."""
+    commit, number = get_commit(context, ref), terms.parent_number
+    count = len(commit.parents)
+    if number is not None and not 1 <= number <= count:
+        raise InvalidInputError(f"commit {commit.id[:12]} has no parent {number}: it has {count}")
+    if number is None and count > 1:
+        raise InvalidInputError(
+            f"commit {commit.id[:12]} is a merge of {count} parents: say by a parent number, from "
+            "1 on, which of them its changes are counted from"
+        )
+    before = context.graph.commit(commit.parents[(number or 1) - 1]) if commit.parents else None
+    return _Change(commit, before)
+
+
+def _replay(
+    context: Context, verb: str, branch: str, steps: Sequence[_Step], terms: Terms, fence: int
+) -> list[Commit]:
+    if not steps:
+        raise InvalidInputError(f"there is nothing to {verb}: name a commit")
+    check_namespace(context.store)
+    works = [(Attempts(context, context.title(verb, branch)), step) for step in steps]
+
+    def attempt() -> list[Commit]:
+        state = open_branch(context, branch, *actions_of(verb))
+        check_clean(state, f"{verb} on it")
+        commits = [context.graph.commit(state.commit_id)]
+        for attempts, step in works:
+            commits.append(_replayed(attempts, step, commits[-1], terms))
+        publish_all(context, replace(state, fence=fence), verb, commits[1:])
+        return commits[1:]
+
+    return until_it_moves(context, branch, attempt)
+
+
+def _replayed(attempts: Attempts, step: _Step, head: Commit, terms: Terms) -> Commit:
+    """Returns the commit of one step over a head, not yet published."""
+    base, source = map(_tree_of, (step.base, step.source))
+    bases = () if step.base is None else (step.base.id,)
+    sides = Sides(base, source, head.meta_range_id, bases=bases, logs_grow=True)
+    tree_id, labels = replayed_tree(attempts, sides, terms.resolution, step.title)
+    if tree_id == head.meta_range_id and not terms.allow_empty:
+        raise NoChangesError(f"to {step.title} would change nothing")
+    return signed_commit([head], tree_id, step.signature.labelled(labels))
+
+
+def _tree_of(commit: Commit | None) -> MetaRangeId:
+    return EMPTY_META_RANGE if commit is None else commit.meta_range_id
+
+
+def _subject(commit: Commit) -> str:
+    """Returns the first line of what was said of a commit, or a part of it where it is long."""
+    lines = commit.message.strip().splitlines()
+    return lines[0][:_SUBJECT_CHARACTERS] if lines else commit.id[:12]

@@ -1,0 +1,175 @@
+"""The tree of a three-way merge: what merge, revert and cherry-pick have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple
+
+from sparklake.engine.execution import Outcome
+from sparklake.errors import MergeConflictError
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.planning.filtered import plan_chosen_merge
+from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.plan import Plan
+from sparklake.graveler.ranges import MetaRange
+from sparklake.udfs.read import DiffRow, diff_row
+from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
+from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.udfs.write import merge_body
+from sparklake.verbs.base.attempts import Attempts
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.delta.changed_logs import logs_losing_keys
+from sparklake.verbs.delta.merge import table_unions
+from sparklake.verbs.delta.merged_log import TableUnion, union_labels, union_records
+from sparklake.verbs.merges.keep_both import with_kept, with_records
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Is the three trees of a merge, which leaves all but the chosen keys as they are in dest.
+
+    `bases` are the commits that the base tree is of. They may have expired: then the base tells
+    records apart, and none of its objects is read or named. Where the `logs_grow`, no Delta log of
+    dest loses versions: a commit undoes them.
+    """
+
+    base: MetaRangeId
+    source: MetaRangeId
+    dest: MetaRangeId
+    choice: Choice = ALL
+    bases: tuple[CommitId, ...] = ()
+    logs_grow: bool = False
+
+    @property
+    def trees(self) -> tuple[MetaRangeId, MetaRangeId, MetaRangeId]:
+        """Returns the trees of base, source and dest."""
+        return self.base, self.source, self.dest
+
+
+class MergedTree(NamedTuple):
+    """Is the tree of a merge, and what its commit says of Delta tables."""
+
+    id: MetaRangeId
+    labels: Mapping[str, str] = MappingProxyType({})
+
+
+def plan_sides(context: Context, sides: Sides) -> Plan:
+    """Returns the plan of a merge."""
+    base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
+    return plan_chosen_merge(base, source, dest, sides.choice)
+
+
+def without_expired_base(context: Context, sides: Sides, resolution: Resolution) -> Resolution:
+    """Returns a resolution that takes nothing of a base which has expired."""
+    if not resolution.asks_functions:
+        return resolution
+    expired = context.refs.commits.expired(sides.bases) if sides.bases else ()
+    found = next(filter(expired.__contains__, sides.bases), None)
+    return replace(resolution, expired_base=found)
+
+
+def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MergedTree:
+    """Writes the tree of a merge.
+
+    Raises MergeConflictError where conflicts are left, and StrategyError; then nothing has moved.
+    Where one side is the base's, the other one is the tree, and nothing is read; but for the logs
+    that differ where they have to grow.
+    """
+    if sides.source in (sides.base, sides.dest):
+        return MergedTree(sides.dest)
+    if not sides.choice.is_everything:
+        # What an attempt made of a part of some ranges is no sign of what the rest makes.
+        attempts = Attempts(attempts.context, attempts.title)
+    elif sides.dest == sides.base:
+        return _source_tree(attempts, sides, resolution)
+    context = attempts.context
+    attempts.logs |= _losing_logs(context, sides, resolution)
+    plan = plan_sides(context, sides)
+    resolution = without_expired_base(context, sides, resolution)
+    body = partial(merge_body, context.workspace, resolution, choice=sides.choice)
+    outcome = attempts.run(body, plan)
+    attempts.logs |= outcome.logs
+    unions = table_unions(context, sides, resolution, attempts.logs)
+    _check_settled(outcome, unions)
+    tree = attempts.finish(plan, outcome, sides.dest)
+    if outcome.kept:
+        # Another attempt must hear again what is to be kept.
+        attempts.forget()
+        tree = context.trees.keep(with_kept(context, attempts.title, tree, outcome.kept))
+    if unions:
+        tree = context.trees.keep(_with_unions(attempts, tree, unions))
+    return MergedTree(tree.id, union_labels(unions))
+
+
+def _source_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MergedTree:
+    """Return source's tree, which has all that base has; raises MergeConflictError.
+
+    Where logs have to grow, those that source takes back do.
+    """
+    context = attempts.context
+    logs = _losing_logs(context, sides, resolution)
+    unions = table_unions(context, sides, resolution, logs) if logs else []
+    if not unions:
+        return MergedTree(sides.source)
+    _check_settled(Outcome(), unions)
+    tree = _with_unions(attempts, context.trees.get(sides.source), unions)
+    return MergedTree(context.trees.keep(tree).id, union_labels(unions))
+
+
+def _losing_logs(context: Context, sides: Sides, resolution: Resolution) -> frozenset[bytes]:
+    """Return the folders of the logs that have to grow and of which source lacks keys."""
+    if not (sides.logs_grow and resolution.delta):
+        return frozenset()
+    return logs_losing_keys(context, sides.base, sides.source)
+
+
+def _check_settled(outcome: Outcome, unions: Sequence[TableUnion]) -> None:
+    """Raise MergeConflictError where conflicts of objects or of logs are left."""
+    refused = [each for each in unions if each.refusal is not None]
+    if outcome.left_count or refused:
+        raise _conflict_error(outcome, refused)
+
+
+def _with_unions(attempts: Attempts, tree: MetaRange, unions: Sequence[TableUnion]) -> MetaRange:
+    """Writes a tree with the logs of tables united; raises MergeConflictError."""
+    context = attempts.context
+    find_many = partial(context.open_ranges.lookup_many, tree.ranges)
+    checked = [each.checked(find_many) for each in unions]
+    _check_settled(Outcome(), checked)
+    return with_records(context, attempts.title, tree, union_records(context, checked))
+
+
+def refused_rows(refused: Iterable[TableUnion]) -> Iterator[DiffRow]:
+    """Yields the keys of logs that could not be united, and why."""
+    for each in refused:
+        for conflict in each.conflicts():
+            yield replace(diff_row(conflict), reason=_said_of(each))
+
+
+def _said_of(refused: TableUnion) -> str:
+    return f"Delta table {refused.name!r} cannot be united: {refused.refusal}"
+
+
+def _conflict_error(outcome: Outcome, refused: Sequence[TableUnion]) -> MergeConflictError:
+    logs = list(refused_rows(refused))
+    rows = sorted([*map(diff_row, outcome.conflicts), *logs], key=lambda row: row.path.encode())[
+        :MAX_CONFLICTS_REPORTED
+    ]
+    total = outcome.left_count + len(logs)
+    some = ", ".join(repr(row.path) for row in rows[:3])
+    count = "1 object was" if total == 1 else f"{total:,} objects were"
+    why = "".join(f". {_said_of(each)}" for each in refused[:3])
+    hint = (
+        "Change one side, or choose a strategy: source-wins or dest-wins, for all or by rules"
+        if outcome.left_count or any(each.may_be_taken for each in refused)
+        else "Change one side, as `restore` of the table from the other branch does"
+    )
+    return MergeConflictError(
+        f"{count} changed on both sides: {some}"
+        f"{', ...' if total > 3 else ''}; nothing has changed{why}. {hint}",
+        rows,
+        total,
+    )

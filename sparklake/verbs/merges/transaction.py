@@ -1,0 +1,137 @@
+"""Transactions: work on a hidden branch that is merged when it is done, or kept when it fails."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sparklake.errors import NoChangesError, RefNotFoundError, SparklakeError, TransactionError
+from sparklake.graveler.guards import TRANSACTION_PREFIX
+from sparklake.graveler.ports import BranchState
+from sparklake.udfs.strategies.resolution import Resolution
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
+from sparklake.verbs.base.signing import Signature
+from sparklake.verbs.commits import commit
+from sparklake.verbs.merges.merge import MergeTerms, merge
+from sparklake.verbs.refs.branches import checked_lifetime
+
+KEPT_FOR = timedelta(days=7)
+"""Is how long the work of a transaction that has failed is kept from pruning, from its begin."""
+
+_LOG = logging.getLogger("sparklake.transactions")
+_SHOWN_NAME = 200
+_UNIQUE = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Is a transaction under way: a hidden branch, which began as the target's head."""
+
+    context: Context
+    target: str
+    start: BranchState
+
+    @property
+    def name(self) -> str:
+        return self.start.name
+
+    @property
+    def uri(self) -> str:
+        return f"lakefs://{self.context.info.name}/{self.name}"
+
+    def state(self) -> BranchState:
+        return get_branch(self.context, self.name)
+
+    def has_changes(self) -> bool:
+        state = self.state()
+        return bool(state.layers) or state.commit_id != self.start.commit_id
+
+    def kept(self) -> str:
+        """Says where the work is and how to go on."""
+        return (
+            f"the work is kept on the hidden branch {self.name!r}: look at it with `sparklake diff "
+            f"{self.uri}`, commit what is staged there and merge it into {self.target!r}, or "
+            f"delete it with `sparklake branch delete {self.uri}`"
+        )
+
+    def drop(self) -> None:
+        """Deletes the hidden branch, or leaves that to pruning where it cannot."""
+        try:
+            self.context.refs.branches.delete(self.name, self.context.committer)
+        except SparklakeError as error:
+            _LOG.warning("%s is done with and could not be deleted: %s", self.uri, error)
+
+
+@contextmanager
+def transaction(
+    context: Context,
+    target: str,
+    signature: Signature,
+    resolution: Resolution,
+    lifetime: timedelta,
+) -> Iterator[str]:
+    """Yields the name of a hidden branch to work on; merges it into the target at the end.
+
+    An exception of the body goes through as it is, with a note that names the branch, where there
+    is work on it. Raises TransactionError when the work cannot be merged.
+    """
+    work = _begin(context, target, lifetime)
+    try:
+        yield work.name
+        state = work.state()
+    except BaseException as error:
+        _abandon(work, error)
+        raise
+    try:
+        _finish(work, state, signature, resolution)
+    except SparklakeError as error:
+        words = f"the transaction on {target!r} is not merged: {error}; {work.kept()}"
+        raise TransactionError(words, work.name) from error
+    except BaseException as error:
+        _abandon(work, error)
+        raise
+    work.drop()
+
+
+def _begin(context: Context, target: str, lifetime: timedelta) -> _Work:
+    state = open_branch(context, target)
+    check_clean(state, "begin a transaction on it")
+    name = f"{TRANSACTION_PREFIX}{target[:_SHOWN_NAME]}-{uuid.uuid4().hex[:_UNIQUE]}"
+    start = context.refs.branches.create(
+        name, state.commit_id, context.committer, hidden=True, lifetime=checked_lifetime(lifetime)
+    )
+    return _Work(context, target, start)
+
+
+def _finish(work: _Work, state: BranchState, signature: Signature, resolution: Resolution) -> None:
+    """Commits what is staged, and merges all of it; does nothing where nothing has changed."""
+    if state.layers:
+        # It may be what was there before.
+        with suppress(NoChangesError):
+            commit(work.context, work.name, signature)
+    if work.has_changes():
+        # What was committed may have been undone again.
+        with suppress(NoChangesError):
+            merge(work.context, work.name, work.target, resolution, signature, MergeTerms())
+
+
+def _abandon(work: _Work, error: BaseException) -> None:
+    """Keeps what was done, and says so with the error; drops the branch where nothing was."""
+    try:
+        if not work.has_changes():
+            work.drop()
+            return
+    except RefNotFoundError:
+        return  # The body has deleted it.
+    except SparklakeError as unknown:
+        # What there may be is kept, and the body's error is the one to be told of.
+        _LOG.warning("cannot look at %s: %s", work.uri, unknown)
+    note = f"of a transaction on {work.target!r}: {work.kept()}"
+    _LOG.warning("%s, %s", type(error).__name__, note)
+    # Python 3.10 has no add_note, and what shows notes there reads this.
+    error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]

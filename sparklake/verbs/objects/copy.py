@@ -1,0 +1,217 @@
+"""Move and copy: objects get other paths, as staged changes. Not a byte of an object is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sparklake.engine.base import Runner
+from sparklake.engine.execution import cut_for_tasks, finish, row_of
+from sparklake.errors import InvalidInputError, LostResultError, ObjectNotFoundError
+from sparklake.graveler.guards import Action
+from sparklake.graveler.keys import Interval, object_key, prefix_interval, successor
+from sparklake.graveler.planning.layers import plan_listing
+from sparklake.graveler.planning.packing import Task, TaskPiece
+from sparklake.graveler.planning.plan import Plan
+from sparklake.graveler.ranges import record_count
+from sparklake.graveler.sstable.store import WrittenRange
+from sparklake.udfs.objects.copy import Transfer, encode_transfers, transfer_body
+from sparklake.udfs.results import PieceResult, decode_results
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.publish import begun_anew, until_it_moves
+from sparklake.verbs.base.resolve import Resolved, open_branch, steadily
+from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.versions import with_versions
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Is what is moved or copied to where; see `routes`.
+
+    Without `ref`, from the branch itself. With `force`, objects that are there already are
+    overwritten.
+    """
+
+    source: str
+    dest: str
+    ref: str | None = None
+    recursive: bool = False
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Is an interval of keys that begin alike, and the one that they go to."""
+
+    start: bytes
+    goal: bytes
+    is_folder: bool
+
+    @property
+    def source(self) -> Interval:
+        """Returns the interval of the old keys."""
+        return self._interval(self.start)
+
+    @property
+    def dest(self) -> Interval:
+        """Returns the interval of the new keys."""
+        return self._interval(self.goal)
+
+    @property
+    def overlaps(self) -> bool:
+        """Tells whether a key may be both an old one and a new one."""
+        if self.is_folder:
+            return self.start.startswith(self.goal) or self.goal.startswith(self.start)
+        return self.start == self.goal
+
+    def moved(self, interval: Interval) -> Interval:
+        """Returns where a part of the old keys goes."""
+        cut = len(self.start)
+        stop = self.dest.stop
+        if interval.stop is not None and interval.stop != self.source.stop:
+            stop = self.goal + interval.stop[cut:]
+        return Interval(self.goal + interval.start[cut:], stop)
+
+    def _interval(self, key: bytes) -> Interval:
+        return prefix_interval(key) if self.is_folder else Interval(key, successor(key))
+
+
+def routes(source: str, dest: str, *, recursive: bool) -> list[Route]:
+    """Returns what goes where; raises InvalidKeyError.
+
+    A source that ends with a slash, or is empty, is a folder: all below it goes below dest. Another
+    one is an object and, if recursive, also the folder of its name; where dest ends with a slash or
+    is empty, it keeps its last name below that.
+    """
+    for path in filter(None, (source, dest)):
+        object_key(path)
+    if not source or source.endswith("/"):
+        goal = dest if not dest or dest.endswith("/") else f"{dest}/"
+        return [Route(source.encode(), goal.encode(), is_folder=True)]
+    if not dest or dest.endswith("/"):
+        dest += source.rsplit("/", 1)[-1]
+    found = [Route(object_key(source), object_key(dest), is_folder=False)]
+    if recursive:
+        found.append(Route(f"{source}/".encode(), object_key(f"{dest}/"), is_folder=True))
+    return found
+
+
+def move(context: Context, branch: str, terms: Terms) -> int:
+    """Stages objects under other paths and their removal from the old ones; returns how many.
+
+    Raises what `copy` raises, and InvalidInputError where source and dest overlap.
+    """
+    ways = routes(terms.source, terms.dest, recursive=terms.recursive)
+    if any(each.overlaps for each in ways):
+        raise InvalidInputError(
+            f"{terms.source!r} cannot be moved to {terms.dest!r}: one lies in the other; move it "
+            "elsewhere first"
+        )
+    return _transfer(context, "mv", branch, terms, ways)
+
+
+def copy(context: Context, branch: str, terms: Terms) -> int:
+    """Stages objects of a ref under other paths; returns how many there are.
+
+    Raises ObjectNotFoundError where there is none, AlreadyExistsError for a path that is taken,
+    InvalidKeyError for one that would be too long; then nothing is staged.
+    """
+    ways = routes(terms.source, terms.dest, recursive=terms.recursive)
+    return _transfer(context, "cp", branch, terms, ways)
+
+
+@with_versions
+@begun_anew
+def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequence[Route]) -> int:
+    open_branch(context, branch, Action.STAGE)
+    check_namespace(context.store)
+
+    def attempt() -> int:
+        # What is written holds for what was seen: neither a change at an old path nor an object at
+        # a new one may come between.
+        state = context.refs.staging.seal(branch, Action.STAGE)
+        here = Resolved(context.graph.commit(state.commit_id), state, is_name=True)
+        work = [_Work.of(context, here, terms, each) for each in ways]
+        runner = context.runner(sum(each.listed.records for each in work), verb, branch)
+        shares = _shares(work, runner, removing=verb == "mv")
+        written = _written(context, runner, shares)
+        moved = [each.info for share in shares for each in written[share.position]]
+        if not moved:
+            raise ObjectNotFoundError(
+                f"{terms.ref or branch!r} has nothing at {terms.source!r}; `sparklake ls` shows "
+                "what it has, and a folder ends with a slash"
+            )
+        rows = sorted(
+            (row_of(each) for each in written.values() if each),
+            key=lambda row: row.ranges[0].min_key,
+        )
+        run = finish(context.store, context.workspace, rows)
+        context.refs.staging.add_run(branch, run.id, state, fence=state.fence)
+        return record_count(moved)
+
+    return until_it_moves(context, branch, attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Is the plan of reading what goes one way, and of what is there already, if that matters."""
+
+    route: Route
+    listed: Plan
+    existing: Plan | None
+
+    @staticmethod
+    def of(context: Context, here: Resolved, terms: Terms, route: Route) -> _Work:
+        def listed(found: Resolved) -> Plan:
+            found.check_kept(context)
+            return _listing(context, found, route.start, route.source)
+
+        source = listed(here) if terms.ref is None else steadily(context, terms.ref, listed)
+        existing = None if terms.force else _listing(context, here, route.goal, route.dest)
+        return _Work(route, source, existing)
+
+    def shares(self, size: int) -> Iterator[tuple[Task, Task | None]]:
+        """Yields what each task reads: old records, and what is there under their new keys."""
+        plan = cut_for_tasks(self.listed, size)
+        for position, piece in enumerate(plan.stretches):
+            there = self.existing and self.existing.restricted(self.route.moved(piece.interval))
+            yield Task((TaskPiece(position, piece),)), _whole(there)
+
+
+def _listing(context: Context, found: Resolved, prefix: bytes, within: Interval) -> Plan:
+    sides = Staged(context, prefix).sides(found.layers)
+    return plan_listing(found.tree(context).ranges, sides, within)
+
+
+def _whole(plan: Plan | None) -> Task | None:
+    """Returns all of a plan as one task; None where there is nothing to read."""
+    if plan is None or not plan.records:
+        return None
+    return Task(tuple(TaskPiece(at, piece) for at, piece in enumerate(plan.stretches)))
+
+
+def _shares(work: Sequence[_Work], runner: Runner, *, removing: bool) -> list[Transfer]:
+    size = runner.task_records(sum(each.listed.records for each in work))
+    found = [(each.route, *tasks) for each in work for tasks in each.shares(size)]
+    return [
+        Transfer(2 * at, old, new, len(route.start), route.goal, 2 * at + 1 if removing else None)
+        for at, (route, old, new) in enumerate(found)
+    ]
+
+
+def _written(
+    context: Context, runner: Runner, shares: Sequence[Transfer]
+) -> dict[int, tuple[WrittenRange, ...]]:
+    """Returns what the tasks wrote, by its place; raises LostResultError if one is missing."""
+    body = partial(transfer_body, context.workspace)
+    results = decode_results(runner.collect(body, encode_transfers(shares)))
+    found = {each.position: each.written for each in results if isinstance(each, PieceResult)}
+    wanted = {at for each in shares for at in (each.position, each.removals) if at is not None}
+    if found.keys() != wanted:
+        raise LostResultError(
+            "the engine returned no result for a part of the objects; nothing was staged, so run "
+            "it again"
+        )
+    return found

@@ -1,0 +1,191 @@
+"""List one level: what lies right under a prefix, as a file system would show it.
+
+A folder is shown at its first object, and the rest of it is jumped over. What a metarange says of a
+range is enough to jump over all ranges that lie inside of one folder, without reading any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import pyarrow.compute as pc
+
+from sparklake.graveler.algebra import ChangeCounts, apply
+from sparklake.graveler.blocks.align import restricted
+from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
+from sparklake.graveler.blocks.columns import gather
+from sparklake.graveler.ids import RangeId
+from sparklake.graveler.keys import (
+    Interval,
+    key_path,
+    key_prefix,
+    prefix_end,
+    prefix_interval,
+    successor,
+)
+from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping, position_reaching
+from sparklake.graveler.sstable.store import read_together
+from sparklake.udfs.objects.rows import ObjectInfo, object_batch, object_rows
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.lookup import OpenRanges
+from sparklake.verbs.base.resolve import Resolved, steadily
+from sparklake.verbs.base.staging import Staged
+
+_MOST_AHEAD = 64
+"""How many ranges are read together at most. The first is read alone, then ever more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Is all objects whose path begins with `path`, which ends in '/'."""
+
+    path: str
+
+
+def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo | Folder]:
+    """Yields objects and folders right under a prefix in the byte order of their paths."""
+    level = _Level(key_prefix(prefix), context.info.storage_namespace)
+
+    def sides(found: Resolved) -> tuple[Ranges, list[Side]]:
+        base = found.tree(context).ranges
+        return base, Staged(context, level.prefix).sides(found.layers)
+
+    base, staged = steadily(context, ref, sides)
+    committed = _Ranges(context.open_ranges, base, level)
+    layers = [
+        _Rows(block_of_records(side.rows))
+        if side.rows
+        else _Ranges(context.open_ranges, side.ranges, level)
+        for side in staged
+    ]
+    yield from _walk(level, committed, layers)
+
+
+def _walk(
+    level: _Level, base: _Ranges, staged: Sequence[_Rows | _Ranges]
+) -> Iterator[ObjectInfo | Folder]:
+    """Goes through the keys a window at a time, in which no side has more than one range."""
+    within = prefix_interval(level.prefix)
+    start: bytes | None = within.start
+    while start is not None:
+        stops = (within.stop, *(side.stop(start) for side in (base, *staged)))
+        window = Interval(start, min((stop for stop in stops if stop is not None), default=None))
+        if window.is_empty:
+            return
+        changes = [side.within(window) for side in staged]
+        is_changed = any(map(len, changes))
+        # Without changes the least key of a range is there: no need to read it to know so.
+        known = None if is_changed else base.least_key(window)
+        folder = known and level.folder(known)
+        if folder:
+            yield Folder(key_path(folder))
+            start = prefix_end(folder)
+            continue
+        block = base.within(window)
+        if is_changed:
+            block = concatenated(list(apply([[each] for each in changes], [block], ChangeCounts())))
+        yield from level.shown(block)
+        last = level.folder(block.last_key) if len(block) else None
+        start = window.stop
+        if start is not None and last is not None:
+            start = max(start, prefix_end(last) or start)
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Is what lies right under a prefix."""
+
+    prefix: bytes
+    storage_namespace: str
+
+    def folder(self, key: bytes) -> bytes | None:
+        """Returns the folder of the level that a key lies in, None for an object of the level."""
+        if not key.startswith(self.prefix):
+            return None
+        slash = key.find(b"/", len(self.prefix))
+        return None if slash < 0 else key[: slash + 1]
+
+    def shown(self, block: Block) -> Iterator[ObjectInfo | Folder]:
+        """Yields what records show, all of which lie under the prefix."""
+        if not len(block):
+            return
+        keys, depth = block.keys, len(self.prefix)
+        rests = gather(keys.data, keys.starts + depth, keys.lengths - depth)
+        slashes = pc.find_substring(rests, "/").to_numpy()
+        is_folder = slashes >= 0
+        lengths = np.where(is_folder, slashes + 1, keys.lengths - depth)
+        names = gather(keys.data, keys.starts + depth, lengths)
+        is_new = pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
+        first = np.flatnonzero(np.concatenate(([True], is_new)))
+        objects = object_rows(
+            object_batch(block.take(first[~is_folder[first]]), self.storage_namespace)
+        )
+        for name, each in zip(names.take(first).to_pylist(), is_folder[first], strict=True):
+            yield Folder(key_path(self.prefix + name)) if each else next(objects)
+
+
+class _Rows:
+    """Is a staged layer of few records, all in memory."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+
+    def stop(self, key: bytes) -> bytes | None:
+        return None
+
+    def within(self, window: Interval) -> Block:
+        return restricted(self._block, window)
+
+
+class _Ranges:
+    """Is a commit or a staged run, of which ranges are read when they are needed."""
+
+    def __init__(self, opened: OpenRanges, ranges: Ranges, level: _Level) -> None:
+        self._opened = opened
+        self._ranges = overlapping(ranges, prefix_interval(level.prefix))
+        self._level = level
+        self._read: dict[RangeId, Block] = {}
+        self._together = 1
+
+    def stop(self, key: bytes) -> bytes | None:
+        """Returns where the range stops that has a key or comes next."""
+        at = position_reaching(self._ranges, key)
+        return successor(self._ranges[at].max_key) if at < len(self._ranges) else None
+
+    def least_key(self, window: Interval) -> bytes | None:
+        """Returns the least key in a window, None where it takes reading to know."""
+        at = position_reaching(self._ranges, window.start)
+        key = self._ranges[at].min_key if at < len(self._ranges) else None
+        return key if key is not None and key in window else None
+
+    def within(self, window: Interval) -> Block:
+        """Returns the records in a window."""
+        return concatenated(
+            [restricted(self._block(each), window) for each in overlapping(self._ranges, window)]
+        )
+
+    def _block(self, info: RangeInfo) -> Block:
+        if info.id not in self._read:
+            group = next(read_together(islice(self._needed(info), self._together)))
+            opened = self._opened.get_many(group)
+            self._read = {each.id: one.block for each, one in zip(group, opened, strict=True)}
+            self._together = min(2 * self._together, _MOST_AHEAD)
+        return self._read[info.id]
+
+    def _needed(self, info: RangeInfo) -> Iterator[RangeInfo]:
+        """Yields a range, and those after it that a walk to the end must read."""
+        yield info
+        at = position_reaching(self._ranges, info.max_key) + 1
+        while at < len(self._ranges):
+            each = self._ranges[at]
+            folder = self._level.folder(each.min_key)
+            end = None if folder is None else prefix_end(folder)
+            if end is not None and each.max_key < end:
+                at = position_reaching(self._ranges, end)
+            else:
+                yield each
+                at += 1

@@ -1,0 +1,59 @@
+"""Remove what is there: an object, or a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from sparklake.errors import ObjectNotFoundError
+from sparklake.graveler.guards import Action
+from sparklake.graveler.keys import object_key
+from sparklake.graveler.records import tombstone
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.base.snapshot import open_snapshot
+from sparklake.verbs.base.staging import INLINE_ROWS
+from sparklake.verbs.objects.stage import delete_object, delete_prefix, deletions, stage_batches
+
+
+def remove_object(context: Context, branch: str, path: str) -> int:
+    """Stages the removal of one object, and returns 1; raises ObjectNotFoundError."""
+    open_snapshot(context, branch).stat(path)
+    delete_object(context, branch, path)
+    return 1
+
+
+def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
+    """Stages the removal of all objects that are at some paths, at once; returns how many."""
+    open_branch(context, branch, Action.STAGE)
+    snapshot = open_snapshot(context, branch)
+    there = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]
+    if len(there) <= INLINE_ROWS:
+        removals = [tombstone(object_key(path)) for path in there]
+        context.refs.staging.put(branch, removals, fence=None)
+    else:
+        remaining = iter(there)
+        chunks = iter(lambda: list(islice(remaining, INLINE_ROWS)), [])
+        runner = context.runner(0, "rm", branch)
+        stage_batches(context, branch, runner, map(deletions, chunks), fence=None)
+    return len(there)
+
+
+def remove_folder(context: Context, branch: str, path: str) -> int:
+    """Stages the removal of what is below a path, and at it unless it ends with a slash.
+
+    Returns how many objects that is; raises ObjectNotFoundError when there is none.
+    """
+    is_folder = not path or path.endswith("/")
+    removed = delete_prefix(context, branch, path if is_folder else f"{path}/")
+    try:
+        if not is_folder:
+            removed += remove_object(context, branch, path)
+    except ObjectNotFoundError:
+        if not removed:
+            raise
+    if not removed:
+        raise ObjectNotFoundError(
+            f"{branch!r} has nothing below {path!r}; `sparklake ls` shows what it has"
+        )
+    return removed

@@ -1,0 +1,100 @@
+"""Restore: make chosen paths of a branch what they are at any ref, staged and not committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from sparklake.engine.execution import finish, run_plan
+from sparklake.errors import NoChangesError, ObjectNotFoundError
+from sparklake.graveler.algebra import ChangeCounts
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import Action
+from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
+from sparklake.graveler.keys import object_key
+from sparklake.graveler.planning.filtered import only_chosen, plan_restore
+from sparklake.graveler.planning.path_filter import Choice, chosen_keys, named
+from sparklake.graveler.planning.plan import plan_diff
+from sparklake.graveler.ports import BranchState, LayerCut, LayerKind
+from sparklake.udfs.objects.copy import restore_body
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.publish import begun_anew, until_it_moves
+from sparklake.verbs.base.read import diff_of_plan
+from sparklake.verbs.base.resolve import kept_commit, open_branch
+from sparklake.verbs.base.staging import Staged, cut_out
+from sparklake.verbs.base.versions import with_versions
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """Is what a restore has staged: how the chosen paths differ from the branch's head now."""
+
+    commit: Commit
+    added: int
+    changed: int
+    removed: int
+
+
+@with_versions
+@begun_anew
+def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Restored:
+    """Stages what makes chosen paths of a branch what they are at a ref.
+
+    What was staged of them before gives way to it, in one step; what else is staged stays. Raises
+    ObjectNotFoundError where neither has such a path, NoChangesError where they are alike.
+    """
+    choice = chosen_keys(paths)
+    fence = open_branch(context, branch, Action.STAGE).fence
+    commit = kept_commit(context, ref)
+    check_namespace(context.store)
+
+    def attempt() -> Restored:
+        state = context.refs.staging.seal(branch, Action.STAGE)
+        run, counts = _staged_run(context, state, commit, choice)
+        cut = cut_out(context, state, choice, "restore")
+        if run == EMPTY_META_RANGE and not _takes(context, state, choice, cut):
+            raise _nothing(context, state, ref, commit, paths)
+        context.refs.staging.drop(branch, state, cut, run or None, fence=fence)
+        return Restored(commit, counts.added, counts.changed, counts.removed)
+
+    return until_it_moves(context, branch, attempt)
+
+
+def _staged_run(
+    context: Context, state: BranchState, commit: Commit, choice: Choice
+) -> tuple[MetaRangeId, ChangeCounts]:
+    """Writes a run of what makes a branch's head what a commit is; only what differs is read."""
+    head = context.graph.commit(state.commit_id)
+    plan = plan_restore(context.tree(head).ranges, context.tree(commit).ranges, choice)
+    runner = context.runner(plan.records, "restore", state.name)
+    body = partial(restore_body, context.workspace, choice)
+    outcome = run_plan(runner, body, plan, progress=context.runners.progress)
+    return finish(context.store, context.workspace, outcome.pieces).id, outcome.counts
+
+
+def _takes(context: Context, state: BranchState, choice: Choice, cut: LayerCut) -> bool:
+    """Tells whether a cut of the chosen keys takes anything out of the layers of a branch."""
+    if any(
+        cut.runs.get(each.id, each.meta_range_id) != each.meta_range_id for each in state.layers
+    ):
+        return True
+    rows = [each for each in state.layers if each.kind is LayerKind.ROWS]
+    return any(side.rows for side in Staged(context, dry=True, choice=choice).sides(rows))
+
+
+def _nothing(
+    context: Context, state: BranchState, ref: str, commit: Commit, paths: Sequence[str]
+) -> NoChangesError | ObjectNotFoundError:
+    """Returns why there is nothing to restore; both sides have the same of the chosen paths."""
+    ranges = context.tree(commit).ranges
+    choice = chosen_keys(paths)
+    plan = only_chosen(plan_diff(ranges[:0], ranges, choice.hull), choice)
+    rows = diff_of_plan(context, plan, ref, "restore")
+    if any(object_key(row.path) in choice for row in rows):
+        return NoChangesError(f"{named(paths)} on {state.name!r} is as it is at {ref!r}")
+    return ObjectNotFoundError(
+        f"neither {ref!r} nor {state.name!r} has {named(paths)}: a path is that of an object, or a "
+        "prefix that ends with '/'; `sparklake ls` shows what there is"
+    )

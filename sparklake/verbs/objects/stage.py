@@ -1,0 +1,251 @@
+"""Stage: single objects as rows, bulk as runs."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from sparklake._scratch import scratch_folder
+from sparklake.config import disk_root
+from sparklake.engine.base import Runner, Source
+from sparklake.errors import InvalidInputError, InvalidRecordError, RefStoreUnavailableError
+from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
+from sparklake.graveler.guards import Action
+from sparklake.graveler.keys import object_key
+from sparklake.graveler.ports import BranchState, WriteState
+from sparklake.graveler.records import Record, tombstone
+from sparklake.graveler.times import shown_nanoseconds
+from sparklake.stores.objects.local_files import store_errors
+from sparklake.udfs.adopted_ranges import is_sweep_open
+from sparklake.udfs.objects.rows import ObjectInfo, object_record
+from sparklake.udfs.staged_rows import STAGE_SCHEMA, stage_body
+from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.publish import begun_anew
+from sparklake.verbs.base.read import list_objects
+from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.base.staging import write_meta_run
+from sparklake.verbs.base.versions import with_versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_BATCH_ROWS = 8192
+_HASHED_AT_ONCE = 1024 * 1024
+
+
+@begun_anew
+def put_bytes(
+    context: Context,
+    branch: str,
+    path: str,
+    body: bytes,
+    metadata: Mapping[str, str],
+    content_type: str,
+) -> ObjectInfo:
+    """Writes an object to a fresh place and stages it."""
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise InvalidInputError(
+            f"the body of {path!r} is {type(body)}: give bytes, or a file to `put_file`"
+        )
+    fence = open_branch(context, branch, Action.STAGE).fence
+    check_namespace(context.store)
+    checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
+    new = new_object(context, path, len(body), checksum, metadata, content_type)
+    context.store.put_if_absent(new.key, body)
+    context.refs.staging.put(branch, [new.record], fence=fence)
+    return new.info
+
+
+def put_file(
+    context: Context,
+    branch: str,
+    path: str,
+    file: Path,
+    metadata: Mapping[str, str],
+    content_type: str,
+) -> ObjectInfo:
+    """Copies a local file to a fresh place and stages it; the file may be of any size."""
+    if not file.is_file():
+        raise InvalidInputError(f"{file} is not a file: name one to put")
+    object_key(path)
+    open_branch(context, branch, Action.STAGE)
+    check_namespace(context.store)
+    with scratch_folder(disk_root()) as scratch:
+        # A copy, since a store may link what it is given, and the user's file may change.
+        copy = scratch / "object"
+        with store_errors(file):
+            shutil.copyfile(file, copy)
+        return put_copy(context, branch, path, copy, metadata, content_type)
+
+
+@begun_anew
+def put_copy(
+    context: Context,
+    branch: str,
+    path: str,
+    copy: Path,
+    metadata: Mapping[str, str],
+    content_type: str,
+) -> ObjectInfo:
+    """Moves a file, which nobody changes any more, to a fresh place and stages it."""
+    fence = open_branch(context, branch, Action.STAGE).fence
+    new = object_of_copy(context, path, copy, metadata, content_type)
+    context.store.put_files_if_absent({new.key: copy})
+    context.refs.staging.put(branch, [new.record], fence=fence)
+    return new.info
+
+
+def delete_object(context: Context, branch: str, path: str) -> None:
+    """Stages the removal of an object; one that is not there is no error."""
+    context.refs.staging.put(branch, [tombstone(object_key(path))], fence=None)
+
+
+@begun_anew
+def delete_prefix(context: Context, branch: str, prefix: str) -> int:
+    """Stages the removal of all objects under a prefix; returns how many there are."""
+    count = 0
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        nonlocal count
+        paths = (each.path for each in list_objects(context, branch, prefix))
+        while chunk := list(islice(paths, _BATCH_ROWS)):
+            count += len(chunk)
+            yield deletions(chunk)
+
+    fence = open_branch(context, branch, Action.STAGE).fence
+    stage_batches(context, branch, context.runner(0, "rm", branch), rows(), fence=fence)
+    return count
+
+
+@with_versions
+@begun_anew
+def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> None:
+    """Stages rows of STAGE_SCHEMA as one run; all of them or, when one is bad, none."""
+    fence = open_branch(context, branch, Action.STAGE).fence
+    names = rows.schema.names if isinstance(rows, pa.Table) else getattr(rows, "columns", None)
+    if names is None:
+        raise InvalidInputError(f"stage takes an Arrow table or a DataFrame, not {type(rows)}")
+    _check_columns(names)
+    if isinstance(rows, pa.Table):
+        runner = context.runner(rows.num_rows, "stage", branch)
+    else:
+        runner = context.runners.on_spark(context.title("stage", branch))
+    # While objects are taken, only what is named already may be named: of these rows, who knows?
+    closed = is_sweep_open(context.store)
+    stage_batches(context, branch, runner, rows, fence=fence, closed=closed)
+
+
+def stage_batches(
+    context: Context,
+    branch: str,
+    runner: Runner,
+    batches: Source,
+    seen: BranchState | None = None,
+    write: str | None = None,
+    *,
+    fence: int | None,
+    closed: bool = False,
+) -> None:
+    """Stages batches of STAGE_SCHEMA as one run, or nothing when they are empty.
+
+    With the branch as it was sealed, raises RaceLostError when it has changed since. The id of a
+    write is of that which this ends. With `closed`, raises CollectionOpenError for an address
+    inside of the namespace.
+    """
+    check_namespace(context.store)
+    encode = partial(stage_body, context.workspace, time.time_ns(), closed=closed)
+    run = write_meta_run(context, runner, encode, batches)
+    if not run.ranges:
+        return
+    try:
+        context.refs.staging.add_run(branch, run.id, seen, write, fence=fence)
+    except RefStoreUnavailableError:
+        # Only the answer may be lost: made again, the write would add its rows twice.
+        if write is None or not _has_landed(context, write):
+            raise
+
+
+def _has_landed(context: Context, write: str) -> bool:
+    found = context.refs.writes.find(write)
+    return found is not None and found.state is WriteState.DONE
+
+
+def deletions(paths: Sequence[str] | pa.Array) -> pa.RecordBatch:
+    """Returns rows of STAGE_SCHEMA that delete paths."""
+    given = {"path": pa.array(paths, pa.string()), "deleted": pa.repeat(True, len(paths))}
+    columns = [given.get(each.name, pa.nulls(len(paths), each.type)) for each in STAGE_SCHEMA]
+    return pa.record_batch(columns, schema=STAGE_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class NewObject:
+    """Is an object that can be staged, and the fresh place in the namespace to write it to."""
+
+    key: str
+    info: ObjectInfo
+    record: Record
+
+
+def new_object(
+    context: Context,
+    path: str,
+    size: int,
+    checksum: str,
+    metadata: Mapping[str, str],
+    content_type: str,
+) -> NewObject:
+    """Returns an object that nothing was written of yet; raises what is wrong with it."""
+    namespace = context.info.storage_namespace
+    key = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
+    info = ObjectInfo(
+        path=path,
+        size=size,
+        checksum=checksum,
+        mtime=shown_nanoseconds(time.time_ns()),
+        address=f"{namespace}/{key}",
+        metadata=dict(metadata),
+        content_type=content_type or DEFAULT_CONTENT_TYPE,
+    )
+    return NewObject(key, info, object_record(info, namespace))
+
+
+def object_of_copy(
+    context: Context, path: str, copy: Path, metadata: Mapping[str, str], content_type: str
+) -> NewObject:
+    """Returns the object that a file will be."""
+    checksum, size = _md5(copy), copy.stat().st_size
+    return new_object(context, path, size, checksum, metadata, content_type)
+
+
+def _check_columns(names: Sequence[str]) -> None:
+    given, known = set(names), set(STAGE_SCHEMA.names)
+    if len(given) < len(names):
+        raise InvalidRecordError(
+            f"of the columns {sorted(names)} one is there twice: name each once"
+        )
+    required = {"path"} if "deleted" in given else {"path", "size", "address"}
+    if not required <= given <= known:
+        raise InvalidRecordError(
+            f"the columns {sorted(given)} cannot be staged: {sorted(required)} are required and "
+            f"{sorted(known - required)} allowed"
+        )
+
+
+def _md5(path: Path) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while chunk := file.read(_HASHED_AT_ONCE):
+            digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,278 @@
+"""Put many objects: their bodies are written in batches, and all of them are staged at once."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from sparklake._scratch import scratch_folder
+from sparklake.config import disk_root
+from sparklake.errors import InvalidInputError, InvalidRecordError
+from sparklake.graveler.guards import Action
+from sparklake.graveler.keys import object_key
+from sparklake.stores.objects.local_files import store_errors
+from sparklake.stores.objects.local_walk import SkippedPath, walk_files
+from sparklake.udfs.objects.rows import ObjectInfo, object_record
+from sparklake.udfs.staged_rows import STAGE_SCHEMA
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_apart, check_namespace
+from sparklake.verbs.base.publish import begun_anew
+from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.base.snapshot import open_snapshot
+from sparklake.verbs.base.staging import INLINE_ROWS
+from sparklake.verbs.base.versions import with_versions
+from sparklake.verbs.objects.stage import NewObject, new_object, object_of_copy, stage_batches
+
+Body: TypeAlias = "bytes | Path"
+Objects: TypeAlias = "Mapping[str, Body] | Iterable[tuple[str, Body]]"
+
+# What is written together: the more objects, the fewer waits for the disk or the network.
+_TOGETHER = 1000
+_TOGETHER_BYTES = 64 << 20
+_SMALL_BYTES = 1 << 20
+_STAGED_TOGETHER = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Is what all objects of one call are given."""
+
+    metadata: Mapping[str, str]
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class FolderUpload:
+    """The result of putting a folder: how many objects are staged, and what was skipped."""
+
+    count: int
+    skipped: tuple[SkippedPath, ...] = ()
+
+
+def put_many(
+    context: Context, branch: str, objects: Objects, labels: Labels, *, follow_links: bool = False
+) -> int:
+    """Writes objects to fresh places and stages all of them, or none; returns how many there are.
+
+    What was written when it fails stays as orphans. At most a batch of bodies is in memory. Beside
+    a garbage collection it begins anew, but not with objects that come once, as those of a
+    generator do: raises CollectionBegunError. A Path that is a symbolic link is refused, unless
+    links are to be followed.
+    """
+    put = _put_many if isinstance(objects, Iterator) else with_versions(begun_anew(_put_many))
+    return put(context, branch, objects, labels, follow_links)
+
+
+def _put_many(
+    context: Context, branch: str, objects: Objects, labels: Labels, follow_links: bool
+) -> int:
+    fence = open_branch(context, branch, Action.STAGE).fence
+    check_namespace(context.store)
+    pairs = objects.items() if isinstance(objects, Mapping) else objects
+    with scratch_folder(disk_root()) as scratch:
+        batches = _batches(_checked(pairs, follow_links=follow_links))
+        written = (_write(context, batch, scratch, labels) for batch in batches)
+        return stage_objects(context, branch, chain.from_iterable(written), fence)
+
+
+@with_versions
+@begun_anew
+def put_folder(
+    context: Context,
+    branch: str,
+    prefix: str,
+    folder: Path,
+    labels: Labels,
+    *,
+    follow_links: bool = False,
+) -> FolderUpload:
+    """Puts all files below a folder, under a prefix, as `put_many` does.
+
+    The folder itself may be a link. Links below it are skipped, or followed on request, those to
+    folders, too. Raises InvalidInputError where one leads to the namespace.
+    """
+    if not folder.is_dir():
+        raise InvalidInputError(f"{folder} is no folder: name one to put")
+
+    def check(place: Path) -> str:
+        return check_apart(context.info, str(place))
+
+    root = Path(check(folder).removeprefix("file://"))
+    below = f"{prefix.rstrip('/')}/" if prefix else ""
+    skipped = list[SkippedPath]()
+
+    def files() -> Iterator[tuple[str, Path]]:
+        for each in walk_files(root, follow_links=follow_links, enter=check):
+            if isinstance(each, SkippedPath):
+                skipped.append(each)
+            else:
+                yield f"{below}{each}", root / each
+
+    count = put_many(context, branch, files(), labels, follow_links=follow_links)
+    if not count:
+        why = f" but {len(skipped)} that are skipped, such as links" if skipped else ""
+        raise InvalidInputError(f"{folder} holds no file{why}; nothing was staged")
+    return FolderUpload(count, tuple(skipped))
+
+
+def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
+    """Stages objects of a ref under other paths, all of them or none; returns how many.
+
+    `paths` are pairs of source and dest. Not a byte of an object is copied. Raises
+    CollectionBegunError as `put_many` does.
+    """
+    copy = _copy_many if isinstance(paths, Iterator) else with_versions(begun_anew(_copy_many))
+    return copy(context, branch, ref, paths)
+
+
+def _copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
+    fence = open_branch(context, branch, Action.STAGE).fence
+    snapshot = open_snapshot(context, ref, kept=True)
+    copies = (replace(snapshot.stat(source), path=dest) for source, dest in paths)
+    return stage_objects(context, branch, copies, fence)
+
+
+def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo], fence: int) -> int:
+    """Stages objects that are written already, all of them or none; returns how many there are.
+
+    Few are staged as rows, many as one run. Raises InvalidRecordError for a path that comes twice.
+    """
+    remaining = iter(objects)
+    first = list(islice(remaining, INLINE_ROWS + 1))
+    namespace = context.info.storage_namespace
+    if len(first) <= INLINE_ROWS:
+        records = dict(object_record(each, namespace) for each in first)
+        if len(records) < len(first):
+            raise _twice(next(_repeated(each.path for each in first)))
+        context.refs.staging.put(branch, list(records.items()), fence=fence)
+        return len(first)
+    count = 0
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        nonlocal count
+        everything = chain(first, remaining)
+        while chunk := list(islice(everything, _STAGED_TOGETHER)):
+            count += len(chunk)
+            yield _rows(chunk, namespace)
+
+    runner = context.runner(0, "put", branch)
+    stage_batches(context, branch, runner, rows(), fence=fence)
+    return count
+
+
+def _checked(
+    pairs: Iterable[tuple[str, Body]], *, follow_links: bool
+) -> Iterator[tuple[str, Body]]:
+    """Passes on what can be put; of the first ones, none under a path that has come before.
+
+    Where there are more, the run that they are staged in tells of such a path.
+    """
+    seen: set[str] = set()
+    for path, body in pairs:
+        object_key(path)
+        if path in seen:
+            raise _twice(path)
+        if len(seen) < INLINE_ROWS:
+            seen.add(path)
+        if isinstance(body, Path):
+            if body.is_symlink() and not follow_links:
+                raise InvalidInputError(
+                    f"{body}, to be put at {path!r}, is a symbolic link: name the file that it "
+                    "leads to, or let links be followed (follow_links=True)"
+                )
+            if not body.is_file():
+                raise InvalidInputError(f"{body} is not a file: name one to put at {path!r}")
+        elif not isinstance(body, bytes):
+            raise InvalidInputError(
+                f"the body of {path!r} is {type(body)}: give bytes, or the Path of a file"
+            )
+        yield path, body
+
+
+def _batches(pairs: Iterable[tuple[str, Body]]) -> Iterator[list[tuple[str, Body]]]:
+    """Yields what is written together: at least one object, and not too much at once."""
+    batch: list[tuple[str, Body]] = []
+    size = 0
+    for path, body in pairs:
+        more = _size(body)
+        if batch and (len(batch) == _TOGETHER or size + more > _TOGETHER_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append((path, body))
+        size += more
+    if batch:
+        yield batch
+
+
+def _write(
+    context: Context, batch: list[tuple[str, Body]], scratch: Path, labels: Labels
+) -> list[ObjectInfo]:
+    """Writes a batch; it is durable on return."""
+    bodies: dict[str, bytes] = {}
+    copies: dict[str, Path] = {}
+    infos = []
+    for number, (path, given) in enumerate(batch):
+        body = given
+        if isinstance(body, Path):
+            with store_errors(body):
+                if _size(body) <= _SMALL_BYTES:
+                    body = body.read_bytes()
+                else:
+                    # A store may link what it is given, and the user's file may change.
+                    body = Path(shutil.copyfile(body, scratch / str(number)))
+        if isinstance(body, Path):
+            new = object_of_copy(context, path, body, labels.metadata, labels.content_type)
+            copies[new.key] = body
+        else:
+            new = _object_of_body(context, path, body, labels)
+            bodies[new.key] = body
+        infos.append(new.info)
+    context.store.put_many_if_absent(bodies)
+    context.store.put_files_if_absent(copies)
+    for copy in copies.values():
+        copy.unlink()
+    return infos
+
+
+def _object_of_body(context: Context, path: str, body: bytes, labels: Labels) -> NewObject:
+    checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
+    return new_object(context, path, len(body), checksum, labels.metadata, labels.content_type)
+
+
+def _size(body: Body) -> int:
+    return body.stat().st_size if isinstance(body, Path) else len(body)
+
+
+def _rows(objects: list[ObjectInfo], storage_namespace: str) -> pa.RecordBatch:
+    rows = [
+        {
+            "path": each.path,
+            "size": each.size,
+            "checksum": each.checksum,
+            "mtime": each.mtime // 1000,
+            "address": each.address.removeprefix(f"{storage_namespace}/"),
+            "metadata": each.metadata,
+            "content_type": each.content_type,
+        }
+        for each in objects
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=STAGE_SCHEMA)
+
+
+def _repeated(paths: Iterable[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for path in paths:
+        if path in seen:
+            yield path
+        seen.add(path)
+
+
+def _twice(path: str) -> InvalidRecordError:
+    return InvalidRecordError(f"{path!r} is put twice; put it once, or in two calls")

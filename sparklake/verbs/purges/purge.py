@@ -1,0 +1,259 @@
+"""Purge: delete the bytes of objects from all history, keep records and ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import msgspec
+
+from sparklake.errors import (
+    InvalidInputError,
+    LostResultError,
+    NoChangesError,
+    NotFoundError,
+    PurgeBlockedError,
+)
+from sparklake.graveler.guards import Action, read_only_error
+from sparklake.graveler.ports.registers import Purge, PurgeCounts, PurgeState
+from sparklake.graveler.sums import bounded
+from sparklake.udfs.purges import (
+    FoundReport,
+    Patterns,
+    decode_found,
+    delete_body,
+    encode_work,
+    found_body,
+    purge_folder,
+    scan_body,
+)
+from sparklake.udfs.strategies.globs import glob_pattern
+from sparklake.verbs.base.context import Context, now
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.read import list_objects
+from sparklake.verbs.base.resolve import check_clean
+from sparklake.verbs.base.signing import check_texts, sign
+from sparklake.verbs.commits import commit
+from sparklake.verbs.objects.stage import deletions, stage_batches
+from sparklake.verbs.purges.scan import scans
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BATCH_ROWS = 8192
+
+
+def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
+    """Commits the removal of paths on each branch that has some.
+
+    Raises ProtectedError and DirtyBranchError before the first commit.
+    """
+    signature = sign(context, message or "Remove what is purged", None, None)
+    states = [each for each in context.refs.branches.list() if _first(context, each.name, patterns)]
+    for each in states:
+        each.guard.check(each.name, Action.STAGE, Action.COMMIT)
+        check_clean(each, "purge")
+    for each in states:
+        runner = context.runner(0, "purge", each.name)
+        stage_batches(
+            context, each.name, runner, _removals(context, each.name, patterns), fence=None
+        )
+        commit(context, each.name, signature)
+
+
+def _first(context: Context, branch: str, patterns: Patterns) -> str | None:
+    return next(_paths(context, branch, patterns), None)
+
+
+def _paths(context: Context, branch: str, patterns: Patterns) -> Iterator[str]:
+    return (each.path for each in list_objects(context, branch, "") if each.path in patterns)
+
+
+def _removals(context: Context, branch: str, patterns: Patterns) -> Iterator[pa.RecordBatch]:
+    paths = _paths(context, branch, patterns)
+    while chunk := list(islice(paths, _BATCH_ROWS)):
+        yield deletions(chunk)
+
+
+_NAMED = 5
+_DELETION_RECORDS = 100
+"""How many records could be read while one object is deleted, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeTerms:
+    """Is what is purged and how; see `Repository.purge`."""
+
+    patterns: tuple[str, ...]
+    message: str = ""
+    commit: bool = False
+    even_shared: bool = False
+    also_external: bool = False
+    dry_run: bool = False
+
+
+def purge(context: Context, terms: PurgeTerms) -> Purge:
+    """Deletes the bytes of objects under some paths in all of history; returns what was done.
+
+    Raises PurgeBlockedError, and deletes nothing, where a head or staging names such a path, or
+    where another path names the same bytes, or where they lie in the namespace of another
+    repository; NoChangesError where there is nothing.
+    """
+    patterns = _checked(context, terms)
+    check_namespace(context.store)
+    made = Purge(
+        id=uuid4().hex,
+        who=context.committer,
+        date=now(),
+        message=terms.message,
+        patterns=terms.patterns,
+        state=PurgeState.DELETING,
+        counts=PurgeCounts(),
+        even_shared=terms.even_shared,
+        also_external=terms.also_external,
+    )
+    try:
+        found = _found(context, patterns, made)
+        if terms.dry_run:
+            return replace(made, counts=found.counts)
+        _refuse_foreign(found)
+        _refuse_shared(found, terms)
+        if terms.commit and found.live_count:
+            commit_removals(context, patterns, terms.message)
+            found = _found(context, patterns, made)
+            _refuse_shared(found, terms)
+        _refuse_live(found)
+        made = replace(made, counts=found.counts)
+        context.store.put_if_absent(_plan_key(made), msgspec.json.encode(found.parts))
+        context.refs.purges.add(made)
+    finally:
+        if context.refs.purges.find(made.id) is None:
+            _clear(context, made)
+    return _carried_out(context, made)
+
+
+def resume_purge(context: Context, purge_id: str) -> Purge:
+    """Carries on a purge that was not finished; raises NotFoundError."""
+    if context.refs.settings.get().read_only:
+        raise read_only_error()
+    check_namespace(context.store)
+    return _carried_out(context, get_purge(context, purge_id))
+
+
+def get_purge(context: Context, purge_id: str) -> Purge:
+    """Returns a purge; raises NotFoundError."""
+    found = context.refs.purges.find(purge_id)
+    if found is None:
+        raise NotFoundError(
+            f"{context.info.name} has no purge {purge_id!r}; `sparklake purge list` shows them"
+        )
+    return found
+
+
+def receipt_of(context: Context, made: Purge) -> str:
+    """Returns the folder of the receipt: Parquet files, a row for each path and address."""
+    return f"{context.info.storage_namespace}/{purge_folder(made.id)}receipt"
+
+
+def _checked(context: Context, terms: PurgeTerms) -> Patterns:
+    if not terms.patterns:
+        raise InvalidInputError("a purge needs paths: name some, or globs such as 'users/42/**'")
+    for each in terms.patterns:
+        glob_pattern(each)
+    check_texts([*terms.patterns, terms.message], "the paths and the message of a purge")
+    if context.refs.settings.get().read_only:
+        raise read_only_error()
+    return Patterns(terms.patterns)
+
+
+def _found(context: Context, patterns: Patterns, made: Purge) -> FoundReport:
+    """Writes the list of what is to go; returns where it is and what it has."""
+    work = list(scans(context))
+    records = sum(each.count for scan in work for each in scan.ranges)
+    runner = context.runner(records, "purge", made.id)
+    reports = runner.sort_and_collect(
+        partial(scan_body, context.workspace, patterns),
+        partial(found_body, context.workspace, purge_folder(made.id), made.also_external),
+        encode_work(work),
+    )
+    total = FoundReport()
+    for batch in reports:
+        for encoded in batch.column("report"):
+            _add(total, decode_found(encoded.as_py()))
+    return total
+
+
+def _add(total: FoundReport, found: FoundReport) -> None:
+    total.parts += found.parts
+    total.live_count += found.live_count
+    total.live += found.live
+    total.shared += found.shared
+    total.foreign_count += found.foreign_count
+    total.foreign += found.foreign
+    ours, theirs = asdict(total.counts), asdict(found.counts)
+    total.counts = PurgeCounts(**{name: bounded(ours[name] + theirs[name]) for name in ours})
+
+
+def _refuse_live(found: FoundReport) -> None:
+    if found.live_count:
+        named = ", ".join(f"{path!r} on {name!r}" for name, path in found.live[:_NAMED])
+        raise PurgeBlockedError(
+            f"branches still have {named}: delete that and commit, or let the purge do so "
+            "(--commit); nothing was purged"
+        )
+
+
+def _refuse_foreign(found: FoundReport) -> None:
+    if found.foreign_count:
+        path, owner = found.foreign[0]
+        raise PurgeBlockedError(
+            f"{path!r}, and {found.foreign_count} objects in all, lie in the storage namespace of "
+            f"another repository, such as {owner}: purge them there; nothing was purged"
+        )
+
+
+def _refuse_shared(found: FoundReport, terms: PurgeTerms) -> None:
+    if found.counts.shared and not terms.even_shared:
+        named = ", ".join(map(repr, found.shared[:_NAMED]))
+        raise PurgeBlockedError(
+            f"other paths name the same bytes as {named}, {found.counts.shared} in all: purge "
+            "these, too, or all of them --even-shared; nothing was purged"
+        )
+    if not found.parts:
+        raise NoChangesError("no commit, and nothing staged, names such a path")
+
+
+def _carried_out(context: Context, made: Purge) -> Purge:
+    """Deletes what is listed, from wherever an earlier attempt has come to."""
+    if made.state is not PurgeState.DONE:
+        parts = msgspec.json.decode(context.store.get(_plan_key(made)), type=list[str])
+        runner = context.runner(_DELETION_RECORDS * made.counts.paths, "purge", made.id)
+        body = partial(delete_body, context.workspace, purge_folder(made.id), made.also_external)
+        done = sum(batch.num_rows for batch in runner.collect(body, encode_work(parts)))
+        if done < len(parts):
+            raise LostResultError(
+                f"the engine returned no result for a part of the purge: carry it on by "
+                f"`sparklake purge resume` {made.id}"
+            )
+        made = replace(made, state=PurgeState.DONE)
+        summary = msgspec.json.encode(asdict(made))
+        context.store.replace(f"{purge_folder(made.id)}summary.json", summary)
+        context.refs.purges.finish(made.id)
+    _clear(context, made)
+    return made
+
+
+def _clear(context: Context, made: Purge) -> None:
+    """Removes the list of what was to go, which the receipt repeats."""
+    listed = list(context.store.list(f"{purge_folder(made.id)}found/"))
+    for each in listed:
+        context.store.delete(each.key)
+    context.store.delete(_plan_key(made))
+
+
+def _plan_key(made: Purge) -> str:
+    return f"{purge_folder(made.id)}plan.json"

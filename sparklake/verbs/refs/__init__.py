@@ -1,0 +1,1 @@
+"""Branches, tags, settings, ref moves, dumps and restores."""

@@ -1,0 +1,103 @@
+"""Create, delete and expire branches and tags."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from sparklake.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    ProtectedError,
+    RaceLostError,
+    RefNotFoundError,
+)
+from sparklake.graveler.ports import BranchState, RefVerb, TagInfo
+from sparklake.graveler.refs.names import validate_branch_name, validate_tag_name
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.resolve import get_commit
+from sparklake.verbs.hooks.guard import guarded_name
+
+_LONGEST = timedelta(days=36_500)
+
+
+def checked_lifetime(lifetime: timedelta | None) -> timedelta | None:
+    """Returns how long a branch is to live, None for ever; raises InvalidInputError."""
+    if lifetime is not None and not timedelta() < lifetime <= _LONGEST:
+        raise InvalidInputError(f"a branch cannot expire in {lifetime}: give it up to 36,500 days")
+    return lifetime
+
+
+def set_expiry(context: Context, branch: str, lifetime: timedelta | None) -> BranchState:
+    """Lets a branch expire that long from now, or never.
+
+    Raises ProtectedError for the default branch, RefNotFoundError.
+    """
+    if lifetime is not None and branch == context.info.default_branch:
+        raise ProtectedError(f"{branch!r} is the default branch: it never expires")
+    return context.refs.branches.set_lifetime(branch, checked_lifetime(lifetime))
+
+
+def prune_branches(context: Context, *, dry_run: bool) -> list[BranchState]:
+    """Deletes the branches that are past their expiry, and what is staged on them; returns them.
+
+    Neither the default branch nor a protected one is ever among them. One that is given more time,
+    protected or deleted meanwhile is left alone.
+    """
+    due = [each for each in context.refs.branches.list() if _is_due(context, each)]
+    return due if dry_run else [each for each in due if _prune(context, each)]
+
+
+def _is_due(context: Context, branch: BranchState) -> bool:
+    return branch.may_be_pruned and branch.name != context.info.default_branch
+
+
+def _prune(context: Context, branch: BranchState) -> bool:
+    try:
+        with guarded_name(context, RefVerb.DELETE_BRANCH, branch.name):
+            context.refs.branches.delete(branch.name, context.committer, if_expired=True)
+    except (RaceLostError, RefNotFoundError, ProtectedError):
+        return False
+    return True
+
+
+def create_branch(
+    context: Context, name: str, source: str, *, hidden: bool, expires: timedelta | None
+) -> None:
+    """Creates a branch at any ref; raises InvalidNameError, AlreadyExistsError."""
+    validate_branch_name(name)
+    _check_free(context, name, context.refs.tags.find(name), "tag")
+    start = get_commit(context, source)
+    lifetime = checked_lifetime(expires)
+    with guarded_name(context, RefVerb.CREATE_BRANCH, name, start):
+        context.refs.branches.create(
+            name, start.id, context.committer, hidden=hidden, lifetime=lifetime
+        )
+
+
+def delete_branch(context: Context, name: str) -> None:
+    """Deletes a branch and what is staged on it; raises ProtectedError for the default branch."""
+    if name == context.info.default_branch:
+        raise ProtectedError(f"{name!r} is the default branch of {context.info.name}: it must stay")
+    with guarded_name(context, RefVerb.DELETE_BRANCH, name):
+        context.refs.branches.delete(name, context.committer)
+
+
+def create_tag(context: Context, name: str, ref: str) -> TagInfo:
+    """Names the commit of a ref for good; raises InvalidNameError, AlreadyExistsError."""
+    validate_tag_name(name)
+    _check_free(context, name, context.refs.branches.find(name), "branch")
+    commit = get_commit(context, ref)
+    with guarded_name(context, RefVerb.CREATE_TAG, name, commit):
+        return context.refs.tags.create(name, commit.id, context.committer)
+
+
+def delete_tag(context: Context, name: str) -> None:
+    """Deletes a tag; raises RefNotFoundError."""
+    with guarded_name(context, RefVerb.DELETE_TAG, name):
+        context.refs.tags.delete(name, context.committer)
+
+
+def _check_free(context: Context, name: str, other: object, noun: str) -> None:
+    """Raises AlreadyExistsError for a name under which a ref would mean two things."""
+    if other is not None:
+        raise AlreadyExistsError(f"{context.info.name} has a {noun} {name!r}: choose another name")

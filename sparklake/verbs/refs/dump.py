@@ -1,0 +1,114 @@
+"""Dump: refs and commits into the storage namespace, from where they can be restored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+import msgspec
+
+from sparklake.errors import CorruptFileError, RepositoryNotFoundError
+from sparklake.graveler.guards import Action, ProtectionRule, RepositorySettings
+from sparklake.graveler.planning.split import MAX_RANGE_RECORDS
+from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, RepositoryInfo
+from sparklake.graveler.refs.dump import (
+    MANIFEST_KEY,
+    Manifest,
+    encode_refs,
+    manifest_bytes,
+    read_refs,
+)
+from sparklake.graveler.retention import Retention
+from sparklake.stores.objects import open_store
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_namespace, check_owner, check_writable
+
+SETTINGS_KEY = "_lakefs/sparklake_settings.json"
+"""Where a dump keeps what lakeFS's form has no place for."""
+
+_TURN = "refs dump"
+"""Is no name that a branch can have."""
+_TURN_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RefsDump:
+    """Is what was dumped. Changes staged on the `dirty` branches are not in it."""
+
+    manifest: Manifest
+    branches: int
+    tags: int
+    commits: int
+    dirty: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSettings:
+    """Is what is kept beside a dump."""
+
+    default_branch: str
+    range_records: Annotated[int, msgspec.Meta(ge=1, le=MAX_RANGE_RECORDS)]
+    read_only: bool = False
+    protection: dict[str, list[Action]] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
+    retention: Retention | None = None
+
+    @property
+    def settings(self) -> RepositorySettings:
+        """Returns the settings that are kept here; raises InvalidInputError for what are none."""
+        rules = [
+            ProtectionRule(pattern, frozenset(actions))
+            for pattern, actions in sorted(self.protection.items())
+        ]
+        labels = dict(sorted(self.metadata.items()))
+        return RepositorySettings(self.read_only, tuple(rules), labels, self.retention)
+
+
+def dump_refs(context: Context) -> RefsDump:
+    """Writes all refs and commits, as of one moment, into the storage namespace.
+
+    The manifest is replaced last, when all that it names is durable and has been read back. Raises
+    NamespaceInUseError where the namespace has been taken over, RepositoryNotFoundError,
+    ReadOnlyNamespaceError before it has read the refs.
+    """
+    # Not through the cache, which knows trees only.
+    store = open_store(context.info.storage_namespace)
+    check_namespace(store)
+    check_owner(store, context.info)
+    check_writable(store, "A dump of refs")
+    # One after the other: of two dumps at once the older one must not be the last.
+    with context.refs.branches.turn(_TURN, _TURN_SECONDS):
+        refs = context.refs.snapshot()
+        if all(each.name != context.info.default_branch for each in refs.branches):
+            raise RepositoryNotFoundError(f"the repository {context.info.name!r} is gone by now")
+        manifest = _write(store, context, refs)
+    dirty = tuple(each.name for each in refs.branches if each.layers)
+    return RefsDump(manifest, len(refs.branches), len(refs.tags), len(refs.commits), dirty)
+
+
+def _write(store: ObjectStore, context: Context, refs: RefsSnapshot) -> Manifest:
+    manifest, files = encode_refs(refs)
+    store.put_many_if_absent(files)
+    committed = tuple(
+        BranchState(each.name, each.commit_id, hidden=each.hidden) for each in refs.branches
+    )
+    if read_refs(store, manifest) != replace(refs, branches=committed):
+        raise CorruptFileError(
+            f"the dump in {store.uri} reads as other refs than were written: the former dump "
+            "stays; check the store"
+        )
+    settings = _kept_settings(context.info, context.refs.settings.get())
+    store.replace(SETTINGS_KEY, msgspec.json.encode(settings))
+    store.replace(MANIFEST_KEY, manifest_bytes(manifest))
+    return manifest
+
+
+def _kept_settings(info: RepositoryInfo, settings: RepositorySettings) -> KeptSettings:
+    return KeptSettings(
+        default_branch=info.default_branch,
+        range_records=info.range_records,
+        read_only=settings.read_only,
+        protection={each.pattern: sorted(each.actions) for each in settings.protection},
+        metadata=dict(settings.metadata),
+        retention=settings.retention,
+    )

@@ -1,0 +1,154 @@
+"""Hard reset, undo, the operations log, and the head at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from sparklake.errors import (
+    InvalidInputError,
+    NothingToDoError,
+    RefNotFoundError,
+    UnexpectedHeadError,
+)
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import Action
+from sparklake.graveler.ports import BranchMove, BranchState, Operation, RefVerb
+from sparklake.graveler.times import SECOND_MICROS, datetime_of, microsecond_of
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.publish import begun_anew, until_it_moves
+from sparklake.verbs.base.resolve import check_clean, get_branch, get_commit
+from sparklake.verbs.history.log import LogOptions, log
+
+
+@begun_anew
+def hard_reset(
+    context: Context, branch: str, ref: str, expected: str | None, *, force: bool
+) -> Commit:
+    """Moves a branch to a ref, which is looked up as of the moment of the move.
+
+    With `expected`, raises UnexpectedHeadError when the head is another commit. With `force`, what
+    is staged is dropped in the same moment; else it raises DirtyBranchError.
+    """
+    awaited = None if expected is None else get_commit(context, expected)
+
+    def attempt() -> Commit:
+        state = get_branch(context, branch)
+        if awaited is not None and state.commit_id != awaited.id:
+            raise UnexpectedHeadError(
+                f"{branch!r} is at {state.commit_id[:12]}, not at {awaited.id[:12]}: look at what "
+                "has been done there, and expect that"
+            )
+        if not force:
+            check_clean(state, "move it, or drop them with it by force")
+        target = get_commit(context, ref)
+        _move(context, state, "hard-reset", target)
+        return target
+
+    return until_it_moves(context, branch, attempt)
+
+
+def undo(context: Context, branch: str) -> Commit:
+    """Moves a branch back to where it was before its latest move; returns that commit.
+
+    Raises NothingToDoError where it has not moved since it was created, DirtyBranchError, and
+    RaceLostError when it moves meanwhile: it does not undo what the caller has not seen.
+    """
+    state = get_branch(context, branch)
+    check_clean(state, "undo its latest move")
+    latest = next(iter(context.refs.operations.list(1, branch)), None)
+    if latest is None or latest.from_commit is None:
+        raise NothingToDoError(f"{branch!r} has not moved since it was created: nothing to undo")
+    if latest.to_commit != state.commit_id:
+        raise UnexpectedHeadError(
+            f"{branch!r} has just been moved by {latest.who!r} ({latest.verb}): look at "
+            "`sparklake op log`, and undo that if you mean it"
+        )
+    target = context.graph.commit(latest.from_commit)
+    _move(context, state, "undo", target)
+    return target
+
+
+def _move(context: Context, state: BranchState, verb: str, target: Commit) -> None:
+    """Moves a branch from where it was seen, and drops what was staged on it."""
+    state.guard.check(state.name, Action.RESET)
+    sealed = context.refs.staging.seal(state.name).layers if state.layers else ()
+    move = BranchMove(
+        branch=state.name,
+        expected=state.commit_id,
+        to=target.id,
+        verb=verb,
+        who=context.committer,
+        applied_layers=tuple(layer.id for layer in sealed),
+        fence=state.fence,
+    )
+    context.refs.branches.move(move)
+
+
+def list_operations(context: Context, limit: int, ref: str | None) -> Sequence[Operation]:
+    """Returns the latest moves of refs, newest first; raises InvalidInputError."""
+    if limit < 1:
+        raise InvalidInputError(f"a log of {limit} operations: ask for 1 or more")
+    return context.refs.operations.list(limit, ref)
+
+
+_FIRST_PAGE = 100
+_OF_TAGS = (RefVerb.CREATE_TAG.value, RefVerb.DELETE_TAG.value)
+
+
+def head_at(context: Context, branch: str, moment: datetime) -> Commit:
+    """Returns the commit that was the head of a branch at a moment.
+
+    The log of operations has every move to the microsecond. A moment without a fraction of a second
+    includes the moves of its whole second, since dates are shown in whole seconds. Where the log
+    does not reach back, as in a repository that was restored, it is the latest commit up to then in
+    the history of first parents. Commits have whole seconds. Raises RefNotFoundError for a moment
+    before the branch began.
+    """
+    if not isinstance(moment, datetime):
+        raise InvalidInputError(f"a moment is a datetime with a time zone, not {moment!r}")
+    if moment.utcoffset() is None:
+        raise InvalidInputError(f"{moment} has no time zone: give it one, such as UTC")
+    state, latest = get_branch(context, branch), _last_microsecond(moment)
+    first: Operation | None = None
+    for move in _moves(context, branch):
+        if move.date * SECOND_MICROS + move.microseconds <= latest:
+            if move.to_commit is None:
+                raise _absent(branch, moment, first)
+            return context.graph.commit(move.to_commit)
+        first = move
+    if first is not None and first.from_commit is None and not _is_restored(first):
+        raise _absent(branch, moment, first)
+    start = state.commit_id if first is None else first.from_commit or first.to_commit
+    terms = LogOptions(amount=1, until=moment, first_parent=True)
+    found = next(iter(log(context, start or state.commit_id, terms)), None)
+    if found is None:
+        raise _absent(branch, moment, first)
+    return found
+
+
+def _last_microsecond(moment: datetime) -> int:
+    last = microsecond_of(moment)
+    return last if moment.microsecond else last + SECOND_MICROS - 1
+
+
+def _moves(context: Context, branch: str) -> Iterator[Operation]:
+    """Yields the moves of a branch, the latest first."""
+    limit, seen = _FIRST_PAGE, 0
+    while True:
+        found = context.refs.operations.list(limit, branch)
+        yield from (each for each in found[seen:] if each.verb not in _OF_TAGS)
+        if len(found) < limit:
+            return
+        limit, seen = 4 * limit, len(found)
+
+
+def _is_restored(move: Operation) -> bool:
+    return move.verb == RefVerb.RESTORE_REPOSITORY.value
+
+
+def _absent(branch: str, moment: datetime, began: Operation | None) -> RefNotFoundError:
+    since = ""
+    if began is not None:
+        since = f": it began at {datetime_of(began.date)}"
+    return RefNotFoundError(f"there was no branch {branch!r} at {moment}{since}")

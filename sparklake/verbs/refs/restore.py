@@ -1,0 +1,123 @@
+"""Restore: a repository out of a dump of refs, ours or lakeFS's, in the namespace of its trees."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.guards import RepositorySettings
+from sparklake.graveler.json_errors import BAD_JSON
+from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
+from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
+from sparklake.graveler.refs.dump import read_manifest, read_refs
+from sparklake.graveler.sstable.store import read_meta_range, table_key
+from sparklake.verbs.base.context import now
+from sparklake.verbs.base.namespace import check_enclosing, take_over_namespace
+from sparklake.verbs.refs.dump import SETTINGS_KEY, KeptSettings
+
+_DEFAULT_BRANCH = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Is what is asked of a restored repository; None is as the dump says."""
+
+    name: str
+    default_branch: str | None = None
+    range_records: int | None = None
+
+
+def restore_refs(
+    store: ObjectStore, ref_store: RefStore, wish: Wish, committer: str
+) -> RepositoryInfo:
+    """Makes a repository of the dump in a namespace, when all of the dump has been verified.
+
+    The namespace is its own from then on, and lies in no other one. Raises MissingFileError,
+    CorruptFileError, InvalidDumpError, AlreadyExistsError or NamespaceInUseError, and then there is
+    no repository.
+    """
+    refs = read_refs(store, read_manifest(store))
+    settings = _find_settings(store)
+    info = RepositoryInfo(
+        name=wish.name,
+        uid=uuid.uuid4().hex,
+        storage_namespace=store.uri,
+        default_branch=_default_branch(wish, settings, refs),
+        range_records=_range_records(wish, settings),
+        creation_date=now(),
+        settings=settings.settings if settings else RepositorySettings(),
+    )
+    _check_trees(store, refs)
+    check_enclosing(store.uri)
+    ref_store.restore_repository(info, refs, committer)
+    try:
+        take_over_namespace(store, ref_store, info)
+    except BaseException:
+        ref_store.delete_repository(info.name)
+        raise
+    return info
+
+
+def _find_settings(store: ObjectStore) -> KeptSettings | None:
+    """Returns what sparklake has kept beside its dump; lakeFS's has nothing of the kind."""
+    if store.find(SETTINGS_KEY) is None:
+        return None
+    try:
+        return msgspec.json.decode(store.get(SETTINGS_KEY), type=KeptSettings)
+    except BAD_JSON as error:
+        raise CorruptFileError(
+            f"{SETTINGS_KEY} in {store.uri} does not hold a repository's settings ({error}): "
+            "restore the file from a backup"
+        ) from error
+
+
+def _default_branch(wish: Wish, settings: KeptSettings | None, refs: RefsSnapshot) -> str:
+    kept = settings.default_branch if settings else _DEFAULT_BRANCH
+    chosen = wish.default_branch or kept
+    names = [each.name for each in refs.branches]
+    if chosen not in names:
+        raise InvalidInputError(
+            f"the dump has no branch {chosen!r} to be the default one: choose one of its "
+            f"{len(names)} branches, {', '.join(names[:10]) or 'of which there is none'}"
+        )
+    return chosen
+
+
+def _range_records(wish: Wish, settings: KeptSettings | None) -> int:
+    if settings is None:
+        return wish.range_records or DEFAULT_RANGE_RECORDS
+    if wish.range_records not in (None, settings.range_records):
+        raise InvalidInputError(
+            f"range_records is {settings.range_records} in this dump, and cannot be changed"
+        )
+    return settings.range_records
+
+
+def _check_trees(store: ObjectStore, refs: RefsSnapshot) -> None:
+    """Raises MissingFileError or CorruptFileError where trees are not whole.
+
+    Every commit's metarange must be there, and all ranges of what branches and tags name. One
+    listing tells.
+    """
+    wanted = {table_key(each.meta_range_id): each.id for each in refs.commits if each.meta_range_id}
+    for commit in _named_commits(refs):
+        for each in read_meta_range(store, commit.meta_range_id).ranges:
+            wanted[table_key(each.id)] = commit.id
+    for stored in store.list(table_key("")):
+        wanted.pop(stored.key, None)
+    if wanted:
+        key, commit_id = next(iter(wanted.items()))
+        raise MissingFileError(
+            f"{store.uri} has no {key}, which the commit {commit_id} needs, and lacks "
+            f"{len(wanted)} such tables in all: restore them from a backup"
+        )
+
+
+def _named_commits(refs: RefsSnapshot) -> Sequence[Commit]:
+    named = {each.commit_id for each in refs.named}
+    return [each for each in refs.commits if each.id in named]

@@ -1,0 +1,151 @@
+"""What can be set of a repository: whether it may change, protected branches, labels, retention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from sparklake.argument_types import checks_arguments
+from sparklake.errors import InvalidInputError, NotFoundError
+from sparklake.graveler.guards import ALL_ACTIONS, Action, ProtectionRule, RepositorySettings
+from sparklake.graveler.retention import BranchRetention, Retention
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.signing import check_texts
+
+
+@checks_arguments
+@dataclass(frozen=True, slots=True)
+class LiveSettings:
+    """Is the settings of a repository, read when they are asked for."""
+
+    _context: Context
+
+    @property
+    def read_only(self) -> bool:
+        """Tells whether the repository refuses all changes."""
+        return self.get().read_only
+
+    @property
+    def protection(self) -> tuple[ProtectionRule, ...]:
+        """Returns the rules of protection, in the order of their patterns."""
+        return self.get().protection
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Returns the labels of the repository."""
+        return self.get().metadata
+
+    def get(self) -> RepositorySettings:
+        """Returns all settings as of one moment; raises RepositoryNotFoundError."""
+        return self._context.refs.settings.get()
+
+    def set_read_only(self, read_only: bool = True) -> None:
+        """Lets the repository refuse all changes, or lets it change; settings always can."""
+        self._context.refs.settings.change(lambda now: replace(now, read_only=read_only))
+
+    def protect(self, *patterns: str, block: Iterable[Action | str] = ALL_ACTIONS) -> None:
+        """Blocks actions on all branches whose names fit, now or later; merges are never blocked.
+
+        In a pattern `*` is any characters and `?` is one. A rule of the same pattern is replaced.
+        When it returns, nothing that is blocked is under way. Raises InvalidInputError.
+        """
+        actions = frozenset(map(_action, block))
+        rules = {each: ProtectionRule(each, actions) for each in _named(patterns, "pattern")}
+
+        def edit(now: RepositorySettings) -> RepositorySettings:
+            return _protected_by(now, {each.pattern: each for each in now.protection} | rules)
+
+        self._context.refs.settings.change(edit)
+
+    def unprotect(self, *patterns: str) -> None:
+        """Removes the rules of these very patterns; raises NotFoundError, and then removes none."""
+        gone = _named(patterns, "pattern")
+
+        def edit(now: RepositorySettings) -> RepositorySettings:
+            rules = {each.pattern: each for each in now.protection}
+            _check_there(gone, rules, "rule of the pattern", "`sparklake protect list` shows them")
+            return _protected_by(now, {name: rules[name] for name in rules.keys() - gone})
+
+        self._context.refs.settings.change(edit)
+
+    @property
+    def retention(self) -> Retention | None:
+        """Returns for how long commits are kept; None for ever."""
+        return self.get().retention
+
+    def set_retention(
+        self, default_days: int, branches: Mapping[str, int] | None = None
+    ) -> Retention:
+        """Lets garbage collections take what commits named that are older than so many days.
+
+        `branches` has the days of branches by patterns of names, of which the first that fits
+        counts; all rules before are replaced. Raises InvalidInputError.
+        """
+        rules = tuple(BranchRetention(*each) for each in (branches or {}).items())
+        retention = Retention(default_days, rules)
+        self._context.refs.settings.change(lambda now: replace(now, retention=retention))
+        return retention
+
+    def clear_retention(self) -> None:
+        """Lets every commit be kept for ever that has not expired by now."""
+        self._context.refs.settings.change(lambda now: replace(now, retention=None))
+
+    def set_metadata(self, metadata: Mapping[str, str]) -> None:
+        """Sets some labels, and leaves the others as they are; raises InvalidInputError."""
+        self.edit_metadata(metadata, ())
+
+    def remove_metadata(self, *names: str) -> None:
+        """Removes some labels; raises NotFoundError, and then removes none."""
+        self.edit_metadata({}, _named(names, "label"))
+
+    def edit_metadata(
+        self, metadata: Mapping[str, str], removed: Iterable[str], read_only: bool | None = None
+    ) -> RepositorySettings:
+        """Sets and removes labels, and more, in one step; returns what is set then."""
+        given, gone = checked_metadata(metadata), set(removed)
+
+        def edit(now: RepositorySettings) -> RepositorySettings:
+            _check_there(gone, now.metadata, "label", "`sparklake repo show` has them")
+            kept = {name: text for name, text in now.metadata.items() if name not in gone}
+            labels = checked_metadata({**kept, **given})
+            chosen = now.read_only if read_only is None else read_only
+            return replace(now, metadata=dict(sorted(labels.items())), read_only=chosen)
+
+        return self._context.refs.settings.change(edit)
+
+
+def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Returns labels that can be kept; raises InvalidInputError."""
+    if not all(metadata):
+        raise InvalidInputError("a label needs a name")
+    check_texts([*metadata.keys(), *metadata.values()], "a repository's labels")
+    return dict(metadata)
+
+
+def _action(given: Action | str) -> Action:
+    try:
+        return Action(given)
+    except ValueError as error:
+        known = ", ".join(each.value for each in Action)
+        raise InvalidInputError(f"{given!r} cannot be blocked: choose of {known}") from error
+
+
+def _named(names: Iterable[str], noun: str) -> set[str]:
+    found = set(names)
+    if not found:
+        raise InvalidInputError(f"name a {noun}, or several")
+    return found
+
+
+def _check_there(
+    wanted: Iterable[str], there: Mapping[str, object], noun: str, advice: str
+) -> None:
+    for each in sorted(wanted):
+        if each not in there:
+            raise NotFoundError(f"there is no {noun} {each!r}; {advice}")
+
+
+def _protected_by(
+    settings: RepositorySettings, rules: Mapping[str, ProtectionRule]
+) -> RepositorySettings:
+    return replace(settings, protection=tuple(rules[name] for name in sorted(rules)))

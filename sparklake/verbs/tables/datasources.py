@@ -1,0 +1,32 @@
+"""Lets Spark's own reader read versions, by the names of formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sparklake.errors import MissingDependencyError
+from sparklake.udfs.objects.rows import OBJECT_DDL
+from sparklake.udfs.read import DIFF_DDL
+from sparklake.verbs.history.log import LOG_DDL
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FORMATS = {
+    "sparklake.objects": OBJECT_DDL,
+    "sparklake.diff": DIFF_DDL,
+    "sparklake.log": LOG_DDL,
+}
+
+
+def register_formats(spark: SparkSession, open_lake: Callable[..., Any]) -> None:
+    """Lets a session read by these formats; raises MissingDependencyError before Spark 4."""
+    try:
+        from sparklake.frames.datasources import register_sources
+    except ImportError as error:
+        raise MissingDependencyError(
+            "sources of data in Python need Spark 4: before that, repo.objects(ref).to_df(), "
+            "repo.diff(left, right).to_df() and repo.log(ref).to_df() have the same rows"
+        ) from error
+    register_sources(spark, open_lake, FORMATS)

@@ -1,0 +1,140 @@
+"""The files in which a table differs between two trees; those that are equal are not among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sparklake.delta_log.table_files import partition_of, partition_value
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.algebra import ChangeType
+from sparklake.graveler.ranges import MetaRange
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.read import diff_trees, list_tree
+from sparklake.verbs.base.snapshot import snapshot_over
+from sparklake.verbs.tables.version import spark_uri
+
+Partition = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SideFile:
+    """Is a data file: where Spark finds it, its path in the repository, and its partition."""
+
+    uri: str
+    path: str
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class TableSide:
+    """Is what a table is at one ref, as far as it differs from another one.
+
+    `paths` are those of the files that differ, in the repository. A table with a log of its own has
+    a `view`, which is a Delta table of these files. Else they are `files`, `shared` is a file that
+    both sides have, if there is one (it may have columns that no other file has), and `partitions`
+    are the values of the partition columns in all of the table's files.
+    """
+
+    paths: tuple[str, ...] = ()
+    files: tuple[SideFile, ...] = ()
+    shared: SideFile | None = None
+    partitions: Mapping[str, frozenset[str | None]] = field(default_factory=dict)
+    view: str | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Tells whether the table is there."""
+        return bool(self.files or self.shared or self.view)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Is a folder in two trees; which ref a tree is of is said in errors."""
+
+    context: Context
+    folder: str
+    refs: tuple[str, str]
+    trees: tuple[MetaRange, MetaRange]
+
+    def changed(self) -> tuple[set[str], set[str]]:
+        """Returns the paths below the folder that differ: those in left, and those in right."""
+        left, right = set[str](), set[str]()
+        what = " -> ".join(self.refs)
+        for row in diff_trees(self.context, *self.trees, self.folder, what):
+            relative = row.path.removeprefix(self.folder)
+            if row.type is not ChangeType.ADDED:
+                left.add(relative)
+            if row.type is not ChangeType.REMOVED:
+                right.add(relative)
+        return left, right
+
+    def paths(self, side: int) -> Iterator[str]:
+        """Yields the paths of one side below the folder."""
+        for each in list_tree(self.context, self.trees[side], self.folder, self.refs[side]):
+            yield each.path.removeprefix(self.folder)
+
+    def files(self, side: int, relative: Iterable[str]) -> tuple[SideFile, ...]:
+        """Returns files of one side by their paths below the folder."""
+        asked = list(relative)
+        paths = [self.folder + each for each in asked]
+        snapshot = snapshot_over(self.context, self.refs[side], self.trees[side])
+        addresses = snapshot.lookup(paths).column("address").to_pylist()
+        found = zip(addresses, paths, map(folder_partition, asked), strict=True)
+        return tuple(SideFile(spark_uri(address), path, of) for address, path, of in found)
+
+
+def folder_sides(
+    context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
+) -> tuple[TableSide, TableSide]:
+    """Returns both sides of a table whose files are all that is below a folder."""
+    compared = _Compared(context, folder, refs, trees)
+    changed = compared.changed()
+    both = {*changed[0], *changed[1]}
+    shared = next((each for each in _data(compared.paths(1)) if each not in both), None)
+    sides = [_folder_side(compared, side, changed[side], shared) for side in (0, 1)]
+    return sides[0], sides[1]
+
+
+def _folder_side(
+    compared: _Compared, side: int, changed: Iterable[str], shared: str | None
+) -> TableSide:
+    files = compared.files(side, sorted(_data(changed)))
+    sample = compared.files(side, [shared] if shared else [])
+    # The values of all files decide the type of a column: it must not depend on what differs.
+    has_folders = any(each.partition for each in (*files, *sample))
+    values = partition_values(_data(compared.paths(side))) if has_folders else {}
+    paths = tuple(each.path for each in files)
+    return TableSide(paths, files, next(iter(sample), None), values)
+
+
+def partition_values(paths: Iterable[str]) -> dict[str, frozenset[str | None]]:
+    """Returns the values of each partition column; raises InvalidInputError where files differ."""
+    values: dict[str, set[str | None]] | None = None
+    for path in paths:
+        partition = folder_partition(path)
+        if values is None:
+            values = {name: set() for name, _ in partition}
+        if [name for name, _ in partition] != list(values):
+            raise InvalidInputError(
+                f"{path!r} has other partition folders than the files before it: compare the "
+                "tables below them one by one"
+            )
+        for name, value in partition:
+            values[name].add(value)
+    return {name: frozenset(found) for name, found in (values or {}).items()}
+
+
+def folder_partition(relative: str) -> Partition:
+    """Returns the names and values in the folders of a file: `p=1/file` has (p, 1)."""
+    return tuple((name, partition_value(text)) for name, text in partition_of(relative))
+
+
+def _data(paths: Iterable[str]) -> Iterator[str]:
+    """Yields the paths that Spark would not pass over: no marker, log or temporary file."""
+    for path in paths:
+        parts = path.split("/")
+        if not any(
+            each.startswith(".") or (each.startswith("_") and "=" not in each) for each in parts
+        ):
+            yield path

@@ -1,0 +1,108 @@
+"""Parquet files as a Delta table, so that Spark prunes partitions and files by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparklake.delta_log.table_files import data_files, hashes, repeated
+from sparklake.delta_log.view_log import TableShape
+from sparklake.errors import ObjectNotFoundError, StorePermissionError
+from sparklake.graveler.sums import bounded, column_sum
+from sparklake.udfs.tables.partitions import PartitionColumns
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.tables.version import TableVersion
+from sparklake.verbs.tables.view import View, view_of, write_view
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyspark.sql import SparkSession
+
+PARQUET = "parquet"
+MERGE_SCHEMA = "mergeSchema"
+
+_VERSION = 1
+"""Is the only version of a view: not the first, lest a reader take its log for an empty one."""
+
+_MERGES = "spark.sql.parquet.mergeSchema"
+
+
+def find_parquet_view(
+    context: Context, table: TableVersion, options: Mapping[str, Any]
+) -> View | None:
+    """Returns the view of a table of Parquet files, written if it is not there.
+
+    None where Delta has no such table: where the reader has options that Delta does not know, or
+    the files have types that it has not; and where the store may not be written to.
+    """
+    from sparklake.frames.tables.parquet_views import read_settings
+
+    if set(options) - {MERGE_SCHEMA}:
+        return None
+    spark = context.runners.session()
+    merges = str(options.get(MERGE_SCHEMA, spark.conf.get(_MERGES, "false"))).lower() == "true"
+    terms = (PARQUET, merges, read_settings(spark))
+    view = view_of(context.store, table, _VERSION, *terms)
+    if not view.exists:
+        listing = _Listing.of(table)
+        shape = _shape(spark, view, table, listing, merges=merges)
+        if shape is None:
+            return None
+        try:
+            write_view(view, table, shape, listing.shared, listing.size)
+        except StorePermissionError:
+            return None
+    return view
+
+
+def _shape(
+    spark: SparkSession, view: View, table: TableVersion, listing: _Listing, *, merges: bool
+) -> TableShape | None:
+    """Returns what the table is beside its files: of one file's schema, or of all files' merged."""
+    from sparklake.frames.tables.parquet_views import reader_features
+    from sparklake.frames.tables.sources import infers_types, schema_of, with_partitions
+
+    uris: Sequence[str] = [listing.first]
+    if merges:
+        files = data_files(table.objects.batches(), table.folder)
+        uris = list(chain.from_iterable(each.column("uri").to_pylist() for each in files))
+    types = listing.columns.types(infers=infers_types(spark))
+    written = schema_of(spark, uris, PARQUET, {MERGE_SCHEMA: merges})
+    schema = with_partitions(written, types)
+    features = reader_features(schema)
+    if features is None:
+        return None
+    return TableShape(view.id, schema.json(), list(types), features)
+
+
+@dataclass(slots=True)
+class _Listing:
+    """Is what the files of a table say together: nothing is kept of each but a number."""
+
+    first: str = ""
+    size: int = 0
+    columns: PartitionColumns = field(default_factory=PartitionColumns)
+    shared: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @staticmethod
+    def of(table: TableVersion) -> _Listing:
+        """Reads the listing of a table; raises ObjectNotFoundError where it has no data file."""
+        listing, numbers = _Listing(), []
+        for batch in data_files(table.objects.batches(), table.folder):
+            listing.first = listing.first or next(iter(batch.column("uri").to_pylist()), "")
+            listing.size = bounded(listing.size + column_sum(batch.column("size").to_numpy()))
+            listing.columns.add(batch.column("relative"))
+            numbers.append(hashes(batch.column("uri")))
+        if not listing.first:
+            raise no_data_file(table)
+        listing.shared = repeated(numbers)
+        return listing
+
+
+def no_data_file(table: TableVersion) -> ObjectNotFoundError:
+    """Returns the error for a table without files."""
+    return ObjectNotFoundError(f"{table.ref!r} has no data file under {table.path!r}")

@@ -1,0 +1,125 @@
+"""Tables: read at any ref."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sparklake.delta_log.table_files import FILE_SCHEMA, data_files
+from sparklake.errors import InvalidInputError
+from sparklake.udfs.tables.partitions import PartitionColumns
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.delta.read import DELTA, VERSION_AS_OF, check_no_log, find_delta_view
+from sparklake.verbs.tables.other_formats import check_no_other, check_supported
+from sparklake.verbs.tables.parquet_view import PARQUET, find_parquet_view, no_data_file
+from sparklake.verbs.tables.version import TableVersion, open_table
+from sparklake.verbs.tables.view import View
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def read_table(
+    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+) -> DataFrame:
+    """Returns the rows of a table, partition columns included.
+
+    Parquet and Delta are read through a Delta log that is made of what the version holds, so that
+    Spark prunes partitions and files. Of other formats, and where there is no Delta, Spark is told
+    of each file. Raises ObjectNotFoundError where there is no data file, MissingDependencyError
+    where Spark has no client for the storage.
+    """
+    # Not at the top: writing and the CLI must not pay for importing Spark.
+    from sparklake.frames.tables.sources import check_delta, has_delta, load_delta, missing_client
+
+    check_supported(table_format)
+    if table_format != DELTA:
+        _check_plain(context, table)
+    spark, view = context.runners.session(), None
+    if table_format == DELTA:
+        check_delta(spark)
+    with missing_client():
+        if table_format == DELTA or (table_format == PARQUET and has_delta(spark)):
+            view = _view(context, table, table_format, options)
+        if view is None:
+            return _read_files(context, table, table_format, options)
+        left = options if table_format == DELTA else {}
+        rest = {name: each for name, each in left.items() if name.lower() != VERSION_AS_OF.lower()}
+        found = load_delta(spark, view.uri, rest)
+        # Spark Connect looks at nothing before it is asked for something.
+        _ = found.schema
+        return found
+
+
+def view_table(
+    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+) -> str:
+    """Returns the URI of a Delta table that is made of a version of a table.
+
+    Raises InvalidInputError for what cannot be shown as one.
+    """
+    check_supported(table_format)
+    if table_format not in (DELTA, PARQUET):
+        raise InvalidInputError(f"a view is made of parquet or delta, not of {table_format}")
+    if table_format == PARQUET:
+        _check_plain(context, table)
+    view = _view(context, table, table_format, options)
+    if view is None:
+        raise InvalidInputError(
+            f"Delta has no table like {table.path!r} at {table.ref!r}: its columns have types or "
+            "names that Delta has not, an option is none of a view's, or nothing may be written "
+            f"to {context.info.storage_namespace}"
+        )
+    return view.uri
+
+
+def _view(
+    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+) -> View | None:
+    if table_format == DELTA:
+        return find_delta_view(context, table, options)
+    return find_parquet_view(context, table, options)
+
+
+def _check_plain(context: Context, table: TableVersion) -> None:
+    """Raise InvalidInputError for what has metadata of its own, before Spark is started.
+
+    That is a Delta table or a partition of one, and what is at or in a table of another format.
+
+    Raises ObjectNotFoundError where there is nothing.
+    """
+    if next(iter(table.objects), None) is None:
+        raise no_data_file(table)
+    check_no_other(table.other, table.path, table.ref)
+    check_no_log(table)
+    whole = _whole_table(table.path)
+    if whole is not None:
+        check_no_log(open_table(context, table.ref, whole))
+
+
+def _whole_table(path: str) -> str | None:
+    """Returns the path of the table of which a path may be a partition, None if it cannot be."""
+    parts = path.strip("/").split("/")
+    above = list(parts)
+    while above and "=" in above[-1]:
+        above.pop()
+    return "/".join(above) if above and len(above) < len(parts) else None
+
+
+def _read_files(
+    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+) -> DataFrame:
+    from sparklake.frames.tables.sources import infers_types, read_files
+
+    columns, found = PartitionColumns(), []
+    for batch in data_files(table.objects.batches(), table.folder):
+        columns.add(batch.column("relative"))
+        found.append(batch)
+    files = pa.Table.from_batches(found, FILE_SCHEMA)
+    if not files.num_rows:
+        raise no_data_file(table)
+    spark = context.runners.session()
+    types = columns.types(infers=infers_types(spark))
+    return read_files(spark, files, types, table_format, options)

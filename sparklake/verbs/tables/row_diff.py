@@ -1,0 +1,186 @@
+"""Rows of a table that differ between two refs, from the files that differ and no others."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from sparklake.errors import InvalidInputError, ObjectNotFoundError
+from sparklake.graveler.ranges import MetaRange
+from sparklake.session import described
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.resolve import kept_commit
+from sparklake.verbs.delta.diff import delta_sides
+from sparklake.verbs.delta.read import check_no_log
+from sparklake.verbs.tables.diff_sides import TableSide, folder_sides
+from sparklake.verbs.tables.other_formats import check_no_other, check_supported
+from sparklake.verbs.tables.version import table_folder, tree_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+    from sparklake.frames.tables.row_diff import SchemaChange
+
+
+class ComparedFormat(str, Enum):
+    """Is what the rows of a table can be compared in: the schema must be in the files."""
+
+    PARQUET = "parquet"
+    ORC = "orc"
+    DELTA = "delta"
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """Is how many rows differ."""
+
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableDiff:
+    """Is how the rows of a table differ from left to right; nothing is read of them before asked.
+
+    `left_files` and `right_files` are the paths of the files that are read. `schema_changes` says
+    which columns came, went or have another type.
+    """
+
+    left_files: tuple[str, ...]
+    right_files: tuple[str, ...]
+    schema_changes: tuple[SchemaChange, ...]
+    _rows: DataFrame
+    _title: str
+
+    def to_df(self) -> DataFrame:
+        """Returns a row for each row that differs, in no promised order.
+
+        `change` is added, removed or changed; then the key columns; `changed_columns` are the names
+        of those that differ, of a changed row alone; `left` and `right` are structs of the row as
+        it was and is, null where it is not there.
+        """
+        return self._rows
+
+    def counts(self) -> RowCounts:
+        """Counts the rows that differ; raises InvalidInputError for a key that is there twice."""
+        with described(self._rows.sparkSession, self._title), _duplicates():
+            found = self._rows.groupBy("change").count().collect()
+        return RowCounts(**{row["change"]: row["count"] for row in found})
+
+    def saved(self, uri: str) -> TableDiff:
+        """Writes the rows as Parquet, and returns the same with rows that come from there."""
+        with described(self._rows.sparkSession, self._title), _duplicates():
+            self._rows.write.parquet(uri)
+        return replace(self, _rows=self._rows.sparkSession.read.parquet(uri))
+
+    def documents(self, limit: int) -> list[Mapping[str, Any]]:
+        """Returns at most so many rows as JSON has them; raises InvalidInputError as `counts`."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        columns = [F.col(f"`{name.replace('`', '``')}`") for name in self._rows.columns]
+        packed = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias("row")
+        with described(self._rows.sparkSession, self._title), _duplicates():
+            return [json.loads(each["row"]) for each in self._rows.select(packed).take(limit)]
+
+
+def diff_table(
+    context: Context,
+    refs: tuple[str, str],
+    path: str,
+    key: Sequence[str],
+    table_format: str,
+    columns: Sequence[str] | None,
+    options: Mapping[str, Any],
+) -> TableDiff:
+    """Returns how a table differs between two refs, as committed.
+
+    Raises ObjectNotFoundError where neither has the table, InvalidInputError for a key or a column
+    that is not there.
+    """
+    if isinstance(key, str) or isinstance(columns, str):
+        raise InvalidInputError("the columns of the key, and those to compare, are lists of names")
+    folder, chosen_format = table_folder(path), _format(table_format)
+    commits = [kept_commit(context, ref) for ref in refs]
+    trees = context.tree(commits[0]), context.tree(commits[1])
+    left, right = _sides(context, chosen_format, folder, refs, trees, options)
+    if not (left.is_there or right.is_there):
+        raise ObjectNotFoundError(f"neither of {' and '.join(map(repr, refs))} has {path!r}")
+    spark, how = context.runners.session(), (chosen_format.value, options)
+    # Not at the top: it loads Spark.
+    from sparklake.frames.tables import diff_sides as side_files
+    from sparklake.frames.tables import row_diff
+
+    found = [
+        side_files.schema_of(spark, each, *how) if each.is_there else None for each in (left, right)
+    ]
+    # A table that is not there has the other's columns, and no rows.
+    one, other = found[0] or found[1], found[1] or found[0]
+    assert one is not None
+    assert other is not None
+    row_diff.check_columns(one, other, key, columns)
+    rows = [
+        side_files.rows_of(spark, side, row_diff.chosen(schema, key, columns), *how)
+        for side, schema in ((left, one), (right, other))
+    ]
+    return TableDiff(
+        left.paths,
+        right.paths,
+        row_diff.schema_changes(one, other),
+        row_diff.row_diff(rows[0], rows[1], key),
+        context.title("diff-table", f"{refs[0]} -> {refs[1]} {path}"),
+    )
+
+
+def _format(name: str) -> ComparedFormat:
+    check_supported(name)
+    try:
+        return ComparedFormat(name)
+    except ValueError as error:
+        known = ", ".join(each.value for each in ComparedFormat)
+        raise InvalidInputError(f"rows of {name!r} are not compared: choose {known}") from error
+
+
+def _sides(
+    context: Context,
+    table_format: ComparedFormat,
+    folder: str,
+    refs: tuple[str, str],
+    trees: tuple[MetaRange, MetaRange],
+    options: Mapping[str, Any],
+) -> tuple[TableSide, TableSide]:
+    if table_format is not ComparedFormat.DELTA:
+        for ref, tree in zip(refs, trees, strict=True):
+            table = tree_table(context, tree, ref, folder)
+            check_no_other(table.other, folder, ref)
+            check_no_log(table)
+        return folder_sides(context, folder, refs, trees)
+    if options:
+        raise InvalidInputError(f"of Delta tables no options are taken, but {sorted(options)} came")
+    from sparklake.frames.tables.sources import check_delta
+
+    check_delta(context.runners.session())
+    return delta_sides(context, folder, refs, trees)
+
+
+@contextmanager
+def _duplicates() -> Iterator[None]:
+    """Raises an error of ours where a key is there twice."""
+    from sparklake.frames.tables.row_diff import DUPLICATE
+
+    try:
+        yield
+    except Exception as error:
+        found = re.search(rf"{DUPLICATE} (\{{.*?\}})(?: SQLSTATE|\s|$)", str(error))
+        if found is None:
+            raise
+        raise InvalidInputError(
+            f"{DUPLICATE} {found[1]}: name columns that tell rows apart"
+        ) from error

@@ -1,0 +1,190 @@
+"""What Spark's own writers do for a write: they put its files into a fresh place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake._scratch import scratch_folder
+from sparklake.config import S3Writes, disk_root
+from sparklake.engine.spark import kept_rows
+from sparklake.errors import LostResultError, MissingDependencyError, MissingFileError
+from sparklake.session import is_connect_3
+from sparklake.stores.objects import open_store
+from sparklake.stores.objects.namespaces import MARKER_KEY
+from sparklake.udfs.tables.upload import not_shared, upload_body
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.tables.version import spark_uri
+from sparklake.verbs.tables.write_request import DELTA, WriteMode, WriteRequest
+from sparklake.verbs.tables.written import bytes_runner, kept, listed, shares
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SUCCESS = "_SUCCESS"
+
+_COMMITTER = {
+    # With the other version a task that fails, or comes second, may leave files among the others.
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
+}
+_NUMBERED = {"parquet", "orc", "json", "csv", "text", "avro"}
+"""Are formats in which the name of a file has the number of the partition that it is of."""
+
+_NUMBER = "_sparklake_partition"
+_PART = re.compile(r"part-(?P<number>[0-9]+)[-.]")
+
+
+Check = Callable[[pa.ChunkedArray], None]
+"""Is given the names of all files of a write; raises MissingFileError where some are missing."""
+
+
+def save_rows(context: Context, rows: DataFrame, request: WriteRequest, place: str) -> Check:
+    """Writes rows below a fresh place of the storage namespace; all of them, or it raises.
+
+    Whether the files of all of them are there, is to be checked before they are staged.
+    """
+    namespace = context.info.storage_namespace
+    if namespace.startswith("file://"):
+        with _observed(rows, request) as (observed, check):
+            _save(observed, request, f"{namespace}/{place}")
+    elif _speaks_s3(context):
+        check = _unchecked
+        _save(rows, request, spark_uri(f"{namespace}/{place}"))
+    else:
+        check = _unchecked
+        _save_and_upload(context, rows, request, place)
+    if context.store.find(f"{place}/{SUCCESS}") is None:
+        raise MissingFileError(
+            f"Spark has written to {namespace}/{place}, and there is no {SUCCESS} there: check "
+            "that driver and executors see the same storage, and that the session keeps to "
+            "Hadoop's or S3A's committers"
+        )
+    return check
+
+
+def _unchecked(names: pa.ChunkedArray) -> None:
+    """Is the check of files that were checked before, or that every machine writes to one place."""
+
+
+def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
+    """Writes rows to the Delta table at a URI, as Delta does in the mode asked for."""
+    # Spark Connect knows `errorifexists` by its short name alone.
+    mode = "error" if request.mode is WriteMode.ERROR_IF_EXISTS else request.mode.value
+    options = dict(request.options)
+    if request.mode is WriteMode.OVERWRITE_PARTITIONS:
+        options, mode = {**options, "partitionOverwriteMode": "dynamic"}, "overwrite"
+    writer = rows.write.format(DELTA).options(**options).mode(mode)
+    if request.partition_by:
+        writer = writer.partitionBy(*request.partition_by)
+    writer.save(uri)
+
+
+def check_native(context: Context) -> None:
+    """Raises MissingDependencyError where Spark itself cannot write to the storage namespace."""
+    if not context.info.storage_namespace.startswith("file://") and not _speaks_s3(context):
+        raise MissingDependencyError(
+            "Delta tables in a bucket are written by Spark's S3 client, S3A, which this session "
+            "lacks: add hadoop-aws of Spark's Hadoop version to its jars"
+        )
+
+
+def _save(rows: DataFrame, request: WriteRequest, uri: str) -> None:
+    writer = rows.write.format(request.format).options(**{**request.options, **_COMMITTER})
+    if request.partition_by:
+        writer = writer.partitionBy(*request.partition_by)
+    writer.save(uri)
+
+
+def _speaks_s3(context: Context) -> bool:
+    """Tells whether Spark itself is to write to the bucket, which it can with Hadoop's client."""
+    # Not at the top: the CLI must not pay for importing Spark.
+    from sparklake.frames.tables.sources import lacks_client
+
+    chosen = context.runners.s3_writes
+    if chosen is not S3Writes.AUTO:
+        return chosen is S3Writes.S3A
+    marker = spark_uri(f"{context.info.storage_namespace}/{MARKER_KEY}")
+    reader = context.runners.session().read.format("text").schema("value string")
+    try:
+        # Spark looks for the file when it analyses the plan; Connect does so when it is asked to.
+        _ = reader.load(marker).schema
+    except Exception as error:
+        if lacks_client(error):
+            return False
+        raise
+    return True
+
+
+# --- by way of the local disk ---------------------------------------------------------------------
+
+
+def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, place: str) -> None:
+    """Lets Spark write to local disk, and tasks upload what it has committed there."""
+    with scratch_folder(disk_root()) as scratch:
+        with _observed(rows, request) as (observed, check):
+            _save(observed, request, f"file://{scratch}/table")
+        with kept(listed(open_store(str(scratch)), "table/")) as files:
+            check(files["name"])
+            size = int(pc.sum(files["size"]).as_py() or 0)
+            runner = bytes_runner(context, request.branch, size)
+            upload = partial(upload_body, context.workspace, f"{scratch}/table", place)
+            uploaded = sum(each.num_rows for each in runner.collect(upload, shares(files)))
+        if uploaded != files.num_rows:
+            raise LostResultError(
+                f"{files.num_rows - uploaded} files were not uploaded; nothing was staged, so "
+                "write again"
+            )
+
+
+@contextmanager
+def _observed(rows: DataFrame, request: WriteRequest) -> Iterator[tuple[DataFrame, Check]]:
+    """Yields rows to write, and what raises MissingFileError unless all of them were.
+
+    Where machines do not share a disk, Spark's committer finds only what was written on the
+    driver's, and takes it for all. So the numbers of the partitions that had rows are observed
+    while they are written, and must be among those of the files.
+    """
+    if request.format not in _NUMBERED:
+        yield rows, _unchecked
+        return
+    from pyspark.sql import Observation
+    from pyspark.sql.functions import col, collect_set, concat_ws, spark_partition_id
+
+    if is_connect_3():
+        # It observes nothing: they are asked for beforehand.
+        with kept_rows(rows):
+            numbers = rows.select(spark_partition_id().alias(_NUMBER)).distinct().collect()
+            yield rows, partial(_check, lambda: {each[_NUMBER] for each in numbers})
+        return
+    seen, number = Observation(), _free_name(rows)
+    # As a column: an observation takes no expression that is not deterministic.
+    numbered = rows.withColumn(number, spark_partition_id())
+    # As one text: Spark 3.5 hands over no array.
+    text = concat_ws(",", collect_set(col(number).cast("string"))).alias(number)
+    observed = numbered.observe(seen, text).drop(number)
+    yield (
+        observed,
+        partial(_check, lambda: set(map(int, filter(None, seen.get[number].split(","))))),
+    )
+
+
+def _check(written: Callable[[], set[int]], names: pa.ChunkedArray) -> None:
+    numbers = pc.struct_field(pc.extract_regex(names, _PART.pattern), "number")
+    missing = written() - set(pc.unique(pc.cast(numbers, pa.int64())).to_pylist())
+    if missing:
+        raise not_shared(f"the files of {len(missing)} partitions are not there")
+
+
+def _free_name(rows: DataFrame) -> str:
+    """Returns a name that no column has."""
+    taken, name = {each.lower() for each in rows.columns}, _NUMBER
+    while name in taken:
+        name += "_"
+    return name

@@ -1,0 +1,94 @@
+"""A table at one commit: its folder, its files and its URIs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparklake.engine.rows import Rows
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.keys import key_prefix, object_key, prefix_interval
+from sparklake.graveler.planning.layers import plan_listing
+from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.ranges import MetaRange
+from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.read import list_tree, listing_of_plan
+from sparklake.verbs.base.resolve import Resolved, steadily
+from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
+from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.tables.other_formats import OtherTable, find_other_table
+
+
+def table_folder(path: str) -> str:
+    """Returns the prefix of the objects of a table; raises InvalidInputError, InvalidKeyError."""
+    stripped = path.strip("/")
+    if not stripped:
+        raise InvalidInputError("a table needs a path of its own below the root of the ref")
+    object_key(f"{stripped}/")
+    return f"{stripped}/"
+
+
+def spark_uri(uri: str) -> str:
+    """Returns the URI by which Spark knows a place: Hadoop's S3 client is called s3a."""
+    return re.sub(r"^s3://", "s3a://", uri)
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """The objects under a path at one moment; `ref` is what errors call it.
+
+    `other` is the table of a format that is not read, where the path is at or in one.
+    """
+
+    ref: str
+    path: str
+    objects: Rows[ObjectInfo]
+    snapshot: Snapshot
+    other: OtherTable | None = None
+
+    @property
+    def folder(self) -> str:
+        """Returns what the paths of all its objects begin with."""
+        return table_folder(self.path)
+
+
+def open_table(context: Context, ref: str, path: str) -> TableVersion:
+    """Return the table under a path as it is at a ref now, to read its files.
+
+    A branch's staged changes count. Raises ExpiredError.
+    """
+    folder = table_folder(path)
+
+    def read(found: Resolved) -> TableVersion:
+        found.check_kept(context)
+        sides, tree = Staged(context, key_prefix(folder)).sides(found.layers), found.tree(context)
+        objects = _listed(context, found, ref, folder, sides)
+        snapshot = snapshot_over(context, ref, tree, sides)
+
+        def listing(prefix: str) -> Rows[ObjectInfo]:
+            layers = Staged(context, key_prefix(prefix)).sides(found.layers)
+            return _listed(context, found, ref, prefix, layers)
+
+        return TableVersion(ref, path, objects, snapshot, find_other_table(listing, folder))
+
+    return steadily(context, ref, read)
+
+
+def _listed(
+    context: Context, found: Resolved, ref: str, prefix: str, sides: Sequence[Side]
+) -> Rows[ObjectInfo]:
+    plan = plan_listing(found.tree(context).ranges, sides, prefix_interval(key_prefix(prefix)))
+    return listing_of_plan(context, plan, ref)
+
+
+def tree_table(context: Context, tree: MetaRange, what: str, path: str) -> TableVersion:
+    """Return the table under a path of a tree, of a commit or of none yet."""
+
+    def listing(prefix: str) -> Rows[ObjectInfo]:
+        return list_tree(context, tree, prefix, what)
+
+    folder = table_folder(path)
+    snapshot = snapshot_over(context, what, tree)
+    return TableVersion(what, path, listing(folder), snapshot, find_other_table(listing, folder))

@@ -1,0 +1,122 @@
+"""Delta tables made of a version's own files: their logs are kept in the storage namespace.
+
+A view is named by what determines it, and never changes: to read a version again writes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparklake._scratch import scratch_folder
+from sparklake.config import disk_root
+from sparklake.delta_log.names import LAST_CHECKPOINT, checkpoint_key, checksum_key, log_key
+from sparklake.delta_log.table_files import data_files
+from sparklake.delta_log.view_log import (
+    CHECKPOINT_SCHEMA,
+    TableShape,
+    add_batches,
+    commit_info,
+    last_checkpoint,
+    shape_batch,
+    version_checksum,
+)
+from sparklake.engine.sort import sliced
+from sparklake.graveler.ports import ObjectStore
+from sparklake.verbs.tables.version import TableVersion, spark_uri
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+VIEWS = "_sparklake/views"
+"""Is the folder of the storage namespace that holds views. What is removed, reads make anew."""
+
+_FORM = 1
+"""Is part of what names a view: a later form of views is to have other names."""
+
+
+_ROW_GROUP = 50_000
+"""How many rows are written together, about: a reader shares out such groups to its cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Is the place of a view of some version, below the storage namespace."""
+
+    store: ObjectStore
+    id: str
+    version: int
+
+    @property
+    def uri(self) -> str:
+        """Returns the URI by which Spark knows it, and other readers of Delta too."""
+        return spark_uri(f"{self.store.uri}/{self.folder}")
+
+    @property
+    def folder(self) -> str:
+        """Returns its key in the store."""
+        return f"{VIEWS}/{self.id}"
+
+    @property
+    def exists(self) -> bool:
+        """Tells whether all of it is there: what is looked for is put last."""
+        return self.store.find(f"{self.folder}/{log_key(self.version)}") is not None
+
+    def put(self, files: Mapping[str, Path | bytes]) -> None:
+        """Puts the files of its log, that of its version last."""
+        last = log_key(self.version)
+        paths = {f"{self.folder}/{key}": each for key, each in files.items()}
+        local = {key: each for key, each in paths.items() if isinstance(each, Path)}
+        self.store.put_files_if_absent(local)
+        bodies = {key: each for key, each in paths.items() if isinstance(each, bytes)}
+        final = bodies.pop(f"{self.folder}/{last}")
+        self.store.put_many_if_absent(bodies)
+        self.store.put_if_absent(f"{self.folder}/{last}", final)
+
+
+def view_of(store: ObjectStore, table: TableVersion, version: int, *terms: Any) -> View:
+    """Returns the view of a table, which is named by the ranges and rows that hold its objects."""
+    named = [_FORM, table.folder, list(table.objects.plan.pieces), version, *terms]
+    return View(store, hashlib.sha256(msgspec.msgpack.encode(named)).hexdigest(), version)
+
+
+def write_view(
+    view: View, table: TableVersion, shape: TableShape, shared: NDArray[np.int64], size: int
+) -> None:
+    """Writes the log of a table of plain files, as they are listed: none is held.
+
+    `size` is the bytes of them all.
+    """
+    adds = add_batches(data_files(table.objects.batches(), table.folder), shared)
+    about = shape_batch(shape)
+    with scratch_folder(disk_root()) as scratch:
+        written = scratch / "checkpoint.parquet"
+        actions = write_checkpoint(written, CHECKPOINT_SCHEMA, chain([about], adds))
+        view.put(
+            {
+                checkpoint_key(view.version): written,
+                LAST_CHECKPOINT: last_checkpoint(view.version, actions),
+                checksum_key(view.version): version_checksum(shape, actions - len(about), size),
+                log_key(view.version): commit_info(),
+            }
+        )
+
+
+def write_checkpoint(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Writes actions to a file; returns their number."""
+    size = 0
+    with pq.ParquetWriter(path, schema) as writer:
+        for held in sliced(batches, _ROW_GROUP, len):
+            table = pa.Table.from_batches(held, schema)
+            writer.write_table(table)
+            size += table.num_rows
+    return size

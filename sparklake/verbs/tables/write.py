@@ -1,0 +1,174 @@
+"""Tables: written by Spark's own writers to a fresh place, and staged as one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklake.delta_log.names import LOG_FOLDER
+from sparklake.delta_log.table_files import data_files, partition_of
+from sparklake.errors import AlreadyExistsError, InvalidInputError
+from sparklake.graveler.guards import Action
+from sparklake.graveler.ports import Write
+from sparklake.udfs.staged_rows import STAGE_SCHEMA
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.publish import until_it_moves
+from sparklake.verbs.base.read import list_objects
+from sparklake.verbs.base.resolve import open_branch
+from sparklake.verbs.objects.stage import deletions, stage_batches
+from sparklake.verbs.tables.other_formats import check_no_other
+from sparklake.verbs.tables.spark_writer import save_rows
+from sparklake.verbs.tables.version import open_table
+from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
+from sparklake.verbs.tables.written import begun, written_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
+    """Writes a DataFrame below `data/` and stages its files as one run; a failure stages nothing.
+
+    Raises AlreadyExistsError for `errorifexists` where the table has objects, WriteEndedError where
+    the write was abandoned meanwhile.
+    """
+    open_branch(context, request.branch, Action.STAGE)
+    if not may_write(context, request):
+        return TableWrite(request.path, 0, 0)
+    _check_fits(context, request)
+    check_namespace(context.store)
+    with begun(context, request.branch) as write:
+        check = save_rows(context, rows, request, write.place)
+        with written_files(context, request.branch, write.place) as files:
+            check(files["name"])
+            return until_it_moves(
+                context, request.branch, lambda: _land(context, request, write, files)
+            )
+
+
+def may_write(context: Context, request: WriteRequest) -> bool:
+    """Tells whether its mode lets a write go on; raises AlreadyExistsError."""
+    if not request.mode.is_first or not is_there(context, request.branch, request.folder):
+        return True
+    if request.mode is WriteMode.IGNORE:
+        return False
+    raise AlreadyExistsError(
+        f"{request.folder!r} has objects on {request.branch!r}: choose mode append or overwrite, "
+        "or another path"
+    )
+
+
+def _check_fits(context: Context, request: WriteRequest) -> None:
+    """Raises InvalidInputError for files that could not be read with those that are there."""
+    check_no_other_table(context, request)
+    if request.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS):
+        return
+    if is_there(context, request.branch, f"{request.folder}{LOG_FOLDER}"):
+        raise InvalidInputError(
+            f"{request.folder!r} is a Delta table on {request.branch!r}: write to it with format "
+            "'delta', or overwrite all of it"
+        )
+    columns = _partition_columns(context, request)
+    if columns is not None and columns != list(request.partition_by):
+        said = f"by {', '.join(columns)}" if columns else "by no column"
+        raise InvalidInputError(
+            f"{request.folder!r} is partitioned {said} on {request.branch!r}: write to it with "
+            "the same partition_by, or overwrite all of it"
+        )
+
+
+def check_no_other_table(context: Context, request: WriteRequest) -> None:
+    """Raise InvalidInputError for a write into a table of another format, unless it replaces it."""
+    other = open_table(context, request.branch, request.path).other
+    replaces = request.mode is WriteMode.OVERWRITE and other and other.folder == request.folder
+    if not replaces:
+        check_no_other(other, request.path, request.branch)
+
+
+def _partition_columns(context: Context, request: WriteRequest) -> list[str] | None:
+    """Returns the columns in the folders of a table's first file, None where there is none."""
+    listed = list_objects(context, request.branch, request.folder).batches()
+    for batch in data_files(listed, request.folder):
+        for relative in batch.column("relative")[:1].to_pylist():
+            return [name for name, _ in partition_of(relative)]
+    return None
+
+
+def is_there(context: Context, branch: str, prefix: str) -> bool:
+    """Tells whether a branch has an object under a prefix."""
+    return next(iter(list_objects(context, branch, prefix)), None) is not None
+
+
+def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table) -> TableWrite:
+    """Stages the files of a write; what it means for the older ones holds for what it has seen."""
+    branch, seen = request.branch, None
+    if request.mode is not WriteMode.APPEND:
+        seen = context.refs.staging.seal(branch, Action.STAGE)
+        if not may_write(context, request):
+            return TableWrite(request.path, 0, 0)
+    runner = context.runner(files.num_rows, "write", branch)
+    batches = _staged(context, request, write.place, files)
+    # Its place is spared while it is open, whatever garbage collection has begun since.
+    stage_batches(context, branch, runner, batches, seen, write.id, fence=None)
+    return TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
+
+
+def _staged(
+    context: Context, request: WriteRequest, place: str, files: pa.Table
+) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of the new files and, for an overwrite, the removal of the old ones."""
+    for batch in files.to_batches():
+        yield staged_rows(batch, request.folder, place)
+    yield from removals(context, request, files["name"])
+
+
+def staged_rows(
+    files: pa.RecordBatch, folder: str, place: str, names: pa.Array | None = None
+) -> pa.RecordBatch:
+    """Returns files of a place as rows of STAGE_SCHEMA, by their names in a folder of the tree.
+
+    Where no other ones are given, the names are those below the place.
+    """
+    name = files.column("name")
+    given = {
+        "path": _joined(folder, name if names is None else names),
+        "address": _joined(f"{place}/", name),
+        **{each: files.column(each) for each in ("size", "checksum", "mtime")},
+    }
+    empty = {each.name: pa.nulls(files.num_rows, each.type) for each in STAGE_SCHEMA}
+    return pa.record_batch(list({**empty, **given}.values()), schema=STAGE_SCHEMA)
+
+
+def removals(context: Context, request: WriteRequest, names: pa.Array) -> Iterator[pa.RecordBatch]:
+    """Yields the removal of what an overwrite replaces by new files, whose names are given."""
+    if request.mode not in (WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS):
+        return
+    folder, depth = request.folder, len(request.partition_by)
+    within = None
+    if request.mode is WriteMode.OVERWRITE_PARTITIONS:
+        within = pc.unique(_partition(names, depth)).drop_null()
+    for batch in list_objects(context, request.branch, folder).batches():
+        paths = batch.column("path")
+        name = pc.utf8_slice_codeunits(paths, len(folder))
+        gone = pc.invert(pc.is_in(name, value_set=names))
+        if within is not None:
+            there = pc.is_in(_partition(name, depth), value_set=within)
+            gone = pc.and_(gone, there)
+        if pc.any(gone).as_py():
+            yield deletions(paths.filter(gone))
+
+
+def _partition(names: pa.Array, depth: int) -> pa.Array:
+    """Returns the folders of partitions of files, null for a file that is in none."""
+    pattern = rf"^((?:[^/]*/){{{depth}}})(?s:.*)$"
+    inside = pc.match_substring_regex(names, pattern)
+    folders = pc.replace_substring_regex(names, pattern, r"\1")
+    return pc.if_else(inside, folders, None)
+
+
+def _joined(prefix: str, names: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(prefix, names, "")

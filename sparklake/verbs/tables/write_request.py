@@ -1,0 +1,121 @@
+"""What a write of a table is asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from sparklake.errors import InvalidInputError
+from sparklake.verbs.tables.other_formats import check_supported
+from sparklake.verbs.tables.version import table_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DELTA = "delta"
+
+_OVERWRITES = "partitionoverwritemode"
+_OVERWRITES_SETTING = "spark.sql.sources.partitionOverwriteMode"
+
+
+class WriteMode(str, Enum):
+    """Is what a write does with the objects that a table has already.
+
+    `overwrite-partitions` replaces the partitions that the new rows are in, and leaves the others.
+    """
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    OVERWRITE_PARTITIONS = "overwrite-partitions"
+    ERROR_IF_EXISTS = "errorifexists"
+    IGNORE = "ignore"
+
+    @property
+    def is_first(self) -> bool:
+        """Tells whether it writes only where there is nothing yet."""
+        return self in (WriteMode.ERROR_IF_EXISTS, WriteMode.IGNORE)
+
+
+@dataclass(frozen=True, slots=True)
+class TableWrite:
+    """Says what a write has staged. `size` is in bytes."""
+
+    path: str
+    files: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """Is a write to a branch; `folder` is the table's, `options` are for Spark's writer."""
+
+    branch: str
+    path: str
+    folder: str
+    format: str
+    mode: WriteMode
+    partition_by: tuple[str, ...]
+    options: Mapping[str, Any]
+
+    @property
+    def is_delta(self) -> bool:
+        """Tells whether a log says what is in the table."""
+        return self.format == DELTA
+
+
+def write_request(
+    rows: DataFrame,
+    branch: str,
+    path: str,
+    table_format: str,
+    mode: str,
+    partition_by: Sequence[str],
+    options: Mapping[str, Any],
+) -> WriteRequest:
+    """Returns a request that can be carried out; raises InvalidInputError, InvalidKeyError."""
+    if not hasattr(rows, "sparkSession"):
+        raise InvalidInputError(f"a DataFrame of Spark is written, not {type(rows)}")
+    _check_options(options)
+    check_supported(table_format)
+    if isinstance(partition_by, str):
+        partition_by = (partition_by,)
+    chosen, name = _mode(mode), table_format.lower()
+    if chosen is WriteMode.OVERWRITE_PARTITIONS and not partition_by and name != DELTA:
+        raise InvalidInputError(
+            "overwrite-partitions needs to know the partitions: give partition_by, or overwrite"
+        )
+    rest = {key: value for key, value in options.items() if key.lower() != _OVERWRITES}
+    if chosen is WriteMode.OVERWRITE and _is_dynamic(rows, options, partition_by, name):
+        chosen = WriteMode.OVERWRITE_PARTITIONS
+    return WriteRequest(branch, path, table_folder(path), name, chosen, tuple(partition_by), rest)
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raises InvalidInputError for what Spark's own `save` takes, and its sources pass over."""
+    for name in options:
+        if name.lower() == "partitionby":
+            raise InvalidInputError(f"{name} is no option of a writer: give partition_by")
+
+
+def _mode(mode: str) -> WriteMode:
+    name = mode.lower()
+    try:
+        return WriteMode({"error": "errorifexists", "default": "errorifexists"}.get(name, name))
+    except ValueError as error:
+        known = ", ".join(each.value for each in WriteMode)
+        raise InvalidInputError(f"{mode!r} is no write mode: choose one of {known}") from error
+
+
+def _is_dynamic(
+    rows: DataFrame, options: Mapping[str, Any], partition_by: Sequence[str], name: str
+) -> bool:
+    """Tells whether Spark would overwrite only the partitions that the rows are in."""
+    if not partition_by and name != DELTA:
+        return False
+    given = {key.lower(): str(value) for key, value in options.items()}
+    if "replacewhere" in given:
+        return False
+    said = given.get(_OVERWRITES) or rows.sparkSession.conf.get(_OVERWRITES_SETTING, "static")
+    return str(said).lower() == "dynamic"
