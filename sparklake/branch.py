@@ -33,22 +33,11 @@ from sparklake.verbs.merges import rebase as rebases
 from sparklake.verbs.merges import replay
 from sparklake.verbs.merges.replay import Terms
 from sparklake.verbs.merges.transaction import KEPT_FOR, transaction
-from sparklake.verbs.objects import (
-    copy as transfer,
-)
-from sparklake.verbs.objects import (
-    files,
-    stage,
-)
-from sparklake.verbs.objects import (
-    remove as removal,
-)
-from sparklake.verbs.objects import (
-    restore as restoring,
-)
-from sparklake.verbs.objects import (
-    upload as uploads,
-)
+from sparklake.verbs.objects import copy as transfer
+from sparklake.verbs.objects import files, stage
+from sparklake.verbs.objects import remove as removal
+from sparklake.verbs.objects import restore as restoring
+from sparklake.verbs.objects import upload as uploads
 from sparklake.verbs.objects.restore import Restored
 from sparklake.verbs.refs import moves
 from sparklake.verbs.refs.branches import set_expiry

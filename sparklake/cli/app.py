@@ -7,31 +7,69 @@ from typing import Annotated
 import typer
 
 from sparklake.cli import (
-    branch,
     cache,
-    collecting,
-    exporting,
-    history,
     hooks,
-    importing,
-    logs,
-    merging,
     objects,
-    operations,
-    protect,
-    purging,
-    rebasing,
-    refs,
-    replaying,
-    repo,
-    restoring,
-    table_diffs,
-    tag,
-    transfers,
-    writes,
+)
+from sparklake.cli import (
+    commits as history,
+)
+from sparklake.cli import (
+    exports as exporting,
+)
+from sparklake.cli import (
+    gc as collecting,
+)
+from sparklake.cli import (
+    history as logs,
+)
+from sparklake.cli import (
+    imports as importing,
+)
+from sparklake.cli import (
+    merges as merging,
+)
+from sparklake.cli import (
+    merges as rebasing,
+)
+from sparklake.cli import (
+    merges as replaying,
+)
+from sparklake.cli import (
+    objects as restoring,
+)
+from sparklake.cli import (
+    objects as transfers,
+)
+from sparklake.cli import (
+    purges as purging,
+)
+from sparklake.cli import (
+    tables as table_diffs,
+)
+from sparklake.cli import (
+    tables as writes,
 )
 from sparklake.cli.options import DsnOption, EngineOption, HomeOption, OutputOption, global_options
 from sparklake.cli.quickstart.command import quickstart
+from sparklake.cli.refs import (
+    branches as branch,
+)
+from sparklake.cli.refs import (
+    dumps as refs,
+)
+from sparklake.cli.refs import (
+    moves as operations,
+)
+from sparklake.cli.refs import (
+    protection as protect,
+)
+from sparklake.cli.refs import (
+    repositories as repo,
+)
+from sparklake.cli.refs import (
+    tags as tag,
+)
 
 app = typer.Typer(
     name="sparklake",

@@ -1,49 +1,219 @@
-"""How a commit is shown."""
+"""`sparklake commit`, `reset` and `diff`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from sparklake.arguments import TREE_DEPTH, DiffShape, check_two_refs, diff_shape, labels
+from sparklake.cli.commit_text import print_commit
+from sparklake.cli.options import (
+    BranchArgument,
+    CommitterOption,
+    MessageOption,
+    MetaOption,
+    PathsOption,
+)
 from sparklake.cli.output import Output
-from sparklake.cli.text import date, short, shown
-from sparklake.documents import commit_document
-from sparklake.graveler.commits import TAKEN_METADATA_KEY
+from sparklake.cli.plans import ExplainOption, print_explanation
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import shown, size
+from sparklake.documents import Document, diff_document, diff_tree_document, folder_diff_document
+from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:
-    from sparklake.graveler.commits import Commit
+    from sparklake.verbs.base.differences import Differences, DiffTree
+
+MOST_LINES = 100
+_COUNT_SIGNS = {"added": "+", "removed": "-", "changed": "~", "conflict": "!"}
 
 
-def print_commit(out: Output, branch: str, made: Commit) -> None:
-    """Prints a commit that has just become the head of a branch."""
-    out.one(commit_document(made), commit_line(out, branch, made))
+def print_summary(out: Output, found: Differences) -> None:
+    """Prints how many objects and bytes differ in all."""
+    document = folder_diff_document(found.summary())
+    out.one(document, counted(document))
 
 
-def print_commits(out: Output, branch: str, made: Sequence[Commit]) -> None:
-    """Prints commits that have just been added to a branch, the oldest first."""
-    lines = iter([commit_line(out, branch, each) for each in made])
-    out.many(map(commit_document, made), lambda _: next(lines))
+def print_folders(out: Output, found: Differences, depth: int) -> None:
+    """Prints what differs in each folder, as it comes."""
+
+    def line(each: Document) -> str:
+        return f"{shown(each['path'])}  {counted(each)}"
+
+    out.many(map(folder_diff_document, found.by_folder(depth)), line)
 
 
-def commit_line(out: Output, branch: str, made: Commit) -> str:
-    """Returns a commit that has just become the head of a branch."""
-    commit_id = out.coloured(short(made.id), "yellow")
-    line = f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
-    # Commits of the other side were given up: that is said, asked for or not.
-    taken = made.metadata.get(TAKEN_METADATA_KEY)
-    return line if taken is None else f"{line}\n    taken as a whole: {shown(taken)}"
+def print_tree(out: Output, found: Differences, depth: int) -> None:
+    """Prints the folders that differ as a tree."""
+    tree = found.tree(depth, MOST_LINES)
+    lines = [
+        f"{shown(tree.total.path) or '.'}  {counted(folder_diff_document(tree.total))}",
+        *drawn(tree),
+    ]
+    out.one(diff_tree_document(tree), "\n".join(lines))
 
 
-def subject(commit: Commit) -> str:
-    """Returns the first line of what was said of a commit."""
-    return shown(next(iter(commit.message.strip().splitlines()), ""))
+def counted(each: Document) -> str:
+    """Returns how many objects and bytes differ, on one line."""
+    counts = [f"{sign}{each[kind]:,}" for kind, sign in _COUNT_SIGNS.items() if each[kind]]
+    bytes_moved = [
+        f"{sign}{size(each[name])}"
+        for name, sign in (("bytes_added", "+"), ("bytes_removed", "-"))
+        if each[name]
+    ]
+    return "  ".join(filter(None, [" ".join(counts), " ".join(bytes_moved)])) or "no difference"
 
 
-def described(commit: Commit) -> list[str]:
-    """Returns the lines under the subject of a commit: who and when, labels, the rest of it."""
-    who = f"{shown(commit.committer)}, " if commit.committer else ""
-    lines = [f"{who}{date(commit.creation_date)}"]
-    if commit.metadata:
-        pairs = (f"{shown(name)}={shown(value)}" for name, value in commit.metadata.items())
-        lines.append(", ".join(pairs))
-    return [*lines, *map(shown, commit.message.strip().splitlines()[1:])]
+def drawn(tree: DiffTree, before: str = "") -> Iterator[str]:
+    """Yields the lines of what is below a folder, at most so many of one level."""
+    children: Sequence[DiffTree] = list(tree.children.values())
+    more = len(children) - MOST_LINES
+    for number, child in enumerate(children[:MOST_LINES], start=1):
+        is_last = number == len(children)
+        name = child.total.path[len(tree.total.path) :]
+        numbers = counted(folder_diff_document(child.total))
+        yield f"{before}{'`-- ' if is_last else '|-- '}{shown(name)}  {numbers}"
+        yield from drawn(child, f"{before}{'    ' if is_last else '|   '}")
+    if more > 0:
+        yield f"{before}`-- ... and {more:,} more"
+
+
+_SIGNS = {
+    "added": ("+", "green"),
+    "removed": ("-", "red"),
+    "changed": ("~", "yellow"),
+    "conflict": ("!", "magenta"),
+}
+
+
+@command
+def commit(
+    session: Session,
+    uri: BranchArgument,
+    message: MessageOption = None,
+    committer: CommitterOption = None,
+    meta: MetaOption = None,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Even where nothing is staged.")
+    ] = False,
+    path: PathsOption = None,
+    explain: ExplainOption = False,
+) -> None:
+    """Commit what is staged on a branch, or of chosen paths; the rest stays staged."""
+    target, metadata = ref_uri(uri), labels(meta)
+    if message is None and not explain:
+        raise typer.BadParameter("say what changed and why.", param_hint="'--message' / '-m'")
+    branch = session.repository(target.repository).branch(target.ref)
+    if explain:
+        print_explanation(session.out, branch.plan(path or None))
+        return
+    with session.out.working("committing"):
+        made = branch.commit(message or "", committer, metadata, allow_empty, path or None)
+    print_commit(session.out, target.ref, made)
+
+
+@command
+def reset(
+    session: Session,
+    uri: BranchArgument,
+    prefix: Annotated[
+        str | None,
+        typer.Option(metavar="PREFIX", help="Only of keys that begin so.", show_default=False),
+    ] = None,
+    path: Annotated[
+        str | None,
+        typer.Option("--object", metavar="KEY", help="Only of this key.", show_default=False),
+    ] = None,
+) -> None:
+    """Drop what is staged on a branch, or a part of it."""
+    target = ref_uri(uri)
+    branch = session.repository(target.repository).branch(target.ref)
+    branch.reset(prefix, path)
+    document = {"name": target.ref, "dirty": branch.is_dirty}
+    place = str(target) if path is prefix is None else f"{target}/{prefix or path or ''}"
+    session.out.one(document, f"{shown(place)} is as it was committed")
+
+
+@command
+def diff(
+    session: Session,
+    left: Annotated[str, typer.Argument(metavar="lakefs://REPO/LEFT", show_default=False)],
+    right: Annotated[
+        str | None, typer.Argument(metavar="[lakefs://REPO/RIGHT]", show_default=False)
+    ] = None,
+    three_way: Annotated[
+        bool,
+        typer.Option(
+            "--three-way", help="What merging RIGHT into LEFT would change, with the conflicts."
+        ),
+    ] = False,
+    prefix: Annotated[
+        str, typer.Option(metavar="PREFIX", help="Only keys that begin so.", show_default=False)
+    ] = "",
+    three_dot: Annotated[
+        bool,
+        typer.Option("--three-dot", help="What RIGHT has changed since the merge base of both."),
+    ] = False,
+    by_folder: Annotated[
+        bool, typer.Option("--by-folder", help="Objects and bytes of each folder.")
+    ] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="The folders as a tree.")] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="Objects and bytes in all.")] = False,
+    depth: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many levels of folders; 1, of a tree 3.", show_default=False),
+    ] = None,
+    explain: ExplainOption = False,
+) -> None:
+    """Show what differs from LEFT to RIGHT; of a branch alone, what is staged on it."""
+    shape = diff_shape(by_folder=by_folder, tree=tree, summary=summary, depth=depth)
+    found = _diff(session, left, right, prefix, three_way=three_way, three_dot=three_dot)
+    if explain:
+        print_explanation(session.out, found.explain())
+        return
+    if shape is not DiffShape.ROWS:
+        with session.out.working("comparing"):
+            _print_shape(session.out, found, shape, depth)
+        return
+    counts: Counter[str] = Counter()
+
+    def line(each: Document) -> str:
+        counts[each["type"]] += 1
+        sign, colour = _SIGNS[each["type"]]
+        text = f"{sign} {each['type']:<8}  {size(each['size']):>9}  {shown(each['path'])}"
+        return session.out.coloured(text, colour)
+
+    with session.out.working("comparing"):
+        session.out.many(map(diff_document, found), line)
+    total = ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind])
+    session.out.note(total or "no difference")
+
+
+def _print_shape(out: Output, found: Differences, shape: DiffShape, depth: int | None) -> None:
+    if shape is DiffShape.SUMMARY:
+        print_summary(out, found)
+    elif shape is DiffShape.TREE:
+        print_tree(out, found, depth or TREE_DEPTH)
+    else:
+        print_folders(out, found, depth or 1)
+
+
+def _diff(
+    session: Session,
+    left: str,
+    right: str | None,
+    prefix: str,
+    *,
+    three_way: bool,
+    three_dot: bool,
+) -> Differences:
+    one = ref_uri(left)
+    if right is not None:
+        other = ref_uri(right)
+        repository = session.repository(same_repository(one, other))
+        return repository.diff(one.ref, other.ref, prefix, three_way, three_dot)
+    check_two_refs(three_way=three_way, three_dot=three_dot)
+    return session.repository(one.repository).diff_uncommitted(one.ref, prefix)

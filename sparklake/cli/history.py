@@ -1,166 +1,165 @@
-"""Changes of a branch, and between refs: commit, reset, diff."""
+"""What a ref contains, and how it came to be: log, show, blame."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklake.arguments import TREE_DEPTH, DiffShape, check_two_refs, diff_shape, labels
-from sparklake.cli.commits import print_commit
-from sparklake.cli.diffs import print_folders, print_summary, print_tree
-from sparklake.cli.explaining import ExplainOption, print_explanation
+from sparklake.arguments import moment
+from sparklake.cli.commit_text import described, subject
 from sparklake.cli.output import Output
-from sparklake.cli.parameters import (
-    BranchArgument,
-    CommitterOption,
-    MessageOption,
-    MetaOption,
-    PathsOption,
-)
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import shown, size
-from sparklake.documents import Document, diff_document
-from sparklake.uri import ref_uri, same_repository
+from sparklake.cli.text import date, number, short, shown
+from sparklake.documents import Document, blame_document, log_document, summary_document
+from sparklake.uri import prefix_uri, ref_uri
+from sparklake.verbs.history.graph import history_graph
+from sparklake.verbs.history.lanes import Lanes, names_of
 
 if TYPE_CHECKING:
-    from sparklake.verbs.base.differences import Differences
+    from sparklake.graveler.commits import Commit
+    from sparklake.repository import Repository
 
-
-_SIGNS = {
-    "added": ("+", "green"),
-    "removed": ("-", "red"),
-    "changed": ("~", "yellow"),
-    "conflict": ("!", "magenta"),
-}
+RefArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)]
 
 
 @command
-def commit(
+def log(
     session: Session,
-    uri: BranchArgument,
-    message: MessageOption = None,
-    committer: CommitterOption = None,
-    meta: MetaOption = None,
-    allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Even where nothing is staged.")
-    ] = False,
-    path: PathsOption = None,
-    explain: ExplainOption = False,
-) -> None:
-    """Commit what is staged on a branch, or of chosen paths; the rest stays staged."""
-    target, metadata = ref_uri(uri), labels(meta)
-    if message is None and not explain:
-        raise typer.BadParameter("say what changed and why.", param_hint="'--message' / '-m'")
-    branch = session.repository(target.repository).branch(target.ref)
-    if explain:
-        print_explanation(session.out, branch.plan(path or None))
-        return
-    with session.out.working("committing"):
-        made = branch.commit(message or "", committer, metadata, allow_empty, path or None)
-    print_commit(session.out, target.ref, made)
-
-
-@command
-def reset(
-    session: Session,
-    uri: BranchArgument,
-    prefix: Annotated[
-        str | None,
-        typer.Option(metavar="PREFIX", help="Only of keys that begin so.", show_default=False),
+    uri: RefArgument,
+    amount: Annotated[
+        int | None, typer.Option(min=1, help="At most so many commits.", show_default=False)
     ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(metavar="REF", help="Only what comes behind it.", show_default=False),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="None that is older.", show_default=False),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="None that is younger.", show_default=False),
+    ] = None,
+    stop_at: Annotated[
+        str | None,
+        typer.Option(metavar="REF", help="Up to this commit.", show_default=False),
+    ] = None,
+    first_parent: Annotated[
+        bool, typer.Option("--first-parent", help="Of a merge, go on to its first side alone.")
+    ] = False,
+    no_merges: Annotated[
+        bool, typer.Option("--no-merges", help="None that has several parents.")
+    ] = False,
     path: Annotated[
         str | None,
-        typer.Option("--object", metavar="KEY", help="Only of this key.", show_default=False),
+        typer.Option(metavar="PATH", help="Only what changed this object.", show_default=False),
+    ] = None,
+    prefix: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PREFIX", help="Only what changed keys that begin so.", show_default=False
+        ),
+    ] = None,
+    picture: Annotated[
+        str | None,
+        typer.Option(
+            "--picture", metavar="FILE", help="Draw it as .svg or .png.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Drop what is staged on a branch, or a part of it."""
+    """Show the commits that a ref contains, the latest first.
+
+    TIME is as in 2024-05-31, '2024-05-31 12:00' or 2024-05-31T12:00:00+02:00; UTC without a zone.
+    """
     target = ref_uri(uri)
-    branch = session.repository(target.repository).branch(target.ref)
-    branch.reset(prefix, path)
-    document = {"name": target.ref, "dirty": branch.is_dirty}
-    place = str(target) if path is prefix is None else f"{target}/{prefix or path or ''}"
-    session.out.one(document, f"{shown(place)} is as it was committed")
+    earliest, latest = moment(since), moment(until)
+    repository = session.repository(target.repository)
+    commits = repository.log(
+        *(target.ref, amount, after, earliest, latest, stop_at, first_parent, no_merges),
+        *(path, prefix),
+    )
+    # Where commits are left out there are no lines to draw from commit to commit.
+    is_part = no_merges or path is not None or prefix is not None
+    sides = 0 if is_part else 1 if first_parent else None
+    if picture is not None:
+        drawing = history_graph(commits, ref_names(repository), sides)
+        drawing.save(picture)
+        said = {"picture": picture, "commits": len(drawing.nodes)}
+        session.out.one(said, f"{number(len(drawing.nodes), 'commit')} drawn in {shown(picture)}")
+        return
+    if session.out.is_json:
+        session.out.many(map(log_document, commits.marked()), str)
+        return
+    for line in drawn(session.out, commits.marked(), ref_names(repository), sides):
+        session.out.write(f"{line}\n")
 
 
 @command
-def diff(
+def show(session: Session, uri: RefArgument) -> None:
+    """Show a commit, and how many objects differ from its first parent's."""
+    target = ref_uri(uri)
+    with session.out.working("comparing"):
+        found = session.repository(target.repository).show(target.ref)
+    commit = found.commit
+    lines = {
+        "commit": session.out.coloured(commit.id, "yellow"),
+        "parents": ", ".join(map(short, commit.parents)) or "none",
+        "committer": shown(commit.committer),
+        "date": date(commit.creation_date),
+        "tree": commit.meta_range_id or "empty",
+        **({"expired": "its objects may be gone"} if found.has_expired else {}),
+        **{f"meta {shown(name)}": shown(value) for name, value in commit.metadata.items()},
+        "changes": f"{found.added:,} added, {found.removed:,} removed, {found.changed:,} changed",
+        "message": subject(commit),
+    }
+    text = [f"{name:<14}{value}".rstrip() for name, value in lines.items()]
+    text += [f"{'':14}{shown(line)}".rstrip() for line in commit.message.strip().splitlines()[1:]]
+    session.out.one(summary_document(found), "\n".join(text))
+
+
+@command
+def blame(
     session: Session,
-    left: Annotated[str, typer.Argument(metavar="lakefs://REPO/LEFT", show_default=False)],
-    right: Annotated[
-        str | None, typer.Argument(metavar="[lakefs://REPO/RIGHT]", show_default=False)
-    ] = None,
-    three_way: Annotated[
-        bool,
-        typer.Option(
-            "--three-way", help="What merging RIGHT into LEFT would change, with the conflicts."
-        ),
-    ] = False,
-    prefix: Annotated[
-        str, typer.Option(metavar="PREFIX", help="Only keys that begin so.", show_default=False)
-    ] = "",
-    three_dot: Annotated[
-        bool,
-        typer.Option("--three-dot", help="What RIGHT has changed since the merge base of both."),
-    ] = False,
-    by_folder: Annotated[
-        bool, typer.Option("--by-folder", help="Objects and bytes of each folder.")
-    ] = False,
-    tree: Annotated[bool, typer.Option("--tree", help="The folders as a tree.")] = False,
-    summary: Annotated[bool, typer.Option("--summary", help="Objects and bytes in all.")] = False,
-    depth: Annotated[
-        int | None,
-        typer.Option(min=1, help="How many levels of folders; 1, of a tree 3.", show_default=False),
-    ] = None,
-    explain: ExplainOption = False,
+    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/[PREFIX]", show_default=False)],
 ) -> None:
-    """Show what differs from LEFT to RIGHT; of a branch alone, what is staged on it."""
-    shape = diff_shape(by_folder=by_folder, tree=tree, summary=summary, depth=depth)
-    found = _diff(session, left, right, prefix, three_way=three_way, three_dot=three_dot)
-    if explain:
-        print_explanation(session.out, found.explain())
-        return
-    if shape is not DiffShape.ROWS:
-        with session.out.working("comparing"):
-            _print_shape(session.out, found, shape, depth)
-        return
-    counts: Counter[str] = Counter()
+    """Show for each object under a prefix the commit in which it became what it is."""
+    place = prefix_uri(uri)
+    rows = session.repository(place.repository).blame(place.ref, place.key)
 
     def line(each: Document) -> str:
-        counts[each["type"]] += 1
-        sign, colour = _SIGNS[each["type"]]
-        text = f"{sign} {each['type']:<8}  {size(each['size']):>9}  {shown(each['path'])}"
-        return session.out.coloured(text, colour)
+        commit_id = session.out.coloured(short(each["commit_id"]), "yellow")
+        return f"{commit_id}  {date(each['creation_date'])}  {shown(each['path'])}"
 
-    with session.out.working("comparing"):
-        session.out.many(map(diff_document, found), line)
-    total = ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind])
-    session.out.note(total or "no difference")
+    with session.out.working("walking"):
+        session.out.many(map(blame_document, rows), line)
 
 
-def _print_shape(out: Output, found: Differences, shape: DiffShape, depth: int | None) -> None:
-    if shape is DiffShape.SUMMARY:
-        print_summary(out, found)
-    elif shape is DiffShape.TREE:
-        print_tree(out, found, depth or TREE_DEPTH)
-    else:
-        print_folders(out, found, depth or 1)
+def ref_names(repository: Repository) -> dict[str, list[str]]:
+    """Returns the branches and tags of each commit that has some."""
+    return names_of(repository.branch_states(), repository.tags())
 
 
-def _diff(
-    session: Session,
-    left: str,
-    right: str | None,
-    prefix: str,
-    *,
-    three_way: bool,
-    three_dot: bool,
-) -> Differences:
-    one = ref_uri(left)
-    if right is not None:
-        other = ref_uri(right)
-        repository = session.repository(same_repository(one, other))
-        return repository.diff(one.ref, other.ref, prefix, three_way, three_dot)
-    check_two_refs(three_way=three_way, three_dot=three_dot)
-    return session.repository(one.repository).diff_uncommitted(one.ref, prefix)
+def drawn(
+    out: Output,
+    commits: Iterable[tuple[Commit, bool]],
+    names: dict[str, list[str]],
+    sides: int | None = None,
+) -> Iterator[str]:
+    """Yields the lines of a history as a graph, with links to so many parents of a commit."""
+    lanes = Lanes()
+    for each, has_expired in commits:
+        drawing = lanes.draw(each.id, each.parents[:sides])
+        refs = f"({', '.join(names[each.id])})" if each.id in names else ""
+        words = (
+            out.coloured(short(each.id), "yellow"),
+            out.coloured(refs, "green") if refs else "",
+            out.coloured("[expired]", "red") if has_expired else "",
+            subject(each),
+        )
+        yield f"{drawing.node}  {' '.join(filter(None, words))}"
+        for line in described(each):
+            yield f"{drawing.beside}  {out.coloured(line, 'dim')}"
+        yield from (link.rstrip() for link in drawing.links)

@@ -1,4 +1,4 @@
-"""Objects: put, rm, ls, stat, cat."""
+"""`sparklake put`, `rm`, `ls`, `stat`, `cat`, `mv`, `cp` and `restore`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,28 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparklake.arguments import file_at, labels
-from sparklake.cli.explaining import ExplainOption, print_explanation
-from sparklake.cli.parameters import MetaOption
+from sparklake.cli.options import BranchArgument, MetaOption, RequiredPathsOption
+from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, shown, size
 from sparklake.config import disk_root
-from sparklake.documents import Document, folder_document, object_document, upload_document
-from sparklake.uri import folder_uri, object_uri, prefix_uri
+from sparklake.documents import (
+    Document,
+    folder_document,
+    object_document,
+    restored_document,
+    upload_document,
+)
+from sparklake.graveler.planning.path_filter import named
+from sparklake.uri import (
+    folder_uri,
+    object_uri,
+    prefix_uri,
+    ref_uri,
+    same_branch,
+    same_repository,
+    transfer_uris,
+)
 
 if TYPE_CHECKING:
     from sparklake.verbs.objects.upload import FolderUpload
@@ -145,3 +160,76 @@ def cat(session: Session, uri: ObjectArgument) -> None:
     target = object_uri(uri)
     body = session.repository(target.repository).read_bytes(target.ref, target.key)
     session.out.write_bytes(body)
+
+
+RecursiveOption = Annotated[
+    bool, typer.Option("--recursive", "-r", help="With everything below KEY/.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+DestArgument = Annotated[
+    str, typer.Argument(metavar="lakefs://REPO/BRANCH/NEW_KEY", show_default=False)
+]
+
+
+@command
+def mv(
+    session: Session,
+    source: Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH/KEY", show_default=False)],
+    dest: DestArgument,
+    recursive: RecursiveOption = False,
+    force: ForceOption = False,
+) -> None:
+    """Stage an object, or a folder KEY/, under another path; no byte of it is copied."""
+    old, new = transfer_uris(source, dest)
+    branch = session.repository(old.repository).branch(same_branch(old, new))
+    with session.out.working(f"moving {shown(str(old))}"):
+        moved = branch.move(old.key, new.key, recursive, force)
+    text = f"staged the move of {number(moved, 'object')} to {shown(str(new))}"
+    session.out.one({"source": old.key, "path": new.key, "moved": moved}, text)
+
+
+@command
+def cp(
+    session: Session,
+    source: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/KEY", show_default=False)],
+    dest: DestArgument,
+    recursive: RecursiveOption = False,
+    force: ForceOption = False,
+) -> None:
+    """Stage an object of any ref, or a folder KEY/, under a path; no byte of it is copied."""
+    old, new = transfer_uris(source, dest)
+    branch = session.repository(same_repository(old, new)).branch(new.ref)
+    with session.out.working(f"copying {shown(str(old))}"):
+        copied = branch.copy(old.key, new.key, old.ref, recursive, force)
+    text = f"staged {number(copied, 'object')} at {shown(str(new))}"
+    session.out.one({"source": old.key, "path": new.key, "copied": copied}, text)
+
+
+@command
+def restore(
+    session: Session,
+    uri: BranchArgument,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="lakefs://REPO/REF",
+            help="Where they are as wanted.",
+            show_default=False,
+        ),
+    ],
+    path: RequiredPathsOption,
+) -> None:
+    """Stage what makes chosen paths of a branch what they are at any ref, removals included.
+
+    What was staged of these paths gives way to it.
+    """
+    target, wanted = ref_uri(uri), ref_uri(source)
+    branch = session.repository(same_repository(target, wanted)).branch(target.ref)
+    with session.out.working("restoring"):
+        made = branch.restore(wanted.ref, path)
+    text = (
+        f"staged {shown(named(path))} as at {shown(wanted.ref)}: "
+        f"{made.added:,} added, {made.removed:,} removed, {made.changed:,} changed"
+    )
+    session.out.one(restored_document(made), text)

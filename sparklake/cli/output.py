@@ -12,8 +12,8 @@ from typing import TextIO
 import typer
 
 from sparklake.cli.options import Format
+from sparklake.cli.progress import Meter
 from sparklake.cli.text import rendered_table
-from sparklake.cli.waiting import Meter
 from sparklake.documents import Document, error_document, json_line, json_list, json_object
 from sparklake.errors import SparklakeError
 from sparklake.visible import visible_line, visible_text

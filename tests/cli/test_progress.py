@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.cli import waiting
-from sparklake.cli.waiting import Meter
+from sparklake.cli import progress as waiting
+from sparklake.cli.progress import Meter
 from tests.cli.running import Scene, said
 from tests.cli.terminal import on_terminal
 

@@ -102,7 +102,7 @@ def test_a_folder_that_holds_the_lake(home: Path) -> None:
 
 
 def test_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sparklake.cli.quickstart import setting
+    from sparklake.cli.quickstart import sample as setting
 
     monkeypatch.setattr(setting, "find_spec", lambda name: importlib.util.find_spec("no_such_one"))
     assert "pip install 'sparklake[spark]'" in failed(1, "quickstart")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.output import Output
-from sparklake.cli.quickstart.setting import Scene, fresh_place, source_folder
+from sparklake.cli.quickstart.sample import Scene, fresh_place, source_folder
 from sparklake.cli.quickstart.steps import STEPS
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown

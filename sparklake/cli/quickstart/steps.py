@@ -8,8 +8,18 @@ from itertools import islice
 
 from sparklake.cli.options import Format
 from sparklake.cli.output import Output
-from sparklake.cli.quickstart.facts import changes, diff_rows, inventory, ranges
-from sparklake.cli.quickstart.setting import DEV, FILES, MAIN, TABLE, TAG, Scene
+from sparklake.cli.quickstart.sample import (
+    DEV,
+    FILES,
+    MAIN,
+    TABLE,
+    TAG,
+    Scene,
+    changes,
+    diff_rows,
+    inventory,
+    ranges,
+)
 from sparklake.cli.text import number, short, shown, size
 from sparklake.errors import MergeConflictError
 
@@ -176,7 +186,7 @@ def merge(scene: Scene) -> Done:
 
 def log(scene: Scene) -> Done:
     """Draws the history."""
-    from sparklake.cli.logs import drawn, ref_names
+    from sparklake.cli.history import drawn, ref_names
 
     commits = scene.repository.log(MAIN)
     lines = drawn(Output(Format.JSON), commits.marked(), ref_names(scene.repository))

@@ -59,7 +59,7 @@ class Meter:
 
     def _show(self, text: str) -> None:
         # Not at the top: a quick command has no use for it.
-        from sparklake.cli.bars import range_bar
+        from sparklake.cli.progress_bar import range_bar
 
         with self._changing:
             bar = range_bar()

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from sparklake.arguments import labels
-from sparklake.cli.commits import commit_line
-from sparklake.cli.parameters import CommitterOption, MessageOption, MetaOption
+from sparklake.cli.commit_text import commit_line
+from sparklake.cli.options import CommitterOption, MessageOption, MetaOption
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown
 from sparklake.documents import import_document

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sparklake.cli.options import global_options
-from sparklake.cli.parameters import BranchArgument
+from sparklake.cli.options import BranchArgument, global_options
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, short, shown
 from sparklake.documents import branch_document, operation_document

@@ -1,20 +1,27 @@
-"""Where the story plays: whose files, under which name, in which place."""
+"""The files, name and folder that the guided demo uses."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparklake.errors import InvalidInputError, MissingDependencyError
+from sparklake.cli.text import number, shown, size
+from sparklake.errors import InvalidInputError, MergeConflictError, MissingDependencyError
 from sparklake.uri import SCHEME
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sparklake.graveler.commits import Commit
     from sparklake.lake import Lake
     from sparklake.repository import Repository
+    from sparklake.udfs.read import DiffRow
 
 MAIN = "main"
 DEV = "dev:joe-bugfix-1234"
@@ -80,8 +87,8 @@ def source_folder(given: Path | None, home: Path) -> tuple[Path, int]:
 def fresh_place(lake: Lake, home: Path) -> tuple[str, Path]:
     """Returns a name that no repository has, and an unused folder for its objects."""
     taken = {each.name for each in lake.repositories()}
-    for number in count(1):
-        name = _NAME if number == 1 else f"{_NAME}-{number}"
+    for attempt in count(1):
+        name = _NAME if attempt == 1 else f"{_NAME}-{attempt}"
         namespace = home / _NAME / name
         if name not in taken and not namespace.exists():
             return name, namespace
@@ -95,3 +102,48 @@ def _pyspark_folder() -> Path:
             "Spark is not installed: pip install 'sparklake[spark]' to run the quickstart"
         )
     return Path(found.origin).parent
+
+
+_LINES = 4
+_SMALL, _LARGE = 10_000, 1_000_000
+"""Bytes, where the classes of the table end."""
+
+
+def inventory(scene: Scene) -> DataFrame:
+    """Returns a table of the imported files, computed by Spark from the listing of the tag."""
+    from pyspark.sql.functions import col, when
+
+    size_class = (
+        when(col("size") < _SMALL, "small").when(col("size") < _LARGE, "medium").otherwise("large")
+    )
+    objects = scene.repository.objects(TAG, FILES).to_df()
+    columns = objects.select("path", "size", size_class.alias("size_class"))
+    return columns.coalesce(1)
+
+
+def ranges(scene: Scene, made: Commit) -> str:
+    """Says how many ranges of a commit were written, and how many were those of its parents."""
+    tree = scene.repository.tree(made.id).ranges
+    parents = (scene.repository.tree(parent).ranges for parent in made.parents)
+    known = {each.id for ranges in parents for each in ranges}
+    new = sum(each.id not in known for each in tree)
+    return f"{number(new, 'range')} written, {len(tree) - new} taken over by id"
+
+
+def changes(rows: Iterable[DiffRow]) -> list[str]:
+    """Returns the first lines of a diff and its sums."""
+    counts: Counter[str] = Counter()
+    first: list[str] = []
+    for row in rows:
+        counts[row.type.value] += 1
+        if len(first) < _LINES:
+            first.append(f"{row.type.value:<8} {size(row.size):>9}  {shown(row.path)}")
+    more = counts.total() - len(first)
+    sums = ", ".join(f"{found:,} {kind}" for kind, found in sorted(counts.items()))
+    return [*first, *([f"... and {more:,} more"] if more else []), sums]
+
+
+def diff_rows(error: MergeConflictError) -> list[DiffRow]:
+    """Returns the conflicts of a failed merge as rows."""
+    rows: list[DiffRow] = error.conflicts  # type: ignore[assignment]  # errors.py knows no rows
+    return rows

@@ -1,0 +1,49 @@
+"""The text form of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sparklake.cli.output import Output
+from sparklake.cli.text import date, short, shown
+from sparklake.documents import commit_document
+from sparklake.graveler.commits import TAKEN_METADATA_KEY
+
+if TYPE_CHECKING:
+    from sparklake.graveler.commits import Commit
+
+
+def print_commit(out: Output, branch: str, made: Commit) -> None:
+    """Prints a commit that has just become the head of a branch."""
+    out.one(commit_document(made), commit_line(out, branch, made))
+
+
+def print_commits(out: Output, branch: str, made: Sequence[Commit]) -> None:
+    """Prints commits that have just been added to a branch, the oldest first."""
+    lines = iter([commit_line(out, branch, each) for each in made])
+    out.many(map(commit_document, made), lambda _: next(lines))
+
+
+def commit_line(out: Output, branch: str, made: Commit) -> str:
+    """Returns a commit that has just become the head of a branch."""
+    commit_id = out.coloured(short(made.id), "yellow")
+    line = f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
+    # Commits of the other side were given up: that is said, asked for or not.
+    taken = made.metadata.get(TAKEN_METADATA_KEY)
+    return line if taken is None else f"{line}\n    taken as a whole: {shown(taken)}"
+
+
+def subject(commit: Commit) -> str:
+    """Returns the first line of what was said of a commit."""
+    return shown(next(iter(commit.message.strip().splitlines()), ""))
+
+
+def described(commit: Commit) -> list[str]:
+    """Returns the lines under the subject of a commit: who and when, labels, the rest of it."""
+    who = f"{shown(commit.committer)}, " if commit.committer else ""
+    lines = [f"{who}{date(commit.creation_date)}"]
+    if commit.metadata:
+        pairs = (f"{shown(name)}={shown(value)}" for name, value in commit.metadata.items())
+        lines.append(", ".join(pairs))
+    return [*lines, *map(shown, commit.message.strip().splitlines()[1:])]

@@ -1,0 +1,309 @@
+"""`sparklake merge`, `merge-base`, `revert`, `cherry-pick` and `rebase`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparklake.arguments import labels, rule_pairs
+from sparklake.cli.commit_text import described, print_commit, print_commits, subject
+from sparklake.cli.options import (
+    BranchArgument,
+    CommitterOption,
+    MessageOption,
+    MetaOption,
+    NoDeltaOption,
+    PathsOption,
+    RuleOption,
+    StrategyOption,
+)
+from sparklake.cli.output import Output
+from sparklake.cli.plans import ExplainOption, described_cost, print_explanation
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import number, short, shown, size
+from sparklake.documents import branch_document, commit_document, preview_document
+from sparklake.errors import MergeConflictError
+from sparklake.uri import ref_uri, same_repository
+
+if TYPE_CHECKING:
+    from sparklake.branch import Branch
+    from sparklake.graveler.commits import Commit
+    from sparklake.udfs.read import DiffRow
+    from sparklake.verbs.merges.preview import MergePreview
+
+
+def print_preview(out: Output, dest: str, said: MergePreview) -> None:
+    """Prints what a merge would change, what it could not decide, and what it would cost."""
+    changes = ", ".join(
+        f"{count:,} {kind} ({size(volume)})"
+        for kind, count, volume in (
+            ("added", said.added, said.added_bytes),
+            ("removed", said.removed, said.removed_bytes),
+            ("changed", said.changed, said.changed_bytes),
+        )
+    )
+    lines = [
+        f"would merge {short(said.source.id)} into {out.coloured(dest, 'green')} "
+        f"over {short(said.base.id)}",
+        changes,
+        f"{number(said.conflict_count, 'conflict')}, {said.unresolved:,} left to decide",
+        *([f"united: Delta tables {', '.join(said.united)}"] if said.united else []),
+        *([f"taken as a whole: Delta tables {_sides(said.taken)}"] if said.taken else []),
+        described_cost(out, said.cost),
+    ]
+    out.one(preview_document(said), "\n".join(lines))
+
+
+def _sides(taken: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({side})" for name, side in taken.items())
+
+
+_SHOWN_CONFLICTS = 100
+
+
+@command
+def merge(
+    session: Session,
+    source: Annotated[str, typer.Argument(metavar="lakefs://REPO/SOURCE", show_default=False)],
+    dest: Annotated[str, typer.Argument(metavar="lakefs://REPO/DEST", show_default=False)],
+    strategy: StrategyOption = None,
+    rule: RuleOption = None,
+    no_delta: NoDeltaOption = False,
+    message: MessageOption = None,
+    committer: CommitterOption = None,
+    meta: MetaOption = None,
+    path: PathsOption = None,
+    squash: Annotated[
+        bool, typer.Option("--squash", help="As a commit whose only parent is DEST.")
+    ] = False,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Even where there is nothing to merge.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even where the repository is read-only.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show changes, conflicts and cost; change nothing.")
+    ] = False,
+    explain: ExplainOption = False,
+) -> None:
+    """Merge a ref into a branch; conflicts are listed, and then nothing is written.
+
+    A merge of chosen paths is a commit whose only parent is DEST, as with --squash: what is merged
+    later begins from the same base.
+    """
+    theirs, ours, metadata = ref_uri(source), ref_uri(dest), labels(meta)
+    repository = session.lake.repository(same_repository(theirs, ours), force)
+    if explain:
+        plan = repository.plan_merge(theirs.ref, ours.ref, allow_empty, path or None)
+        print_explanation(session.out, plan)
+        return
+    rest = "`sparklake diff --three-way` has them all"
+    if dry_run:
+        with session.out.working("comparing"):
+            preview = repository.preview_merge(
+                theirs.ref,
+                ours.ref,
+                strategy,
+                allow_empty,
+                path or None,
+                rule_pairs(rule),
+                not no_delta,
+                squash,
+            )
+        print_preview(session.out, ours.ref, preview)
+        if preview.conflict_count and not session.out.is_json:
+            _print_conflicts(session.out, preview.conflicts, preview.conflict_count, rest)
+        return
+    with shown_conflicts(session.out, rest), session.out.working("merging"):
+        made = repository.merge(
+            *(theirs.ref, ours.ref, strategy, message, committer, metadata),
+            *(squash, allow_empty, path or None),
+            rules=rule_pairs(rule),
+            delta=not no_delta,
+        )
+    print_commit(session.out, ours.ref, made)
+
+
+@command
+def merge_base(
+    session: Session,
+    left: Annotated[str, typer.Argument(metavar="lakefs://REPO/A", show_default=False)],
+    right: Annotated[str, typer.Argument(metavar="lakefs://REPO/B", show_default=False)],
+    every: Annotated[bool, typer.Option("--all", help="A list of all that are best.")] = False,
+) -> None:
+    """Show the best common ancestor of two refs; criss-cross merges make several."""
+    one, other = ref_uri(left), ref_uri(right)
+    repository = session.repository(same_repository(one, other))
+
+    def text(found: Commit) -> str:
+        first = f"{session.out.coloured(short(found.id), 'yellow')} {subject(found)}"
+        return "\n    ".join([first, *described(found)])
+
+    if every:
+        commits = repository.merge_bases(one.ref, other.ref)
+        texts = {each.id: text(each) for each in commits}
+        session.out.many(map(commit_document, commits), lambda each: texts[each["id"]])
+        return
+    found = repository.merge_base(one.ref, other.ref)
+    session.out.one(commit_document(found), text(found))
+
+
+@contextmanager
+def shown_conflicts(out: Output, rest: str) -> Iterator[None]:
+    """Prints what both sides changed where that stops a verb; `rest` says who prints more."""
+    try:
+        yield
+    except MergeConflictError as error:
+        if not out.is_json:
+            _print_conflicts(out, error.conflicts, error.count, rest)
+        raise
+
+
+def _print_conflicts(out: Output, conflicts: Sequence[Any], count: int, rest: str) -> None:
+    rows: Sequence[DiffRow] = conflicts[:_SHOWN_CONFLICTS]
+    out.table(
+        [
+            {
+                "path": row.path,
+                "base": row.base_checksum,
+                "source": row.right_checksum,
+                "dest": row.left_checksum,
+            }
+            for row in rows
+        ],
+        {
+            "conflict": lambda each: shown(each["path"]),
+            "base": lambda each: each["base"] or "-",
+            "source": lambda each: each["source"] or "removed",
+            "dest": lambda each: each["dest"] or "removed",
+        },
+    )
+    for reason in dict.fromkeys(row.reason for row in rows if row.reason is not None):
+        out.note(shown(reason))
+    if count > len(rows):
+        out.note(f"... and {count - len(rows):,} more; {rest}")
+
+
+RefsArgument = Annotated[
+    list[str], typer.Argument(metavar="lakefs://REPO/REF...", show_default=False)
+]
+ParentOption = Annotated[
+    int | None,
+    typer.Option(
+        "--parent-number",
+        min=1,
+        help="Of a merge, the parent from which its changes are counted.",
+        show_default=False,
+    ),
+]
+EmptyOption = Annotated[
+    bool, typer.Option("--allow-empty", help="Even where that changes nothing.")
+]
+
+
+@command
+def revert(
+    session: Session,
+    uri: BranchArgument,
+    refs: RefsArgument,
+    parent_number: ParentOption = None,
+    strategy: StrategyOption = None,
+    rule: RuleOption = None,
+    no_delta: NoDeltaOption = False,
+    message: MessageOption = None,
+    committer: CommitterOption = None,
+    meta: MetaOption = None,
+    allow_empty: EmptyOption = False,
+) -> None:
+    """Undo what commits changed, each by a commit of its own; all of them, or none."""
+
+    def undo(branch: Branch, names: Sequence[str]) -> list[Commit]:
+        return branch.revert(
+            *names,
+            parent_number=parent_number,
+            strategy=strategy,
+            rules=rule_pairs(rule),
+            delta=not no_delta,
+            message=message,
+            committer=committer,
+            metadata=labels(meta),
+            allow_empty=allow_empty,
+        )
+
+    _replay(session, uri, refs, undo, "reverting")
+
+
+@command
+def cherry_pick(
+    session: Session,
+    uri: BranchArgument,
+    refs: RefsArgument,
+    parent_number: ParentOption = None,
+    strategy: StrategyOption = None,
+    rule: RuleOption = None,
+    no_delta: NoDeltaOption = False,
+    message: MessageOption = None,
+    committer: CommitterOption = None,
+    meta: MetaOption = None,
+    allow_empty: EmptyOption = False,
+) -> None:
+    """Make the changes of commits on a branch, each as a commit of its own; all, or none."""
+
+    def pick(branch: Branch, names: Sequence[str]) -> list[Commit]:
+        return branch.cherry_pick(
+            *names,
+            parent_number=parent_number,
+            strategy=strategy,
+            rules=rule_pairs(rule),
+            delta=not no_delta,
+            message=message,
+            committer=committer,
+            metadata=labels(meta),
+            allow_empty=allow_empty,
+        )
+
+    _replay(session, uri, refs, pick, "picking")
+
+
+def _replay(
+    session: Session,
+    uri: str,
+    refs: Sequence[str],
+    verb: Callable[[Branch, Sequence[str]], list[Commit]],
+    doing: str,
+) -> None:
+    target, sources = ref_uri(uri), [ref_uri(each) for each in refs]
+    for each in sources:
+        same_repository(target, each)
+    branch = session.repository(target.repository).branch(target.ref)
+    rest = "`--output json` has the first 10,000"
+    with shown_conflicts(session.out, rest), session.out.working(doing):
+        made = verb(branch, [each.ref for each in sources])
+    print_commits(session.out, target.ref, made)
+
+
+@command
+def rebase(
+    session: Session,
+    uri: BranchArgument,
+    onto: Annotated[
+        str,
+        typer.Option(metavar="lakefs://REPO/REF", help="Where it is to stand.", show_default=False),
+    ],
+    strategy: StrategyOption = None,
+    rule: RuleOption = None,
+    no_delta: NoDeltaOption = False,
+) -> None:
+    """Make the commits that a branch has of its own once more on a ref; all of them, or none."""
+    target, to = ref_uri(uri), ref_uri(onto)
+    branch = session.repository(same_repository(target, to)).branch(target.ref)
+    rest = "`--output json` has the first 10,000"
+    with shown_conflicts(session.out, rest), session.out.working("rebasing"):
+        made = branch.rebase(to.ref, strategy, rule_pairs(rule), delta=not no_delta)
+    state = branch.state
+    text = f"{target} is at {short(state.commit_id)}, {number(len(made), 'commit')} made once more"
+    session.out.one({**branch_document(state), "made": [each.id for each in made]}, text)

@@ -1,0 +1,1 @@
+"""Commands for branches, tags, repositories and their settings."""
