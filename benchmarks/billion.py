@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 def main() -> None:
-    """Measures every number of objects and of records in a range, each in a fresh process."""
+    """Measure every number of objects and of records in a range, each in a fresh process."""
     parser = report.new_parser(__doc__, "billion")
     parser.add_argument("--objects", type=int, nargs="+", default=OBJECTS)
     parser.add_argument("--range-records", type=int, nargs="+", default=RANGE_RECORDS)
@@ -92,7 +92,7 @@ class _Steps:
     profile: bool = False
 
     def run(self, changes: int, seed: int) -> Iterator[dict[str, Any]]:
-        """Yields a row a step. Every metarange is read anew, as a driver would have it."""
+        """Yield a row a step. Every metarange is read anew, as a driver would have it."""
         row, ids, touched = self._write(changes, np.random.default_rng(seed))
         yield row
         trees, row = self._step("read three metaranges", lambda: [*map(self._read, ids)])
@@ -112,7 +112,7 @@ class _Steps:
     def _write(
         self, changes: int, numbers: np.random.Generator
     ) -> tuple[dict[str, Any], list[MetaRangeId], list[Interval]]:
-        """Writes base, source and dest; returns the row of the first, and where source differs."""
+        """Write base, source and dest; return the row of the first, and where source differs."""
         base = made_ranges(self.objects, self.range_records, numbers)
         picked = numbers.choice(len(base), 2 * min(changes, len(base) // 2), replace=False)
         write = partial(write_meta_range, self.store)
@@ -149,7 +149,7 @@ class _Steps:
 
 
 def made_ranges(objects: int, range_records: int, numbers: np.random.Generator) -> list[RangeInfo]:
-    """Returns the ranges that so many objects would have, about."""
+    """Return the ranges that so many objects would have, about."""
     cap = CAP_FACTOR * range_records
     counts = np.minimum(numbers.geometric(1 / range_records, 2 * objects // range_records), cap)
     ends = np.cumsum(counts)
@@ -164,7 +164,7 @@ def made_ranges(objects: int, range_records: int, numbers: np.random.Generator) 
 def changed(
     ranges: list[RangeInfo], at: npt.NDArray[np.int64], numbers: np.random.Generator
 ) -> list[RangeInfo]:
-    """Returns ranges of which some have other records between the same keys."""
+    """Return ranges of which some have other records between the same keys."""
     new = dict(zip(at.tolist(), _ids(len(at), numbers), strict=True))
     return [replace(each, id=new[n]) if n in new else each for n, each in enumerate(ranges)]
 

@@ -26,14 +26,14 @@ COMMITS = (*MERGES, ("random", "20%"))
 FEWEST_ENTRIES = 1000
 
 Case = tuple[str, str, int]
-"""Is op, mode and number of changes."""
+"""Op, mode and number of changes."""
 
 Some = TypeVar("Some", ours.Measured, peer.PeerMeasured)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Is one line of the comparison; times in seconds, `ratio_wall` > 1 where we are faster."""
+    """One line of the comparison; times in seconds, `ratio_wall` > 1 where we are faster."""
 
     op: str
     mode: str
@@ -56,7 +56,7 @@ class Row:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the comparison and writes its table."""
+    """Run the comparison and write its table."""
     args = _arguments(arguments)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=args.folder) as temporary:
         rows = _compare(args, Path(temporary))
@@ -107,7 +107,7 @@ def _compare(args: argparse.Namespace, folder: Path) -> list[Row]:
 
 
 def _repetition(subject: ours.Subject, base: pa.Table, seed: int) -> Iterator[ours.Measured]:
-    """Yields every operation, measured once."""
+    """Yield every operation, measured once."""
     yield subject.build(base)
     yield subject.list_all()
     yield subject.lookup(min(peer.LOOKUPS, subject.count), seed)
@@ -120,12 +120,12 @@ def _repetition(subject: ours.Subject, base: pa.Table, seed: int) -> Iterator[ou
 
 
 def sizes(cases: Iterable[tuple[str, str]], count: int) -> list[tuple[str, int]]:
-    """Returns modes and numbers of changes; of few entries, 1% may be what another case is."""
+    """Return modes and numbers of changes; of few entries, 1% may be what another case is."""
     return list(dict.fromkeys((mode, ours.size_of(name, count)) for mode, name in cases))
 
 
 def _check(base: pa.Table, seed: int, namespace: str, measured: Iterable[Some]) -> None:
-    """Raises SystemExit unless every tree holds what its change sets make of the base."""
+    """Raise SystemExit unless every tree holds what its change sets make of the base."""
     for each in measured:
         if not each.tree:
             continue
@@ -146,7 +146,7 @@ def _case(measured: ours.Measured | peer.PeerMeasured) -> Case:
 
 
 def _best(measured: Iterable[Some]) -> dict[Case, Some]:
-    """Returns the quickest of each case, in the order of their first ones."""
+    """Return the quickest of each case, in the order of their first ones."""
     best: dict[Case, Some] = {}
     for each in measured:
         kept = best.setdefault(_case(each), each)

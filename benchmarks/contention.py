@@ -50,7 +50,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Is what a writer is told."""
+    """What a writer is told."""
 
     home: str
     writer: int
@@ -61,7 +61,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Is one merge: how it went, and from when to when, in seconds."""
+    """One merge: how it went, and from when to when, in seconds."""
 
     attempts: int
     start: float
@@ -70,7 +70,7 @@ class Merge:
 
 
 def main() -> None:
-    """Runs some numbers of writers and prints a table."""
+    """Run some numbers of writers and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--writers", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--turns", type=int, default=25, help="merges of each writer")
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def _race(writers: int, entries: int, turns: int) -> list[list[Merge]]:
-    """Returns the merges of each writer."""
+    """Return the merges of each writer."""
     with tempfile.TemporaryDirectory(prefix="contention-") as folder, ExitStack() as stack:
         lake = stack.enter_context(sparklake.connect(home=folder, engine="local"))
         repo = lake.create_repository(REPOSITORY, f"{folder}/namespace")
@@ -118,7 +118,7 @@ def _started(order: Order) -> subprocess.Popen[str]:
 
 
 def _check(repo: sparklake.Repository, found: Sequence[Sequence[Merge]]) -> None:
-    """Raises SystemExit unless all that landed is in the log, and its new objects in main."""
+    """Raise SystemExit unless all that landed is in the log, and its new objects in main."""
     landed = sum(each.landed for merges in found for each in merges)
     merged = sum(len(each.parents) == 2 for each in repo.log("main"))
     paths = {each.path for each in repo.objects("main") if each.path.endswith(".new")}
@@ -144,7 +144,7 @@ def _work(order: Order) -> None:
 
 
 def _committed(repo: sparklake.Repository, order: Order, turn: int) -> str:
-    """Returns a branch with changes of objects that no other branch changes, and a new object."""
+    """Return a branch with changes of objects that no other branch changes, and a new object."""
     name = f"writer-{order.writer}-{turn}"
     branch = repo.create_branch(name, "main")
     lane, lanes = order.writer * order.turns + turn, order.writers * order.turns

@@ -29,7 +29,7 @@ _TASK_RECORDS = 250_000
 
 
 def digest_of_tree(namespace: str, tree: MetaRangeId) -> str:
-    """Returns the digest of a tree in a storage namespace, sparklake's or the peer's."""
+    """Return the digest of a tree in a storage namespace, sparklake's or the peer's."""
     ranges = read_meta_range(open_store(namespace), tree).ranges
     body = partial(list_body, Workspace(namespace, DEFAULT_RANGE_RECORDS))
     work = encode_tasks(pack(plan_listing(ranges, ()), _TASK_RECORDS))
@@ -37,7 +37,7 @@ def digest_of_tree(namespace: str, tree: MetaRangeId) -> str:
 
 
 def digest_of_data(base: pa.Table, *sets: data.Changes) -> str:
-    """Returns the digest of a base with change sets applied, which have no key in common."""
+    """Return the digest of a base with change sets applied, which have no key in common."""
     return _digest(_changed(base, sets))
 
 

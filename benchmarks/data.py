@@ -35,7 +35,7 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 class Kind(IntEnum):
-    """Is what a change does: the peer overwrites for every number above these."""
+    """What a change does: the peer overwrites for every number above these."""
 
     DELETE = 0
     ADD = 1
@@ -44,7 +44,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Is a change set: entries by ascending index, and what happens to each in a version."""
+    """A change set: entries by ascending index, and what happens to each in a version."""
 
     index: Numbers
     kind: Numbers
@@ -55,19 +55,19 @@ class Changes:
 
     @property
     def paths(self) -> list[str]:
-        """Returns the path that each change touches, in key order."""
+        """The path that each change touches, in key order."""
         suffixes = {Kind.ADD: ".new"}
         pairs = zip(self.index.tolist(), self.kind.tolist(), strict=True)
         return [path(index) + suffixes.get(kind, "") for index, kind in pairs]
 
     @property
     def order(self) -> Numbers:
-        """Returns numbers that order the paths of all change sets and entries: an entry's is 2i."""
+        """Numbers that order the paths of all change sets and entries: an entry's is 2i."""
         order: Numbers = self.index * 2 + (self.kind == Kind.ADD)
         return order
 
     def rows(self) -> pa.Table:
-        """Returns the changes as rows to stage."""
+        """Return the changes as rows to stage."""
         columns = _columns(self.paths, self.index, self.version)
         return pa.table([*columns, pa.array(self.kind == Kind.DELETE)], schema=STAGED_SCHEMA)
 
@@ -80,7 +80,7 @@ def path(index: int) -> str:
 
 
 def write_base(file: Path, count: int) -> pa.Table:
-    """Writes the base to a file and returns it memory-mapped."""
+    """Write the base to a file and return it memory-mapped."""
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
         for batch in entries(count):
             writer.write_batch(batch)
@@ -89,7 +89,7 @@ def write_base(file: Path, count: int) -> pa.Table:
 
 
 def entries(count: int) -> Iterator[pa.RecordBatch]:
-    """Yields the base: entries 0 to count - 1 in version 0, in key order."""
+    """Yield the base: entries 0 to count - 1 in version 0, in key order."""
     for start in range(0, count, BATCH_ROWS):
         index = np.arange(start, min(start + BATCH_ROWS, count))
         columns = _columns(map(path, index.tolist()), index, 0)
@@ -97,7 +97,7 @@ def entries(count: int) -> Iterator[pa.RecordBatch]:
 
 
 def random_paths(count: int, d: int, seed: int) -> list[str]:
-    """Returns the paths of d entries, each once, in no order."""
+    """Return the paths of d entries, each once, in no order."""
     return [path(index) for index in np.random.default_rng(seed).permutation(count)[:d].tolist()]
 
 
@@ -124,14 +124,14 @@ def _hex(text: bytes) -> str:
 
 
 def changes(count: int, d: int, mode: str, seed: int = 1) -> Changes:
-    """Returns the change set of commit and diff, and of a merge's source."""
+    """Return the change set of commit and diff, and of a merge's source."""
     if mode == "random":
         return _random(count, d, seed, version=1)
     return _cluster(count // 3, d, seed, version=1)
 
 
 def merge_sides(count: int, d: int, mode: str, seed: int = 1) -> tuple[Changes, Changes]:
-    """Returns the changes of source and of dest, without a key in common."""
+    """Return the changes of source and of dest, without a key in common."""
     source = changes(count, d, mode, seed)
     if mode == "random":
         return source, _random(count, d, seed + 1, version=2, taken=source.index)
@@ -141,7 +141,7 @@ def merge_sides(count: int, d: int, mode: str, seed: int = 1) -> tuple[Changes, 
 def _random(
     count: int, d: int, seed: int, version: int, taken: Sequence[int] | Numbers = ()
 ) -> Changes:
-    """Returns the first d distinct entries of a stream of random numbers, `taken` passed over."""
+    """Return the first d distinct entries of a stream of random numbers, `taken` passed over."""
     if d + len(taken) > count:
         raise ValueError(f"{count} entries do not have {d} changes beside {len(taken)} others")
     drawn = 2 * (d + len(taken)) + 1024

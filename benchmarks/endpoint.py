@@ -28,18 +28,18 @@ _WAITS = re.compile(rb"\r\nexpect: *100-continue", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Is a running endpoint; the proxy is told what to do through `control`."""
+    """A running endpoint; the proxy is told what to do through `control`."""
 
     url: str
     control: Connection
 
     def set_latency(self, seconds: float) -> None:
-        """Makes every request from now on take longer."""
+        """Make every request from now on take longer."""
         self.control.send(seconds)
         self.control.recv()
 
     def requests(self) -> Counter[str]:
-        """Returns how many requests of each kind there have been."""
+        """Return how many requests of each kind there have been."""
         self.control.send(None)
         counts: Counter[str] = self.control.recv()
         return counts
@@ -47,7 +47,7 @@ class Endpoint:
 
 @contextmanager
 def s3_endpoint() -> Iterator[Endpoint]:
-    """Runs a server and its proxy, without latency at first."""
+    """Run a server and its proxy, without latency at first."""
     with _process(_serve) as server:
         upstream = server.recv()
         with _process(_proxy, upstream) as control:
@@ -56,7 +56,7 @@ def s3_endpoint() -> Iterator[Endpoint]:
 
 @contextmanager
 def _process(target: Callable[..., None], *arguments: Any) -> Iterator[Connection]:
-    """Runs a function in a process that ends when its connection, its first argument, is closed."""
+    """Run a function in a process that ends when its connection, its first argument, is closed."""
     here, there = SPAWN.Pipe()
     process = SPAWN.Process(target=target, args=(there, *arguments), daemon=True)
     process.start()
@@ -87,7 +87,7 @@ class _Proxy:
     counts: Counter[str] = field(default_factory=Counter)
 
     async def run(self, control: Connection) -> None:
-        """Serves until the control connection is closed."""
+        """Serve until the control connection is closed."""
         closed = asyncio.Event()
         server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
@@ -118,7 +118,7 @@ class _Proxy:
             await answering
 
     async def _pass_on(self, client: asyncio.StreamReader, server: asyncio.StreamWriter) -> None:
-        """Passes one request on; what the client sends in one go is late once."""
+        """Pass one request on; what the client sends in one go is late once."""
         head = await client.readuntil(_HEAD_END)
         if _CHUNKED.search(head):
             raise ValueError("the proxy takes requests of a given length only")
@@ -141,7 +141,7 @@ class _Proxy:
 
 
 def kind_of(head: bytes) -> str:
-    """Returns the method and what it is about: a table (range or metarange), or something else."""
+    """Return the method and what it is about: a table (range or metarange), or something else."""
     method, target, _ = head.split(b" ", 2)
     url = urlsplit(target.decode())
     if "list-type" in url.query:

@@ -45,7 +45,7 @@ Question = Callable[[sparklake.Repository], Iterable[object]]
 
 
 def main() -> None:
-    """Makes a history and prints a table of what questions about it cost."""
+    """Make a history and print a table of what questions about it cost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-n", type=int, default=10_000, help="commits")
     parser.add_argument("--objects", type=int, default=5_000)
@@ -86,7 +86,7 @@ def _questions(chance: random.Random, objects: int) -> Iterator[tuple[str, Quest
 
 @dataclass
 class _Tree:
-    """Is the records of a tree, so many to a range, and its ranges."""
+    """The records of a tree, so many to a range, and its ranges."""
 
     parts: list[tuple[Record, ...]]
     ranges: list[RangeInfo]
@@ -122,7 +122,7 @@ class _Grower:
     def commit(
         self, base: _Tree, message: str, versions: dict[int, int], other: _Tree | None = None
     ) -> _Tree:
-        """Returns a tree in which objects have other versions, in a commit."""
+        """Return a tree in which objects have other versions, in a commit."""
         parts, ranges = list(base.parts), list(base.ranges)
         for at in sorted({index // RANGE_RECORDS for index in versions}):
             start = at * RANGE_RECORDS

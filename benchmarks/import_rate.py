@@ -36,7 +36,7 @@ _WARM = 100_000
 
 
 def main() -> None:
-    """Measures imports of rows and writes the table."""
+    """Measure imports of rows and write the table."""
     parser = report.new_parser(__doc__, "import-rate")
     parser.set_defaults(reps=1)
     parser.add_argument("-n", type=int, default=5_000_000, dest="count", help="objects")
@@ -66,7 +66,7 @@ def _measure(args: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any]]
 
 
 def write_rows(folder: Path, name: str, count: int) -> None:
-    """Writes rows to import: an Arrow file, and a folder of Parquet files."""
+    """Write rows to import: an Arrow file, and a folder of Parquet files."""
     (folder / name).mkdir()
     writers: list[pq.ParquetWriter] = []
     arrow = str(folder / f"{name}.arrow")
@@ -85,7 +85,7 @@ def write_rows(folder: Path, name: str, count: int) -> None:
 
 
 def _imported(args: argparse.Namespace, folder: Path, engine: str) -> dict[str, Any]:
-    """Imports as often as asked for, after one import to warm up; returns the best of it."""
+    """Import as often as asked for, after one import to warm up; return the best of it."""
     chosen = {"pool": Engine.AUTO, "local": Engine.LOCAL, "spark": Engine.SPARK}[engine]
     with open_lake(folder / "home", chosen) as (lake, meter):
         # Only now, since what is there before the meter is does not count.

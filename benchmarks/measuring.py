@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Is what an operation took; `cpu` in seconds of this process and all below it.
+    """What an operation took; `cpu` in seconds of this process and all below it.
 
     `driver_mb` and `worker_mb` are peaks, the latter of the largest worker. `calls` is what the
     meter's counter counted.
@@ -66,7 +66,7 @@ class Meter:
         self._strangers = strangers
 
     def measure(self, operation: Callable[[], T]) -> tuple[T, Usage]:
-        """Runs an operation; returns its result and what it took."""
+        """Run an operation; return its result and what it took."""
         self._ask()
         calls = self.counter()
         workers, postgres = self._workers_cpu(), self._postgres_cpu()
@@ -90,7 +90,7 @@ class Meter:
         return sum(map(_cpu, [self._postgres, *self._postgres.children()]))
 
     def _ask(self) -> tuple[int, int]:
-        """Returns the peaks since it was asked last."""
+        """Return the peaks since it was asked last."""
         self._watch.send(None)
         peaks: tuple[int, int] = self._watch.recv()
         return peaks
@@ -98,7 +98,7 @@ class Meter:
 
 @contextmanager
 def open_lake(home: Path, engine: str) -> Iterator[tuple[sparklake.Lake, Meter]]:
-    """Opens a lake with an embedded Postgres, and what measures it.
+    """Open a lake with an embedded Postgres, and what measures it.
 
     Processes below this one that are there already do not count.
     """
@@ -114,7 +114,7 @@ def open_lake(home: Path, engine: str) -> Iterator[tuple[sparklake.Lake, Meter]]
 
 
 def in_own_process(function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function in a fresh process, whose memory and session are its own."""
+    """Call a function in a fresh process, whose memory and session are its own."""
     with ProcessPoolExecutor(1, SPAWN) as pool:
         return pool.submit(_telling, function, *arguments).result()
 
@@ -128,7 +128,7 @@ def _telling(function: Callable[..., T], *arguments: object) -> T:
 
 
 def workers_of(pid: int, strangers: Collection[int]) -> Iterator[psutil.Process]:
-    """Yields the processes below one, without those children that are strangers."""
+    """Yield the processes below one, without those children that are strangers."""
     for each in psutil.Process(pid).children():
         if each.pid not in strangers:
             yield each
@@ -137,7 +137,7 @@ def workers_of(pid: int, strangers: Collection[int]) -> Iterator[psutil.Process]
 
 
 def _cpu(process: psutil.Process) -> float:
-    """Returns the CPU seconds of a process and of its children that have ended."""
+    """Return the CPU seconds of a process and of its children that have ended."""
     with suppress(psutil.NoSuchProcess):
         return float(sum(process.cpu_times()[:4]))
     return 0.0
@@ -154,7 +154,7 @@ def _postmaster(dsn: str) -> int:
 
 @contextmanager
 def open_meter(postgres: int | None = None) -> Iterator[Meter]:
-    """Starts to measure this process, and what will run below it.
+    """Start to measure this process, and what will run below it.
 
     The memory is watched from another process, so as not to slow this one down.
     """
@@ -173,7 +173,7 @@ def open_meter(postgres: int | None = None) -> Iterator[Meter]:
 
 
 def _watch(driver: int, asked: Connection) -> None:
-    """Answers each message with the peaks since the last one, of the driver and of any worker."""
+    """Answer each message with the peaks since the last one, of the driver and of any worker."""
     strangers: frozenset[int] = asked.recv()
     workers: list[int] = []
     searched = 0.0
@@ -193,7 +193,7 @@ def _watch(driver: int, asked: Connection) -> None:
 
 
 def _memory(pid: int) -> int:
-    """Returns the bytes that a process has for itself; 0 when it has ended."""
+    """Return the bytes that a process has for itself; 0 when it has ended."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -18,7 +18,7 @@ _OLD, _NEW, _OTHER = "data/", "moved/to/", "other/"
 
 
 def main() -> None:
-    """Measures moves and copies of all objects and writes the table."""
+    """Measure moves and copies of all objects and write the table."""
     parser = report.new_parser(__doc__, "moves")
     parser.add_argument("-n", type=int, default=1_000_000, dest="count", help="entries")
     args = parser.parse_args()

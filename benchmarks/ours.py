@@ -24,13 +24,13 @@ WARM_ENTRIES = 1_000_000
 
 
 def size_of(name: str, count: int) -> int:
-    """Returns the number of changes that a case's name stands for."""
+    """Return the number of changes that a case's name stands for."""
     return count * int(name[:-1]) // 100 if name.endswith("%") else int(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Is one measured operation. `tree` is the metarange that it made."""
+    """One measured operation. `tree` is the metarange that it made."""
 
     op: str
     mode: str
@@ -47,7 +47,7 @@ class Measured:
 
 @dataclass(slots=True)
 class Subject:
-    """Is a repository that operations are measured on; every operation makes its own branches."""
+    """A repository that operations are measured on; every operation makes its own branches."""
 
     lake: sparklake.Lake
     meter: Meter
@@ -59,7 +59,7 @@ class Subject:
         return self.repo.info.storage_namespace
 
     def build(self, base: pa.Table) -> Measured:
-        """Stages the columns of all objects and commits them."""
+        """Stage the columns of all objects and commit them."""
         main = self.repo.branch("main")
 
         def build() -> sparklake.Commit:
@@ -73,14 +73,14 @@ class Subject:
         return self._moved("build", "all", self.count, usage, before, commit, read)
 
     def list_all(self) -> Measured:
-        """Lists all objects in order, as Arrow batches."""
+        """List all objects in order, as Arrow batches."""
         rows = self.repo.objects("main")
         listed, usage = self.meter.measure(lambda: _row_count(rows))
         assert listed == self.count, (listed, self.count)
         return Measured("list", "all", listed, usage, ranges_read=len(rows.plan.opened))
 
     def lookup(self, d: int, seed: int = 1) -> Measured:
-        """Looks random objects up at once, the tables being open from a lookup of others."""
+        """Look random objects up at once, the tables being open from a lookup of others."""
         snapshot = self.repo.at("main")
         snapshot.lookup(data.random_paths(self.count, d, seed + 1))
         paths = data.random_paths(self.count, d, seed)
@@ -90,7 +90,7 @@ class Subject:
         return Measured("lookup", "random", d, usage)
 
     def stat(self, d: int, seed: int = 1) -> Measured:
-        """Looks random objects up one by one, the tables being open."""
+        """Look random objects up one by one, the tables being open."""
         snapshot = self.repo.at("main")
         snapshot.lookup(data.random_paths(self.count, d, seed + 1))
         paths = data.random_paths(self.count, d, seed)
@@ -99,7 +99,7 @@ class Subject:
         return Measured("stat", "random", d, usage)
 
     def commit(self, mode: str, d: int, seed: int = 1) -> Measured:
-        """Commits staged changes."""
+        """Commit staged changes."""
         name = f"commit-{mode}-{d}-{seed}"
         branch = self._staged(name, data.changes(self.count, d, mode, seed))
         before = self.repo.resolve("main").id
@@ -108,14 +108,14 @@ class Subject:
         return self._moved("commit", mode, d, usage, before, commit, read)
 
     def diff(self, mode: str, d: int, seed: int = 1) -> Measured:
-        """Shows every difference of what `commit` made to the base."""
+        """Show every difference of what `commit` made to the base."""
         name = f"commit-{mode}-{d}-{seed}"
         (rows, opened), usage = self.meter.measure(lambda: self._differences("main", name))
         assert rows == d, (rows, d)
         return Measured("diff", mode, d, usage, ranges_read=opened)
 
     def prepare_merge(self, mode: str, d: int, seed: int = 1) -> tuple[str, str]:
-        """Makes the branches of a merge; returns the names of source and dest."""
+        """Make the branches of a merge; return the names of source and dest."""
         sides = data.merge_sides(self.count, d, mode, seed)
         names = (f"source-{mode}-{d}-{seed}", f"dest-{mode}-{d}-{seed}")
         for name, changes in zip(names, sides, strict=True):
@@ -123,7 +123,7 @@ class Subject:
         return names
 
     def merge(self, mode: str, d: int, seed: int = 1) -> Measured:
-        """Merges two branches that have changed as many objects, none in common."""
+        """Merge two branches that have changed as many objects, none in common."""
         source, dest = self.prepare_merge(mode, d, seed)
         before = self.repo.resolve(dest).id
         read = self._other_handle().plan_merge(source, dest).opened
@@ -133,7 +133,7 @@ class Subject:
     def random_changes(
         self, sizes: Sequence[str], seed: int, repetitions: int = 1
     ) -> dict[tuple[str, str], list[Measured]]:
-        """Runs commit, diff and merge of random changes; returns what was measured by op and size.
+        """Run commit, diff and merge of random changes; return what was measured by op and size.
 
         Each repetition has changes of its own, since ranges that are there already cost less.
         """
@@ -168,7 +168,7 @@ class Subject:
         return Measured(op, mode, d, usage, commit.meta_range_id, read, len(new - old))
 
     def _other_handle(self) -> sparklake.Repository:
-        """Opens the repository once more: what one handle has read does not speed up another."""
+        """Open the repository once more: what one handle has read does not speed up another."""
         return self.lake.repository(self.repo.name)
 
 
@@ -180,7 +180,7 @@ def new_subject(
     count: int,
     range_records: int = DEFAULT_RANGE_RECORDS,
 ) -> Iterator[Subject]:
-    """Makes an empty repository in a new folder of `parent`, which is gone at the end."""
+    """Make an empty repository in a new folder of `parent`, which is gone at the end."""
     name = f"bench-{time.time_ns()}"
     namespace = f"{parent}/{name}"
     repo = lake.create_repository(name, namespace, range_records=range_records)
@@ -193,7 +193,7 @@ def new_subject(
 
 
 def warm(lake: sparklake.Lake, meter: Meter, folder: Path, count: int) -> None:
-    """Runs every operation once on fewer objects, so that processes and sessions are there."""
+    """Run every operation once on fewer objects, so that processes and sessions are there."""
     entries = min(count, WARM_ENTRIES)
     base = data.write_base(folder / "warm.arrow", entries)
     with new_subject(lake, meter, folder, entries) as subject:
@@ -206,7 +206,7 @@ def warm(lake: sparklake.Lake, meter: Meter, folder: Path, count: int) -> None:
 
 
 def quickest(measured: Iterable[Measured]) -> Measured:
-    """Returns the measurement of the least wall time."""
+    """Return the measurement of the least wall time."""
     return min(measured, key=lambda each: each.wall)
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = Path(__file__).parents[1].parent / "shared" / "peer" / "peerbench"
-"""Is where the program is looked for, beside the project."""
+"""Where the program is looked for, beside the project."""
 
 SUITE_SEED = 1
-"""Is the seed of its suite's change sets, which no option changes."""
+"""The seed of its suite's change sets, which no option changes."""
 
 
 LOOKUPS = 200_000
@@ -26,7 +26,7 @@ _GET_API = "committedManager.Get"
 
 @dataclass(frozen=True, slots=True)
 class PeerMeasured:
-    """Is one operation of the peer; times in seconds, `mb` is its peak memory up to then."""
+    """One operation of the peer; times in seconds, `mb` is its peak memory up to then."""
 
     op: str
     mode: str
@@ -39,7 +39,7 @@ class PeerMeasured:
 
 
 def run(program: Path, folder: Path, count: int) -> list[PeerMeasured]:
-    """Runs the peer's suite once in a folder."""
+    """Run the peer's suite once in a folder."""
     options = {"-n": count, "-reps": 1, "-dir": folder, "-gets": min(_GETS, count)}
     command = [str(program), "suite", *(str(part) for pair in options.items() for part in pair)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -49,7 +49,7 @@ def run(program: Path, folder: Path, count: int) -> list[PeerMeasured]:
 
 
 def namespace(folder: Path) -> str:
-    """Returns the storage namespace that a run leaves."""
+    """Return the storage namespace that a run leaves."""
     return str(folder / "block" / "bench")
 
 

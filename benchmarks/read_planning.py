@@ -39,7 +39,7 @@ WARM_UP = 200
 
 
 def main() -> None:
-    """Prints a table of what a read costs, step by step."""
+    """Print a table of what a read costs, step by step."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-n", type=int, nargs="+", default=[10_000, 100_000], help="files")
     parser.add_argument("--tables", type=int, default=4, help="names of the table, one by one")
@@ -149,7 +149,7 @@ def _read(frame: DataFrame) -> None:
 
 
 def _timed(step: Step) -> tuple[float, float]:
-    """Returns the seconds of a step by the clock, and of CPU in this process and the JVM."""
+    """Return the seconds of a step by the clock, and of CPU in this process and the JVM."""
     start, spent = time.perf_counter(), _cpu_seconds()
     step()
     return time.perf_counter() - start, _cpu_seconds() - spent

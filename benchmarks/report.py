@@ -16,7 +16,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def new_parser(description: str | None, name: str | None = None) -> ArgumentParser:
-    """Returns a parser with the options of every benchmark.
+    """Return a parser with the options of every benchmark.
 
     With a name, the table and the rows go to the files of that name among the results.
     """
@@ -32,7 +32,7 @@ def new_parser(description: str | None, name: str | None = None) -> ArgumentPars
 
 
 def write(args: Namespace, title: str, notes: Sequence[str], rows: Rows, table: Rows = ()) -> None:
-    """Prints a table and writes the files asked for; `table` is what it shows, if not `rows`."""
+    """Print a table and write the files asked for; `table` is what it shows, if not `rows`."""
     text = "\n".join([f"# {title}", "", *_wrapped([machine(), *notes]), markdown(table or rows)])
     print(text)
     if args.table:
@@ -51,7 +51,7 @@ def machine() -> str:
 
 
 def markdown(rows: Rows) -> str:
-    """Returns rows as a table; its columns are those of the first row."""
+    """Return rows as a table; its columns are those of the first row."""
     names = list(rows[0])
     numeric = [any(isinstance(row[name], int | float) for row in rows) for name in names]
     rule = ["---:" if each else "---" for each in numeric]

@@ -24,7 +24,7 @@ BUCKET = "benchmarks"
 
 
 def main() -> None:
-    """Measures the operations and writes the table."""
+    """Measure the operations and write the table."""
     parser = report.new_parser(__doc__, "s3")
     parser.add_argument("-n", type=int, default=1_000_000, dest="count", help="entries")
     parser.add_argument("--latency", type=float, default=0.02, help="seconds for a request")

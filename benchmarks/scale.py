@@ -24,7 +24,7 @@ SIZES = ("100", "1%")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Is an operation at one N: the quickest repetition, and the most memory of any."""
+    """An operation at one N: the quickest repetition, and the most memory of any."""
 
     op: str
     changes: str
@@ -39,7 +39,7 @@ class Point:
 
 
 def main() -> None:
-    """Measures every N in a process of its own and writes the table."""
+    """Measure every N in a process of its own and write the table."""
     parser = report.new_parser(__doc__, "scale")
     parser.add_argument("--ns", type=int, nargs="+", default=NS, help="entries, each in turn")
     args = parser.parse_args()
@@ -83,7 +83,7 @@ def _point(changes: str, count: int, measured: Sequence[ours.Measured]) -> Point
 
 
 def _rows(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
-    """Yields the points of a kind together, each with the slope of its kind."""
+    """Yield the points of a kind together, each with the slope of its kind."""
     kinds = dict.fromkeys((each.op, each.changes) for each in points)
     for kind in kinds:
         same = [each for each in points if (each.op, each.changes) == kind]
@@ -92,7 +92,7 @@ def _rows(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float | None:
-    """Returns the slope of log(y) over log(x) by least squares; None for a single point."""
+    """Return the slope of log(y) over log(x) by least squares; None for a single point."""
     if len(points) < 2:
         return None
     x, y = np.log(np.array(points)).T

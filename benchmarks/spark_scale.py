@@ -27,7 +27,7 @@ TARGET = 1.6
 
 
 def main() -> None:
-    """Measures the merge and writes the table."""
+    """Measure the merge and write the table."""
     parser = report.new_parser(__doc__, "spark")
     parser.add_argument("-n", type=int, default=5_000_000, dest="count", help="entries")
     parser.add_argument("--changes", default="1%", help="changed on each side: a number, or n%%")
@@ -57,7 +57,7 @@ def _measure(args: Namespace, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _merges(args: Namespace, folder: Path, name: str, cores: int, seed: int) -> ours.Measured:
-    """Merges several times in a session of so many cores; returns the quickest."""
+    """Merge several times in a session of so many cores; return the quickest."""
     os.environ.update(spark_environment())
     with open_lake(folder / "home", Engine.SPARK) as (lake, meter):
         session = _session(folder, cores)
@@ -71,7 +71,7 @@ def _merges(args: Namespace, folder: Path, name: str, cores: int, seed: int) -> 
 
 
 def _session(folder: Path, cores: int) -> SparkSession:
-    """Starts the session that the lake's engine will find."""
+    """Start the session that the lake's engine will find."""
     from pyspark.sql import SparkSession
 
     return (

@@ -25,7 +25,7 @@ SIZES = ("100", "1%")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Is an operation at one size of ranges; gets, puts and finds are what S3 would be asked."""
+    """An operation at one size of ranges; gets, puts and finds are what S3 would be asked."""
 
     range_records: int
     op: str
@@ -44,7 +44,7 @@ class Point:
 
 
 def main() -> None:
-    """Measures every size of ranges and writes the table."""
+    """Measure every size of ranges and write the table."""
     parser = report.new_parser(__doc__, "range-records")
     parser.add_argument("-n", type=int, default=1_000_000, dest="count", help="entries")
     parser.add_argument("--range-records", type=int, nargs="+", default=RANGE_RECORDS)
@@ -79,7 +79,7 @@ def _measure(folder: Path, args: argparse.Namespace, range_records: int) -> list
 
 
 def _calls(home: Path, subject: ours.Subject, seed: int) -> dict[tuple[str, str], Counter[str]]:
-    """Returns what each operation asks of the store; it runs once more, in this process alone."""
+    """Return what each operation asks of the store; it runs once more, in this process alone."""
     with counted_calls() as counts, open_lake(home, Engine.LOCAL) as (lake, meter):
         meter.counter = counts.copy
         alone = ours.Subject(lake, meter, lake.repository(subject.repo.name), subject.count)

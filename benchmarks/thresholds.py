@@ -43,7 +43,7 @@ class Fixed(Runners):
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Is an engine as it is measured; `fresh` is called before each measurement."""
+    """An engine as it is measured; `fresh` is called before each measurement."""
 
     name: str
     runner: Runner
@@ -108,7 +108,7 @@ def _ways(args: argparse.Namespace) -> Iterator[list[Way]]:
 
 
 def _measure(size: int, ways: list[Way], reps: int, folder: Path) -> list[float]:
-    """Returns the best seconds of commit and list, way by way."""
+    """Return the best seconds of commit and list, way by way."""
     runners = Fixed()
     lake = Lake(MemoryRefStore(), runners, "benchmark")
     repo = lake.create_repository("lake", str(folder / str(size)))

@@ -29,7 +29,7 @@ _MODES = (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS, WriteMode.OVERWRITE)
 
 
 def main() -> None:
-    """Measures writes in each mode and writes the table."""
+    """Measure writes in each mode and write the table."""
     parser = report.new_parser(__doc__, "write-staging")
     help_text = "numbers of files"
     parser.add_argument("-n", type=int, nargs="+", default=[10_000, 50_000], help=help_text)
@@ -65,7 +65,7 @@ def _round(repo: Repository, name: str, count: int) -> Sequence[float]:
 
 
 def _write(repo: Repository, branch: str, mode: WriteMode, count: int) -> float:
-    """Writes a table and returns how long it took from when its files were there."""
+    """Write a table and return how long it took from when its files were there."""
     written_at = 0.0
     request = WriteRequest(branch, _PATH, f"{_PATH}/", "parquet", mode, ("day",), {})
     root = Path(repo.info.storage_namespace.removeprefix("file://"))

@@ -11,7 +11,7 @@ SHOWN = 20
 
 
 def html_table(caption: str, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Returns the first rows as a table; no more are taken than that, and one."""
+    """Return the first rows as a table; no more are taken than that, and one."""
     first = list(islice(rows, SHOWN + 1))
     body = "".join(
         f"<tr>{''.join(_cell(row.get(each)) for each in columns)}</tr>" for row in first[:SHOWN]

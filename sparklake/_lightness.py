@@ -21,7 +21,7 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def keep_pandas_out() -> None:
-    """Settles for the rest of the process that Arrow has no pandas.
+    """Settle for the rest of the process that Arrow has no pandas.
 
     Arrow looks for pandas when it makes its first array, and so loads it, which takes longer than
     all else that a small command does. Only what goes through Spark has a use for it.

@@ -29,7 +29,7 @@ _held: list[int] = []
 
 @contextmanager
 def scratch_folder(root: Path | None = None) -> Iterator[Path]:
-    """Makes a folder for temporary files, gone at the end; in memory where there is plenty.
+    """Make a folder for temporary files, gone at the end; in memory where there is plenty.
 
     It is for what a task reads and writes: some tens of megabytes of tables, whose every file
     RocksDB syncs, which costs milliseconds on a disk. Give `disk_root()` for what may be larger.
@@ -42,7 +42,7 @@ def scratch_folder(root: Path | None = None) -> Iterator[Path]:
 
 @lru_cache
 def _home(root: Path, process: int) -> Path:
-    """Returns the folder of this process, made at its first call; a forked child has its own."""
+    """Return the folder of this process, made at its first call; a forked child has its own."""
     remove_abandoned(root)
     home = Path(tempfile.mkdtemp(prefix=_prefix(), dir=root))
     # Locked before it has its name, lest another process find it free.
@@ -60,7 +60,7 @@ def _leave(home: Path, process: int) -> None:
 
 
 def remove_abandoned(root: Path) -> None:
-    """Removes the folders of this user's processes that are no more."""
+    """Remove the folders of this user's processes that are no more."""
     for home in root.glob(f"{_prefix()}*"):
         if _is_abandoned(home):
             shutil.rmtree(home, ignore_errors=True)

@@ -20,7 +20,7 @@ ROWS_SHOWN = 100
 
 
 class DiffShape(str, Enum):
-    """Is how differences are shown."""
+    """How differences are shown."""
 
     ROWS = "rows"
     FOLDERS = "folders"
@@ -29,7 +29,7 @@ class DiffShape(str, Enum):
 
 
 def diff_shape(*, by_folder: bool, tree: bool, summary: bool, depth: int | None) -> DiffShape:
-    """Returns the one shape that is asked for; raises InvalidInputError for several."""
+    """Return the one shape that is asked for; raise InvalidInputError for several."""
     asked = {DiffShape.FOLDERS: by_folder, DiffShape.TREE: tree, DiffShape.SUMMARY: summary}
     chosen = [shape for shape, is_asked in asked.items() if is_asked]
     if len(chosen) > 1:
@@ -40,7 +40,7 @@ def diff_shape(*, by_folder: bool, tree: bool, summary: bool, depth: int | None)
 
 
 def check_two_refs(*, three_way: bool, three_dot: bool) -> None:
-    """Raises InvalidInputError for what compares two refs, where there is only one."""
+    """Raise InvalidInputError for what compares two refs, where there is only one."""
     if three_way or three_dot:
         word = "--three-way" if three_way else "--three-dot"
         raise InvalidInputError(f"{word} compares two refs: name the second one, too")
@@ -56,7 +56,7 @@ _UNITS = {
 
 
 def labels(given: Sequence[str] | None) -> dict[str, str]:
-    """Returns labels from `KEY=VALUE` texts; raises InvalidInputError."""
+    """Return labels from `KEY=VALUE` texts; raise InvalidInputError."""
     found = {}
     for text in given or ():
         name, equals, value = text.partition("=")
@@ -67,12 +67,12 @@ def labels(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def rule_pairs(given: Sequence[str] | None) -> list[tuple[str, str]]:
-    """Returns rules from `GLOB=STRATEGY` texts, split at the last '='; raises InvalidInputError."""
+    """Return rules from `GLOB=STRATEGY` texts, split at the last '='; raise InvalidInputError."""
     return [rule_pair(text) for text in given or ()]
 
 
 def rule_pair(text: str) -> tuple[str, str]:
-    """Returns the glob and the strategy of a `GLOB=STRATEGY` text; raises InvalidInputError."""
+    """Return the glob and the strategy of a `GLOB=STRATEGY` text; raise InvalidInputError."""
     glob, _, name = text.rpartition("=")
     if not (glob and name):
         raise InvalidInputError(
@@ -82,7 +82,7 @@ def rule_pair(text: str) -> tuple[str, str]:
 
 
 def branch_days(given: Sequence[str] | None) -> dict[str, int]:
-    """Returns days by patterns from `PATTERN=DAYS` texts, in their order.
+    """Return days by patterns from `PATTERN=DAYS` texts, in their order.
 
     They are split at the last '='. Raises InvalidInputError.
     """
@@ -98,7 +98,7 @@ def branch_days(given: Sequence[str] | None) -> dict[str, int]:
 
 
 def moment(text: str | None) -> datetime | None:
-    """Returns a time of ISO 8601, a day's beginning where it has no hour; raises InvalidInputError.
+    """Return a time of ISO 8601, a day's beginning where it has no hour; raise InvalidInputError.
 
     It is in UTC where it names no zone, as all times are that are shown.
     """
@@ -116,7 +116,7 @@ def moment(text: str | None) -> datetime | None:
 
 
 def duration(text: str | None) -> timedelta | None:
-    """Returns how long `30m`, `12h`, `7d` or `2w` is; raises InvalidInputError."""
+    """Return how long `30m`, `12h`, `7d` or `2w` is; raise InvalidInputError."""
     if text is None:
         return None
     match = _DURATION.fullmatch(text)
@@ -129,7 +129,7 @@ def duration(text: str | None) -> timedelta | None:
 
 
 def settings_change(*, read_only: bool, writable: bool) -> bool | None:
-    """Returns whether a repository is to be read-only, None to leave it as it is.
+    """Return whether a repository is to be read-only, None to leave it as it is.
 
     Raises InvalidInputError.
     """
@@ -140,7 +140,7 @@ def settings_change(*, read_only: bool, writable: bool) -> bool | None:
 
 @contextmanager
 def file_at(given: str, folder: Path) -> Iterator[Path]:
-    """Yields the file that is named, or for `-` a copy of stdin, in a folder, gone at the end."""
+    """Yield the file that is named, or for `-` a copy of stdin, in a folder, gone at the end."""
     if given != STDIN:
         yield Path(given)
         return

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 @checks_arguments
 class Branch:
-    """Is a branch of a repository. What is changed is staged until it is committed."""
+    """A branch of a repository. What is changed is staged until it is committed."""
 
     def __init__(self, context: Context, name: str) -> None:
         self._context = context
@@ -65,17 +65,17 @@ class Branch:
 
     @property
     def state(self) -> BranchState:
-        """Returns the head and what is staged, as of one moment; raises RefNotFoundError."""
+        """The head and what is staged, as of one moment; raises RefNotFoundError."""
         return get_branch(self._context, self.name)
 
     @property
     def head(self) -> Commit:
-        """Returns the latest commit; raises RefNotFoundError when the branch is gone."""
+        """The latest commit; raises RefNotFoundError when the branch is gone."""
         return self._context.graph.commit(self.state.commit_id)
 
     @property
     def is_dirty(self) -> bool:
-        """Tells whether anything is staged."""
+        """Whether anything is staged."""
         return bool(self.state.layers)
 
     def put(
@@ -85,7 +85,7 @@ class Branch:
         metadata: Mapping[str, str] | None = None,
         content_type: str = DEFAULT_CONTENT_TYPE,
     ) -> ObjectInfo:
-        """Writes an object into the storage namespace and stages it."""
+        """Write an object into the storage namespace and stage it."""
         return stage.put_bytes(self._context, self.name, path, body, metadata or {}, content_type)
 
     def put_file(
@@ -95,7 +95,7 @@ class Branch:
         metadata: Mapping[str, str] | None = None,
         content_type: str = DEFAULT_CONTENT_TYPE,
     ) -> ObjectInfo:
-        """Copies a local file of any size into the storage namespace and stages it."""
+        """Copy a local file of any size into the storage namespace and stage it."""
         return stage.put_file(
             self._context, self.name, path, Path(file), metadata or {}, content_type
         )
@@ -107,7 +107,7 @@ class Branch:
         content_type: str = DEFAULT_CONTENT_TYPE,
         follow_links: bool = False,
     ) -> int:
-        """Writes many objects and stages all of them at once, or none; returns how many.
+        """Write many objects and stage all of them at once, or none; return how many.
 
         `objects` are bytes, or Paths of local files, by the path of each: a mapping, or pairs,
         which are taken as they come, so that there may be any number. Raises InvalidRecordError
@@ -127,7 +127,7 @@ class Branch:
         content_type: str = DEFAULT_CONTENT_TYPE,
         follow_links: bool = False,
     ) -> uploads.FolderUpload:
-        """Copies all files below a local folder, under a prefix, and stages them at once.
+        """Copy all files below a local folder, under a prefix, and stage them at once.
 
         Symbolic links below it are skipped, or followed on request. What was skipped is in the
         result: links, FIFOs, sockets and devices.
@@ -147,7 +147,7 @@ class Branch:
         metadata: Mapping[str, str] | None = None,
         content_type: str = DEFAULT_CONTENT_TYPE,
     ) -> IO[Any]:
-        """Opens one object to read it, or a new one, which is staged when it is closed.
+        """Open one object to read it, or a new one, which is staged when it is closed.
 
         Modes are rb, wb and xb for bytes, r, w and x for text; x raises AlreadyExistsError for an
         object that is there. What is written waits on local disk; when the body of the `with`
@@ -161,15 +161,15 @@ class Branch:
         )
 
     def delete(self, path: str) -> None:
-        """Stages the removal of an object; one that is not there is no error."""
+        """Stage the removal of an object; one that is not there is no error."""
         stage.delete_object(self._context, self.name, path)
 
     def delete_prefix(self, prefix: str) -> int:
-        """Stages the removal of every object under a prefix; returns how many there are."""
+        """Stage the removal of every object under a prefix; return how many there are."""
         return stage.delete_prefix(self._context, self.name, prefix)
 
     def remove(self, path: str, recursive: bool = False) -> int:
-        """Stages the removal of an object, or recursively of it and all below it.
+        """Stage the removal of an object, or recursively of it and all below it.
 
         Returns how many there are; raises ObjectNotFoundError when there is none.
         """
@@ -177,11 +177,11 @@ class Branch:
         return take(self._context, self.name, path)
 
     def remove_many(self, paths: Sequence[str]) -> int:
-        """Stages the removal of the objects that are at some paths, at once; returns how many."""
+        """Stage the removal of the objects that are at some paths, at once; return how many."""
         return removal.remove_objects(self._context, self.name, listed(paths))
 
     def copy_many(self, paths: Iterable[tuple[str, str]], ref: str | None = None) -> int:
-        """Stages objects under other paths, pairs of source and dest, at once; returns how many.
+        """Stage objects under other paths, pairs of source and dest, at once; return how many.
 
         They are of another ref if one is given. What is at a dest is overwritten. Raises
         ObjectNotFoundError, InvalidRecordError for a dest that comes twice; then none is staged.
@@ -189,7 +189,7 @@ class Branch:
         return uploads.copy_many(self._context, self.name, ref or self.name, paths)
 
     def move(self, source: str, dest: str, recursive: bool = False, force: bool = False) -> int:
-        """Stages objects under other paths, and their removal from the old; returns how many.
+        """Stage objects under other paths, and their removal from the old; return how many.
 
         Paths and errors are those of `copy`; InvalidInputError where one lies in the other.
         """
@@ -204,7 +204,7 @@ class Branch:
         recursive: bool = False,
         force: bool = False,
     ) -> int:
-        """Stages objects, of another ref if one is given, under other paths; returns how many.
+        """Stage objects, of another ref if one is given, under other paths; return how many.
 
         No byte of them is copied. `a/` is all below it, `a` is an object, and recursively also all
         below `a/`; below a `dest` that ends with a slash it keeps its last name. A path that is
@@ -215,7 +215,7 @@ class Branch:
         return transfer.copy(self._context, self.name, terms)
 
     def stage(self, objects: pa.Table | DataFrame) -> None:
-        """Stages many objects at once; all of them, or none when a row is bad.
+        """Stage many objects at once; all of them, or none when a row is bad.
 
         Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace,
         and, as you like, `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`.
@@ -232,7 +232,7 @@ class Branch:
         partition_by: Sequence[str] = (),
         **options: Any,
     ) -> TableWrite:
-        """Writes a DataFrame with Spark's own writers and stages its files.
+        """Write a DataFrame with Spark's own writers and stage its files.
 
         `mode` is append, overwrite, overwrite-partitions (only those that the rows are in),
         errorifexists or ignore; `options` go to Spark's writer.
@@ -244,7 +244,7 @@ class Branch:
 
     @contextmanager
     def edit_delta(self, path: str) -> Iterator[str]:
-        """Yields a URI where Delta may change the table at a path: MERGE, UPDATE, DELETE, OPTIMIZE.
+        """Yield a URI where Delta may change the table at a path: MERGE, UPDATE, DELETE, OPTIMIZE.
 
         At the end all that it has committed there is staged, and nothing where the body raises.
         Raises TableMovedError where others have committed to the table meanwhile.
@@ -253,11 +253,11 @@ class Branch:
             yield location
 
     def diff(self, prefix: str = "") -> Differences:
-        """Returns what is staged and would change the branch."""
+        """Return what is staged and would change the branch."""
         return read.diff_uncommitted(self._context, self.name, prefix)
 
     def plan(self, paths: Sequence[str] | None = None) -> Explanation:
-        """Returns what a commit would read and copy, and where it would run; nothing moves."""
+        """Return what a commit would read and copy, and where it would run; nothing moves."""
         return commits.explain_commit(self._context, self.name, chosen_keys(paths))
 
     def commit(
@@ -268,7 +268,7 @@ class Branch:
         allow_empty: bool = False,
         paths: Sequence[str] | None = None,
     ) -> Commit:
-        """Commits what is staged; writers may go on meanwhile.
+        """Commit what is staged; writers may go on meanwhile.
 
         With `paths` (objects, or prefixes that end with '/'), only of these; the rest stays staged.
         Raises NoChangesError, ChangesTakenError, RaceLostError.
@@ -289,7 +289,7 @@ class Branch:
         on_error: str = "abort",
         errors_to: str | None = None,
     ) -> ImportReport:
-        """Commits objects where they lie, copying nothing: the `commit` of the report.
+        """Commit objects where they lie, copying nothing: the `commit` of the report.
 
         `source` is a directory or bucket prefix, an S3Inventory, or rows, as a Spark DataFrame or
         in Arrow: `path`, `size`, `address`, a full URI, and, as you like, `checksum`, `mtime`,
@@ -315,7 +315,7 @@ class Branch:
         allow_empty: bool = False,
         delta: bool = True,
     ) -> list[Commit]:
-        """Undoes what commits changed, each by a commit of its own; all of them, or none.
+        """Undo what commits changed, each by a commit of its own; all of them, or none.
 
         A merge is undone as seen from one of its parents: `parent_number`, from 1 on. Raises
         MergeConflictError where what they changed was changed again, and the errors of a merge;
@@ -337,7 +337,7 @@ class Branch:
         allow_empty: bool = False,
         delta: bool = True,
     ) -> list[Commit]:
-        """Makes the changes of commits here, each as a commit of its own; all of them, or none.
+        """Make the changes of commits here, each as a commit of its own; all of them, or none.
 
         Messages and metadata are kept where none are given, and the metadata say which commit it
         was, and whose. Takes and raises what `revert` does.
@@ -353,7 +353,7 @@ class Branch:
         rules: RulesLike = None,
         delta: bool = True,
     ) -> list[Commit]:
-        """Moves the branch onto a ref, with its own commits made once more there; returns these.
+        """Move the branch onto a ref, with its own commits made once more there; return these.
 
         Each keeps message, committer and metadata, which say what it was before. One that becomes
         empty is left out, and so is a merge of what `onto` contains; another merge becomes one
@@ -363,7 +363,7 @@ class Branch:
         return rebases.rebase(self._context, self.name, onto, resolution)
 
     def reset(self, prefix: str | None = None, path: str | None = None) -> None:
-        """Drops what is staged: all of it, or only under a prefix, or only of one object."""
+        """Drop what is staged: all of it, or only under a prefix, or only of one object."""
         if prefix is not None and path is not None:
             raise InvalidInputError("reset takes a prefix or a path, not both")
         if path is not None:
@@ -374,7 +374,7 @@ class Branch:
             self._context.refs.staging.reset(self.name)
 
     def restore(self, ref: str, paths: Sequence[str]) -> Restored:
-        """Stages what makes some paths what they are at a ref, removals included.
+        """Stage what makes some paths what they are at a ref, removals included.
 
         A path is an object's, or a prefix that ends with '/'. What was staged of them gives way.
         Raises ObjectNotFoundError, NoChangesError, RaceLostError.
@@ -382,7 +382,7 @@ class Branch:
         return restoring.restore(self._context, self.name, ref, paths)
 
     def hard_reset(self, ref: str, expected: str | None = None, force: bool = False) -> Commit:
-        """Moves the branch to any ref; returns its commit. Commits it leaves behind stay by id.
+        """Move the branch to any ref; return its commit. Commits it leaves behind stay by id.
 
         Raises UnexpectedHeadError when its head is not the commit of `expected`, DirtyBranchError
         when something is staged, which is dropped with `force`.
@@ -390,7 +390,7 @@ class Branch:
         return moves.hard_reset(self._context, self.name, ref, expected, force=force)
 
     def undo(self) -> Commit:
-        """Moves the branch back to before its latest move; to undo twice makes the move again.
+        """Move the branch back to before its latest move; to undo twice makes the move again.
 
         What a commit took from the staged changes stays in that commit, which stays by id. Raises
         NothingToDoError, DirtyBranchError, RaceLostError.
@@ -398,7 +398,7 @@ class Branch:
         return moves.undo(self._context, self.name)
 
     def set_expiry(self, expires: timedelta | None) -> BranchState:
-        """Lets the branch be pruned when that time from now is over, or never.
+        """Let the branch be pruned when that time from now is over, or never.
 
         Raises ProtectedError for the default branch.
         """
@@ -414,7 +414,7 @@ class Branch:
         expires: timedelta = KEPT_FOR,
         rules: RulesLike = None,
     ) -> Iterator[Branch]:
-        """Yields a hidden branch to work on, which is merged into this one at the end.
+        """Yield a hidden branch to work on, which is merged into this one at the end.
 
         Others see all of the work, or none. When the body raises, its exception goes through, with
         the name of the branch that keeps the work in a note. Raises TransactionError when the work

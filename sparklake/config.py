@@ -30,7 +30,7 @@ _CACHE_BYTES = 4 * 1024**3
 
 
 class Engine(str, Enum):
-    """Is where the tasks of a plan run.
+    """Where the tasks of a plan run.
 
     `local` is this machine: this process for small plans, its worker processes for larger ones.
     `auto` is that, and Spark for large plans where a session is at hand.
@@ -56,7 +56,7 @@ NO_CACHE = CacheSettings(max_bytes=0)
 
 
 class S3Writes(str, Enum):
-    """Is how Spark's writers come to write to buckets.
+    """How Spark's writers come to write to buckets.
 
     `s3a` is by Hadoop's S3 client. `upload` is by files on local disk, which tasks upload. `auto`
     is s3a where Spark has that client.
@@ -68,7 +68,7 @@ class S3Writes(str, Enum):
 
 
 class HookType(str, Enum):
-    """Is how a hook is run; the last two are lakeFS's, and are never run here."""
+    """How a hook is run; the last two are lakeFS's, and are never run here."""
 
     PYTHON = "python"
     SHELL = "shell"
@@ -108,7 +108,7 @@ _TIMEOUTS = S3Timeouts()
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Is the configuration of one lake.
+    """The configuration of one lake.
 
     `home` holds the embedded Postgres, used when there is no `dsn`. `committer` signs what a call
     does not sign. `workers` is how many processes share a plan on this machine, None one a core.
@@ -126,7 +126,7 @@ class Settings:
 
 
 class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Is what a settings file may say."""
+    """What a settings file may say."""
 
     dsn: str | None = None
     committer: str | None = None
@@ -148,7 +148,7 @@ def load_settings(
     dsn: str | None = None,
     engine: Engine | None = None,
 ) -> Settings:
-    """Returns settings; raises InvalidInputError for a settings file that cannot be used.
+    """Return settings; raise InvalidInputError for a settings file that cannot be used.
 
     The environment is SPARKLAKE_HOME, SPARKLAKE_CONFIG, SPARKLAKE_DSN, SPARKLAKE_COMMITTER,
     SPARKLAKE_CACHE, SPARKLAKE_CACHE_BYTES, SPARKLAKE_WORKERS, SPARKLAKE_S3_WRITES,
@@ -176,7 +176,7 @@ def load_settings(
 
 
 def read_settings_file(path: Path) -> FileSettings:
-    """Reads a settings file; raises InvalidInputError naming the file and what is wrong in it."""
+    """Read a settings file; raise InvalidInputError naming the file and what is wrong in it."""
     try:
         return msgspec.toml.decode(path.read_bytes(), type=FileSettings)
     except OSError as error:
@@ -189,7 +189,7 @@ def read_settings_file(path: Path) -> FileSettings:
 
 
 def cache_place(given: CacheSettings) -> tuple[Path, int]:
-    """Returns the folder of this machine's cache, and how many bytes it may hold.
+    """Return the folder of this machine's cache, and how many bytes it may hold.
 
     The machine's own environment wins over what the driver says, except that none is none.
     """
@@ -221,7 +221,7 @@ def _seconds(name: str) -> float | None:
 
 
 def _cache_here(given: CacheSettings) -> CacheSettings:
-    """Returns settings with this machine's environment over them."""
+    """Return settings with this machine's environment over them."""
     size = os.environ.get("SPARKLAKE_CACHE_BYTES")
     if size and not (size.isascii() and size.isdigit()):
         raise InvalidInputError(
@@ -234,7 +234,7 @@ def _cache_here(given: CacheSettings) -> CacheSettings:
 
 
 def _default_cache() -> Path:
-    """Returns the user's cache folder, or one below SPARKLAKE_SCRATCH where that is set."""
+    """Return the user's cache folder, or one below SPARKLAKE_SCRATCH where that is set."""
     own = f"sparklake-cache-{os.getuid()}"
     if os.environ.get("SPARKLAKE_SCRATCH"):
         return disk_root() / own
@@ -245,12 +245,12 @@ def _default_cache() -> Path:
 
 
 def disk_root() -> Path:
-    """Returns the folder for large temporary files: SPARKLAKE_SCRATCH, or the system's."""
+    """Return the folder for large temporary files: SPARKLAKE_SCRATCH, or the system's."""
     return Path(os.environ.get("SPARKLAKE_SCRATCH") or tempfile.gettempdir())
 
 
 def fast_root() -> Path:
-    """Returns the folder for small temporary files: in memory where there is plenty."""
+    """Return the folder for small temporary files: in memory where there is plenty."""
     try:
         free = shutil.disk_usage(_SHARED_MEMORY).free
     except OSError:
@@ -310,7 +310,7 @@ def _hooks(from_file: FileSettings) -> HookSettings:
 
 
 def _user() -> str:
-    """Returns the user's name; a container's user may have none."""
+    """Return the user's name; a container's user may have none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

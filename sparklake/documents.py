@@ -42,7 +42,7 @@ _IMPORT_ERRORS = 100
 
 
 def repository_document(info: RepositoryInfo) -> Document:
-    """Returns what is said of a repository."""
+    """Return what is said of a repository."""
     return {
         "name": info.name,
         "storage_namespace": info.storage_namespace,
@@ -55,12 +55,12 @@ def repository_document(info: RepositoryInfo) -> Document:
 
 
 def rule_document(rule: ProtectionRule) -> Document:
-    """Returns what is said of a rule: what is blocked on the branches that it protects."""
+    """Return what is said of a rule: what is blocked on the branches that it protects."""
     return {"pattern": rule.pattern, "blocked": sorted(each.value for each in rule.actions)}
 
 
 def retention_document(retention: Retention | None) -> Document:
-    """Returns for how many days commits are kept, None for ever, and those of which branches."""
+    """Return for how many days commits are kept, None for ever, and those of which branches."""
     if retention is None:
         return {"default_days": None, "branches": []}
     return {
@@ -70,7 +70,7 @@ def retention_document(retention: Retention | None) -> Document:
 
 
 def cache_document(cache: DiskCache, usage: CacheUsage) -> Document:
-    """Returns what is said of a cache, and of some tables in it; sizes in bytes."""
+    """Return what is said of a cache, and of some tables in it; sizes in bytes."""
     return {
         "folder": str(cache.folder),
         "tables": usage.tables,
@@ -80,7 +80,7 @@ def cache_document(cache: DiskCache, usage: CacheUsage) -> Document:
 
 
 def branch_document(state: BranchState) -> Document:
-    """Returns what is said of a branch; `dirty` tells whether anything is staged.
+    """Return what is said of a branch; `dirty` tells whether anything is staged.
 
     `expires` is in unix seconds, None for never; `protected` is the actions that are blocked.
     """
@@ -96,12 +96,12 @@ def branch_document(state: BranchState) -> Document:
 
 
 def tag_document(tag: TagInfo) -> Document:
-    """Returns what is said of a tag."""
+    """Return what is said of a tag."""
     return {"name": tag.name, "commit_id": tag.commit_id}
 
 
 def dump_document(dump: RefsDump) -> Document:
-    """Returns what is said of a dump; changes staged on the `dirty` branches are not in it."""
+    """Return what is said of a dump; changes staged on the `dirty` branches are not in it."""
     return {
         **asdict(dump.manifest),
         "branches": dump.branches,
@@ -112,7 +112,7 @@ def dump_document(dump: RefsDump) -> Document:
 
 
 def collection_document(made: Collection) -> Document:
-    """Returns what is said of a garbage collection; `bytes` are those of the garbage."""
+    """Return what is said of a garbage collection; `bytes` are those of the garbage."""
     run = made.run
     return {
         "id": run.id,
@@ -126,7 +126,7 @@ def collection_document(made: Collection) -> Document:
 
 
 def commit_document(commit: Commit) -> Document:
-    """Returns what is said of a commit; the date is in unix seconds."""
+    """Return what is said of a commit; the date is in unix seconds."""
     return {
         "id": commit.id,
         "parents": list(commit.parents),
@@ -140,19 +140,19 @@ def commit_document(commit: Commit) -> Document:
 
 
 def log_document(row: tuple[Commit, bool]) -> Document:
-    """Returns what is said of a commit in a log; where it has expired, that too."""
+    """Return what is said of a commit in a log; where it has expired, that too."""
     commit, has_expired = row
     return {**commit_document(commit), **({"expired": True} if has_expired else {})}
 
 
 def summary_document(shown: CommitSummary) -> Document:
-    """Returns what is said of a commit, and how many objects differ from its first parent's."""
+    """Return what is said of a commit, and how many objects differ from its first parent's."""
     changes = {"added": shown.added, "removed": shown.removed, "changed": shown.changed}
     return {**log_document((shown.commit, shown.has_expired)), "changes": changes}
 
 
 def object_document(each: ObjectInfo) -> Document:
-    """Returns what is said of an object; size in bytes, time in unix seconds."""
+    """Return what is said of an object; size in bytes, time in unix seconds."""
     return {
         "type": "object",
         "path": each.path,
@@ -166,13 +166,13 @@ def object_document(each: ObjectInfo) -> Document:
 
 
 def upload_document(path: str, made: FolderUpload) -> Document:
-    """Returns what is said of a folder that was put under a path, and what was skipped."""
+    """Return what is said of a folder that was put under a path, and what was skipped."""
     skipped = [{"path": each.path, "reason": each.reason.value} for each in made.skipped]
     return {"path": path, "put": made.count, "skipped": skipped}
 
 
 def folder_document(each: ObjectInfo | Folder) -> Document:
-    """Returns what is said of a line of one level: an object, or a prefix that several share."""
+    """Return what is said of a line of one level: an object, or a prefix that several share."""
     # Not at the top: it loads Arrow.
     from sparklake.verbs.objects.list import Folder
 
@@ -182,7 +182,7 @@ def folder_document(each: ObjectInfo | Folder) -> Document:
 
 
 def diff_document(row: DiffRow) -> Document:
-    """Returns what is said of an object that differs."""
+    """Return what is said of an object that differs."""
     said = {
         "type": row.type.value,
         "path": row.path,
@@ -195,7 +195,7 @@ def diff_document(row: DiffRow) -> Document:
 
 
 def blame_document(row: BlameRow) -> Document:
-    """Returns what is said of an object and the commit in which it became what it is."""
+    """Return what is said of an object and the commit in which it became what it is."""
     return {
         "path": row.path,
         "commit_id": row.commit.id,
@@ -206,17 +206,17 @@ def blame_document(row: BlameRow) -> Document:
 
 
 def folder_diff_document(row: FolderDiff) -> Document:
-    """Returns what is said of what differs in a folder; bytes are those that came, and went."""
+    """Return what is said of what differs in a folder; bytes are those that came, and went."""
     return asdict(row)
 
 
 def diff_tree_document(tree: DiffTree) -> Document:
-    """Returns what is said of what differs in a folder, and of the folders and objects in it."""
+    """Return what is said of what differs in a folder, and of the folders and objects in it."""
     return {**asdict(tree.total), "children": list(map(diff_tree_document, tree.children.values()))}
 
 
 def table_diff_document(found: TableDiff) -> Document:
-    """Returns how many rows of a table differ, in which columns, and of how many files."""
+    """Return how many rows of a table differ, in which columns, and of how many files."""
     return {
         **asdict(found.counts()),
         "schema_changes": [
@@ -228,30 +228,30 @@ def table_diff_document(found: TableDiff) -> Document:
 
 
 def operation_document(each: Operation) -> Document:
-    """Returns what is said of a move of a ref; None is where there is no ref, dates in seconds."""
+    """Return what is said of a move of a ref; None is where there is no ref, dates in seconds."""
     return {name: value for name, value in asdict(each).items() if name != "microseconds"}
 
 
 def restored_document(made: Restored) -> Document:
-    """Returns what is said of paths that were restored from a commit."""
+    """Return what is said of paths that were restored from a commit."""
     changes = {"added": made.added, "removed": made.removed, "changed": made.changed}
     return {"commit_id": made.commit.id, "staged": changes}
 
 
 def export_document(made: Exported) -> Document:
-    """Returns what is said of an export."""
+    """Return what is said of an export."""
     return asdict(made)
 
 
 def purge_document(made: Purge, receipt: str) -> Document:
-    """Returns what is said of a purge, and of where its receipt lies."""
+    """Return what is said of a purge, and of where its receipt lies."""
     return {**asdict(made), "patterns": list(made.patterns), "state": made.state.value} | {
         "receipt": receipt
     }
 
 
 def preview_document(said: MergePreview) -> Document:
-    """Returns what is said of a merge that was not made; sizes in bytes."""
+    """Return what is said of a merge that was not made; sizes in bytes."""
     kinds = ("added", "removed", "changed")
     return {
         "base": said.base.id,
@@ -269,7 +269,7 @@ def preview_document(said: MergePreview) -> Document:
 
 
 def hook_run_document(run: HookRun) -> Document:
-    """Returns what is said of a run of hooks; the date is in unix seconds."""
+    """Return what is said of a run of hooks; the date is in unix seconds."""
     return {
         **asdict(run),
         "status": run.status.value,
@@ -278,12 +278,12 @@ def hook_run_document(run: HookRun) -> Document:
 
 
 def write_document(write: Write) -> Document:
-    """Returns what is said of a write that has not landed; the date is in unix seconds."""
+    """Return what is said of a write that has not landed; the date is in unix seconds."""
     return {**asdict(write), "state": write.state.value}
 
 
 def action_document(action: Action) -> Document:
-    """Returns what is said of a file of hooks; no branches or tags are all of them."""
+    """Return what is said of a file of hooks; no branches or tags are all of them."""
     return {
         "file": action.path,
         "name": action.name,
@@ -293,12 +293,12 @@ def action_document(action: Action) -> Document:
 
 
 def explanation_document(said: Explanation) -> Document:
-    """Returns what is said of a plan; bytes are raw ones, sides in their order."""
+    """Return what is said of a plan; bytes are raw ones, sides in their order."""
     return asdict(said)
 
 
 def import_document(report: ImportReport) -> Document:
-    """Returns what is said of an import: its commit, and what was left out, the first rows too."""
+    """Return what is said of an import: its commit, and what was left out, the first rows too."""
     return {
         **commit_document(report.commit),
         "objects": report.objects,
@@ -313,7 +313,7 @@ def _errors_document(found: ImportReport | ImportErrorsError) -> Document:
 
 
 def error_document(error: SparklakeError) -> Document:
-    """Returns what is said of a failure; of a merge, with the conflicts."""
+    """Return what is said of a failure; of a merge, with the conflicts."""
     said = {"error": str(error), "kind": error.kind}
     if isinstance(error, HookFailedError):
         return {**said, "run": error.run_id}
@@ -326,17 +326,17 @@ def error_document(error: SparklakeError) -> Document:
 
 
 def json_object(document: Document) -> str:
-    """Returns a document as JSON, in ASCII: no terminal or pipe can garble it."""
+    """Return a document as JSON, in ASCII: no terminal or pipe can garble it."""
     return json.dumps(document, indent=2)
 
 
 def json_line(document: Document) -> str:
-    """Returns a document as JSON on one line, in ASCII."""
+    """Return a document as JSON on one line, in ASCII."""
     return f"{json.dumps(document)}\n"
 
 
 def json_list(documents: Iterable[Document]) -> Iterator[str]:
-    """Yields a JSON list, a line each, as its documents come.
+    """Yield a JSON list, a line each, as its documents come.
 
     Nothing is yielded before there is a first document or the end: an error that comes at once
     leaves no half a list.

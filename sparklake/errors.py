@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SparklakeError(Exception):
-    """Is the root of every error that sparklake raises on purpose.
+    """The root of every error that sparklake raises on purpose.
 
     Its text is one line without control characters, whatever names are in it. Where `has_lines`,
     it quotes the output of another program, and keeps its line ends and tabs.
@@ -296,7 +296,7 @@ class WriteEndedError(RaceLostError):
 
     @classmethod
     def of(cls, write_id: str, branch: str) -> WriteEndedError:
-        """Returns the error of a write that is not open on a branch."""
+        """Return the error of a write that is not open on a branch."""
         return cls(
             f"the write {write_id} to {branch!r} is not open any more: somebody has abandoned it, "
             "or it has landed already. It has staged nothing now; look at the branch, and write "
@@ -343,7 +343,7 @@ class MergeConflictError(SparklakeError):
         self.count = count
 
     def _repr_html_(self) -> str:
-        """Shows the first conflicts in a notebook, each with the checksums of its sides."""
+        """Show the first conflicts in a notebook, each with the checksums of its sides."""
         sides = {"base": "base_checksum", "source": "right_checksum", "dest": "left_checksum"}
         columns = {"path": "path", **sides, "reason": "reason"}
         rows = (

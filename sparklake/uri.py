@@ -19,7 +19,7 @@ _KEY_FORM = "lakefs://REPOSITORY/REF/KEY"
 
 @dataclass(frozen=True, slots=True)
 class LakeUri:
-    """Is a parsed URI; None is a part that is not given."""
+    """A parsed URI; None is a part that is not given."""
 
     repository: str
     ref: str | None = None
@@ -54,7 +54,7 @@ class KeyUri:
 
 
 def parse_uri(text: str) -> LakeUri:
-    """Parses a URI of any kind; raises InvalidUriError."""
+    """Parse a URI of any kind; raise InvalidUriError."""
     if not text.startswith(SCHEME):
         raise _invalid(text, f"does not begin with {SCHEME}", _KEY_FORM)
     if "\0" in text or not _is_utf8(text):
@@ -68,7 +68,7 @@ def parse_uri(text: str) -> LakeUri:
 
 
 def repository_uri(text: str) -> str:
-    """Returns the repository that a URI names; raises InvalidUriError where it names more."""
+    """Return the repository that a URI names; raise InvalidUriError where it names more."""
     uri = parse_uri(text)
     if uri.ref is not None:
         raise _invalid(text, "names more than a repository", f"{SCHEME}{uri.repository}")
@@ -76,7 +76,7 @@ def repository_uri(text: str) -> str:
 
 
 def ref_uri(text: str) -> RefUri:
-    """Returns the ref that a URI names; raises InvalidUriError where it names less or more."""
+    """Return the ref that a URI names; raise InvalidUriError where it names less or more."""
     uri = parse_uri(text)
     if uri.ref is None:
         raise _invalid(text, "names no ref", f"{SCHEME}{uri.repository}/main")
@@ -86,7 +86,7 @@ def ref_uri(text: str) -> RefUri:
 
 
 def refs_uri(text: str) -> tuple[str, str | None]:
-    """Returns the repository that a URI names, and the ref where it names one, too.
+    """Return the repository that a URI names, and the ref where it names one, too.
 
     Raises InvalidUriError where it names more.
     """
@@ -97,7 +97,7 @@ def refs_uri(text: str) -> tuple[str, str | None]:
 
 
 def object_uri(text: str) -> KeyUri:
-    """Returns the object that a URI names; raises InvalidUriError where it has no key."""
+    """Return the object that a URI names; raise InvalidUriError where it has no key."""
     uri = parse_uri(text)
     if uri.ref is None or not uri.key:
         raise _invalid(text, "names no object", f"{SCHEME}{uri.repository}/{uri.ref or 'main'}/KEY")
@@ -105,12 +105,12 @@ def object_uri(text: str) -> KeyUri:
 
 
 def folder_uri(text: str) -> KeyUri:
-    """Returns the folder that a URI names, "" for all of a ref; raises InvalidUriError."""
+    """Return the folder that a URI names, "" for all of a ref; raise InvalidUriError."""
     return prefix_uri(text) if parse_uri(text).key == "" else object_uri(text)
 
 
 def prefix_uri(text: str) -> KeyUri:
-    """Returns the prefix that a URI names, "" where it has no key; raises InvalidUriError."""
+    """Return the prefix that a URI names, "" where it has no key; raise InvalidUriError."""
     uri = parse_uri(text)
     if uri.ref is None:
         raise _invalid(text, "names no ref", f"{SCHEME}{uri.repository}/main/PREFIX")
@@ -118,7 +118,7 @@ def prefix_uri(text: str) -> KeyUri:
 
 
 def transfer_uris(source: str, dest: str) -> tuple[KeyUri, KeyUri]:
-    """Returns what is moved or copied to where; raises InvalidUriError where a key is missing.
+    """Return what is moved or copied to where; raise InvalidUriError where a key is missing.
 
     An empty key, after a slash, is all of a ref.
     """
@@ -126,7 +126,7 @@ def transfer_uris(source: str, dest: str) -> tuple[KeyUri, KeyUri]:
 
 
 def same_branch(first: KeyUri, second: KeyUri) -> str:
-    """Returns the branch of two keys; raises InvalidUriError where they have not the same."""
+    """Return the branch of two keys; raise InvalidUriError where they have not the same."""
     if (first.repository, first.ref) != (second.repository, second.ref):
         raise InvalidUriError(
             f"{str(first)!r} and {str(second)!r} are not of one branch: copy between branches, and "
@@ -136,7 +136,7 @@ def same_branch(first: KeyUri, second: KeyUri) -> str:
 
 
 def same_repository(first: RefUri | KeyUri, second: RefUri | KeyUri) -> str:
-    """Returns the repository of two refs; raises InvalidUriError where they have not the same."""
+    """Return the repository of two refs; raise InvalidUriError where they have not the same."""
     if first.repository != second.repository:
         raise InvalidUriError(
             f"{str(first)!r} and {str(second)!r} are of two repositories: name refs of one, "

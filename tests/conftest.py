@@ -46,13 +46,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _fresh_tally() -> None:
-    """Lets every test count its own reads: tasks report all that their process has counted."""
+    """Let every test count its own reads: tasks report all that their process has counted."""
     TALLY.begin()
 
 
 @pytest.fixture(autouse=True)
 def _no_stray_jvm(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Lets no test start a JVM but those of Spark, which give it the jars that others need."""
+    """Let no test start a JVM but those of Spark, which give it the jars that others need."""
     before = _gateway()
     yield
     if request.node.get_closest_marker("spark") is None:

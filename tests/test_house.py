@@ -37,7 +37,7 @@ MARKDOWN_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def project_files() -> Iterator[Path]:
-    """Yields every file that git keeps, and new ones that it does not ignore."""
+    """Yield every file that git keeps, and new ones that it does not ignore."""
     if not (ROOT / ".git").exists():
         yield from unpacked_files()
         return
@@ -47,7 +47,7 @@ def project_files() -> Iterator[Path]:
 
 
 def unpacked_files() -> Iterator[Path]:
-    """Yields what takes the place of git's list in a source archive."""
+    """Yield what takes the place of git's list in a source archive."""
     for path in ROOT.rglob("*"):
         hidden = any(
             part.startswith(".") or part.endswith((".egg-info", "__pycache__"))

@@ -45,7 +45,7 @@ def wheel_version() -> int:
 
 
 def home_of_java(monkeypatch: pytest.MonkeyPatch, *java: Path) -> Path:
-    """Returns what is found where there are only these, the first of which is JAVA_HOME's."""
+    """Return what is found where there are only these, the first of which is JAVA_HOME's."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.delenv("SPARKLAKE_JAVA", raising=False)
     monkeypatch.setenv("PATH", "".join(str(each / "bin") for each in java[1:]))
@@ -77,7 +77,7 @@ def test_a_java_that_spark_does_not_run_on_is_passed_over(
 
 
 def java_home(home: Path, version: int) -> Path:
-    """Makes a home whose java does no more than to say its version."""
+    """Make a home whose java does no more than to say its version."""
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}.0.1\" 2023-10-17' >&2\n")

@@ -43,7 +43,7 @@ for turn in range(150):
 
 
 def holder(root: Path) -> subprocess.Popen[str]:
-    """Starts a process that has a scratch folder."""
+    """Start a process that has a scratch folder."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(root)], stdout=subprocess.PIPE, text=True
     )

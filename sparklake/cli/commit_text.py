@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def print_commit(out: Output, branch: str, made: Commit) -> None:
-    """Prints a commit that has just become the head of a branch."""
+    """Print a commit that has just become the head of a branch."""
     out.one(commit_document(made), commit_line(out, branch, made))
 
 
 def print_commits(out: Output, branch: str, made: Sequence[Commit]) -> None:
-    """Prints commits that have just been added to a branch, the oldest first."""
+    """Print commits that have just been added to a branch, the oldest first."""
     lines = iter([commit_line(out, branch, each) for each in made])
     out.many(map(commit_document, made), lambda _: next(lines))
 
 
 def commit_line(out: Output, branch: str, made: Commit) -> str:
-    """Returns a commit that has just become the head of a branch."""
+    """Return a commit that has just become the head of a branch."""
     commit_id = out.coloured(short(made.id), "yellow")
     line = f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
     # Commits of the other side were given up: that is said, asked for or not.
@@ -35,12 +35,12 @@ def commit_line(out: Output, branch: str, made: Commit) -> str:
 
 
 def subject(commit: Commit) -> str:
-    """Returns the first line of what was said of a commit."""
+    """Return the first line of what was said of a commit."""
     return shown(next(iter(commit.message.strip().splitlines()), ""))
 
 
 def described(commit: Commit) -> list[str]:
-    """Returns the lines under the subject of a commit: who and when, labels, the rest of it."""
+    """Return the lines under the subject of a commit: who and when, labels, the rest of it."""
     who = f"{shown(commit.committer)}, " if commit.committer else ""
     lines = [f"{who}{date(commit.creation_date)}"]
     if commit.metadata:

@@ -32,13 +32,13 @@ _COUNT_SIGNS = {"added": "+", "removed": "-", "changed": "~", "conflict": "!"}
 
 
 def print_summary(out: Output, found: Differences) -> None:
-    """Prints how many objects and bytes differ in all."""
+    """Print how many objects and bytes differ in all."""
     document = folder_diff_document(found.summary())
     out.one(document, counted(document))
 
 
 def print_folders(out: Output, found: Differences, depth: int) -> None:
-    """Prints what differs in each folder, as it comes."""
+    """Print what differs in each folder, as it comes."""
 
     def line(each: Document) -> str:
         return f"{shown(each['path'])}  {counted(each)}"
@@ -47,7 +47,7 @@ def print_folders(out: Output, found: Differences, depth: int) -> None:
 
 
 def print_tree(out: Output, found: Differences, depth: int) -> None:
-    """Prints the folders that differ as a tree."""
+    """Print the folders that differ as a tree."""
     tree = found.tree(depth, MOST_LINES)
     lines = [
         f"{shown(tree.total.path) or '.'}  {counted(folder_diff_document(tree.total))}",
@@ -57,7 +57,7 @@ def print_tree(out: Output, found: Differences, depth: int) -> None:
 
 
 def counted(each: Document) -> str:
-    """Returns how many objects and bytes differ, on one line."""
+    """Return how many objects and bytes differ, on one line."""
     counts = [f"{sign}{each[kind]:,}" for kind, sign in _COUNT_SIGNS.items() if each[kind]]
     bytes_moved = [
         f"{sign}{size(each[name])}"
@@ -68,7 +68,7 @@ def counted(each: Document) -> str:
 
 
 def drawn(tree: DiffTree, before: str = "") -> Iterator[str]:
-    """Yields the lines of what is below a folder, at most so many of one level."""
+    """Yield the lines of what is below a folder, at most so many of one level."""
     children: Sequence[DiffTree] = list(tree.children.values())
     more = len(children) - MOST_LINES
     for number, child in enumerate(children[:MOST_LINES], start=1):

@@ -138,7 +138,7 @@ def blame(
 
 
 def ref_names(repository: Repository) -> dict[str, list[str]]:
-    """Returns the branches and tags of each commit that has some."""
+    """Return the branches and tags of each commit that has some."""
     return names_of(repository.branch_states(), repository.tags())
 
 
@@ -148,7 +148,7 @@ def drawn(
     names: dict[str, list[str]],
     sides: int | None = None,
 ) -> Iterator[str]:
-    """Yields the lines of a history as a graph, with links to so many parents of a commit."""
+    """Yield the lines of a history as a graph, with links to so many parents of a commit."""
     lanes = Lanes()
     for each, has_expired in commits:
         drawing = lanes.draw(each.id, each.parents[:sides])

@@ -17,7 +17,7 @@ from sparklake.uri import prefix_uri
 
 
 class Mode(str, Enum):
-    """Is what becomes of what the branch has under the prefix."""
+    """What becomes of what the branch has under the prefix."""
 
     REPLACE = "replace"
     ADD = "add"

@@ -13,7 +13,7 @@ from sparklake.errors import InterruptError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; returns its exit code."""
+    """Run one command; return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         # Names of objects may have letters that a terminal lacks.
         reconfigure = getattr(stream, "reconfigure", None)
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @cache
 def _command() -> Callable[..., None]:
-    """Builds the command once, however often a process runs it."""
+    """Build the command once, however often a process runs it."""
     return get_command(app)
 
 

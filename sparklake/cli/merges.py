@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def print_preview(out: Output, dest: str, said: MergePreview) -> None:
-    """Prints what a merge would change, what it could not decide, and what it would cost."""
+    """Print what a merge would change, what it could not decide, and what it would cost."""
     changes = ", ".join(
         f"{count:,} {kind} ({size(volume)})"
         for kind, count, volume in (
@@ -154,7 +154,7 @@ def merge_base(
 
 @contextmanager
 def shown_conflicts(out: Output, rest: str) -> Iterator[None]:
-    """Prints what both sides changed where that stops a verb; `rest` says who prints more."""
+    """Print what both sides changed where that stops a verb; `rest` says who prints more."""
     try:
         yield
     except MergeConflictError as error:

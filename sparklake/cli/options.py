@@ -16,7 +16,7 @@ _PANEL = "Global options"
 
 
 class Format(str, Enum):
-    """Is how results are printed: JSONL has a line for each row of a listing, and no list."""
+    """How results are printed: JSONL has a line for each row of a listing, and no list."""
 
     TEXT = "text"
     JSON = "json"
@@ -25,7 +25,7 @@ class Format(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Is what was asked for; None leaves the choice to the environment and the settings file.
+    """What was asked for; None leaves the choice to the environment and the settings file.
 
     `owns_process` is set where this Python process runs nothing but the one command.
     """
@@ -76,12 +76,12 @@ def global_options(
     home: HomeOption = None,
     dsn: DsnOption = None,
 ) -> None:
-    """Notes the options given at one level of a command line; the innermost ones win."""
+    """Note the options given at one level of a command line; the innermost ones win."""
     absorbed(context, {"output": output, "engine": engine, "home": home, "dsn": dsn})
 
 
 def absorbed(context: typer.Context, given: dict[str, Any]) -> Options:
-    """Returns the options given so far and at this level."""
+    """Return the options given so far and at this level."""
     known = context.ensure_object(dict)
     known.update({name: value for name, value in given.items() if value is not None})
     return Options(**known)
@@ -96,7 +96,7 @@ def _rule(text: str) -> str:
 
 
 def _checked(check: str, text: str) -> str:
-    """Returns what may decide conflicts; nothing that it names is imported yet."""
+    """Return what may decide conflicts; nothing that it names is imported yet."""
     # Not at the top: the command starts in less time than that takes.
     from sparklake.udfs.strategies import choosing
 

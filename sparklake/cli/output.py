@@ -38,15 +38,15 @@ class Output:
 
     @property
     def is_json(self) -> bool:
-        """Tells whether a program reads."""
+        """Whether a program reads."""
         return self._form is not Format.TEXT
 
     def one(self, document: Document, text: str) -> None:
-        """Prints one result."""
+        """Print one result."""
         self.write(self._object(document) if self.is_json else f"{text}\n")
 
     def many(self, documents: Iterable[Document], line: Callable[[Document], str]) -> None:
-        """Prints a listing as it comes, however long it is."""
+        """Print a listing as it comes, however long it is."""
         lines: Iterable[str]
         if self._form is Format.JSONL:
             lines = map(json_line, documents)
@@ -60,7 +60,7 @@ class Output:
     def table(
         self, documents: Sequence[Document], columns: Mapping[str, Callable[[Document], str]]
     ) -> None:
-        """Prints a short listing; in text as a table with these columns."""
+        """Print a short listing; in text as a table with these columns."""
         if self.is_json:
             self.many(documents, str)
         else:
@@ -73,7 +73,7 @@ class Output:
             print(visible_text(text), file=sys.stderr)  # noqa: T201
 
     def confirm(self, question: str) -> None:
-        """Asks a person at a terminal, and ends the command unless the answer is yes."""
+        """Ask a person at a terminal, and ends the command unless the answer is yes."""
         if self.is_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
             return
         typer.confirm(visible_text(question), abort=True)
@@ -93,11 +93,11 @@ class Output:
         return json_line(document) if self._form is Format.JSONL else f"{json_object(document)}\n"
 
     def coloured(self, text: str, colour: str) -> str:
-        """Returns text in a colour, where stdout takes one."""
+        """Return text in a colour, where stdout takes one."""
         return _painted(text, colour) if self._has_colour else text
 
     def write(self, text: str) -> None:
-        """Writes text to stdout; raises OutputClosedError."""
+        """Write text to stdout; raise OutputClosedError."""
         self._has_begun = True
         if self._hides_meter:
             self.meter.hide()
@@ -105,20 +105,20 @@ class Output:
             sys.stdout.write(text)
 
     def write_bytes(self, body: bytes) -> None:
-        """Writes bytes to stdout as they are; raises OutputClosedError."""
+        """Write bytes to stdout as they are; raise OutputClosedError."""
         self._has_begun = True
         with _until_closed():
             sys.stdout.flush()
             sys.stdout.buffer.write(body)
 
     def flush(self) -> None:
-        """Hands everything to the reader; raises OutputClosedError."""
+        """Hand everything to the reader; raise OutputClosedError."""
         with _until_closed():
             sys.stdout.flush()
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Shows on a terminal that something takes its time, until it is done or has a result."""
+        """Show on a terminal that something takes its time, until it is done or has a result."""
         if self.is_json or not sys.stderr.isatty():
             yield
             return
@@ -127,7 +127,7 @@ class Output:
 
 
 def abandon_stdout() -> None:
-    """Sends what is still to be written to nobody, so that Python does not complain at its end."""
+    """Send what is still to be written to nobody, so that Python does not complain at its end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

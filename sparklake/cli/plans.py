@@ -19,7 +19,7 @@ ExplainOption = Annotated[
 
 
 def described_cost(out: Output, said: Explanation) -> str:
-    """Returns what a verb would cost, in two lines."""
+    """Return what a verb would cost, in two lines."""
     return (
         f"{said.verb} would run on {out.coloured(said.engine, 'green')}: {said.reason}\n"
         f"copies {number(said.copied, 'range')} by id, opens {said.opened:,} in "
@@ -28,7 +28,7 @@ def described_cost(out: Output, said: Explanation) -> str:
 
 
 def print_explanation(out: Output, said: Explanation) -> None:
-    """Prints what a verb would do; in text, with a table of its sides."""
+    """Print what a verb would do; in text, with a table of its sides."""
     document = explanation_document(said)
     out.one(document, described_cost(out, said))
     if said.sides and not out.is_json:

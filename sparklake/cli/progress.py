@@ -24,20 +24,20 @@ class Meter:
         self._done = 0
 
     def begin(self, ranges: int) -> None:
-        """Notes that a plan starts which reads some number of ranges."""
+        """Note that a plan starts which reads some number of ranges."""
         with self._changing:
             self._total, self._done = ranges or None, 0
             self._update()
 
     def advance(self, ranges: int) -> None:
-        """Notes that so many ranges more have been read."""
+        """Note that so many ranges more have been read."""
         with self._changing:
             self._done += ranges
             self._update()
 
     @contextmanager
     def showing(self, text: str) -> Iterator[None]:
-        """Shows a text and the count, once that takes longer than a person likes to wait."""
+        """Show a text and the count, once that takes longer than a person likes to wait."""
         self._total, self._done = None, 0
         late = Timer(PATIENCE_SECONDS, self._show, [text])
         late.daemon = True
@@ -51,7 +51,7 @@ class Meter:
             self.hide()
 
     def hide(self) -> None:
-        """Gives the line back to others."""
+        """Give the line back to others."""
         with self._changing:
             if self._shown is not None:
                 self._shown[0].stop()

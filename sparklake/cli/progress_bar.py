@@ -11,14 +11,14 @@ class _Ranges(ProgressColumn):
     """Counts ranges, and says of how many where that is known."""
 
     def render(self, task: Task) -> Text:
-        """Returns what stands beside the bar."""
+        """Return what stands beside the bar."""
         if task.total is not None:
             return Text(f"{task.completed:,.0f} of {task.total:,.0f} ranges")
         return Text(f"{task.completed:,.0f} ranges" if task.completed else "")
 
 
 def range_bar() -> Progress:
-    """Returns a bar on stderr that leaves nothing behind."""
+    """Return a bar on stderr that leaves nothing behind."""
     # A name may have brackets, which would be markup.
     text = TextColumn("{task.description}", markup=False)
     columns = (SpinnerColumn(), text, BarColumn(bar_width=30), _Ranges())

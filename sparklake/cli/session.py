@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sparklake.repository import Repository
 
 READER_GONE = 141
-"""Is what a shell reports of a program that was stopped by SIGPIPE."""
+"""What a shell reports of a program that was stopped by SIGPIPE."""
 
 
 class Session:
@@ -56,16 +56,16 @@ class Session:
 
     @property
     def settings(self) -> Settings:
-        """Returns what the lake is opened with."""
+        """What the lake is opened with."""
         return load_settings(self.options.home, self.options.dsn, self.options.engine)
 
     def repository(self, name: str) -> Repository:
-        """Opens a repository of the lake."""
+        """Open a repository of the lake."""
         return self.lake.repository(name)
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Makes a command of a function whose first argument is a session.
+    """Make a command of a function whose first argument is a session.
 
     The command takes the global options too, and ends with the exit code of what went wrong.
     """
@@ -97,7 +97,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _ending(options: Options, out: Output) -> AbstractContextManager[None]:
-    """Ends the process soon after Ctrl-C, where it is this command's own."""
+    """End the process soon after Ctrl-C, where it is this command's own."""
 
     def say() -> None:
         out.fail(InterruptError())
@@ -108,7 +108,7 @@ def _ending(options: Options, out: Output) -> AbstractContextManager[None]:
 
 @contextmanager
 def _exit_codes(out: Output) -> Iterator[None]:
-    """Turns what can go wrong into exit codes; what nobody foresaw keeps its traceback."""
+    """Turn what can go wrong into exit codes; what nobody foresaw keeps its traceback."""
     try:
         with missing_extras():
             yield

@@ -80,7 +80,7 @@ def _summary_text(said: Document) -> str:
 
 
 def _row_text(row: Document, key: list[str]) -> str:
-    """Returns a row on one line: its key, and what it has, had, or has in place of what it had."""
+    """Return a row on one line: its key, and what it has, had, or has in place of what it had."""
     named = " ".join(f"{shown(name)}={_value(row[name])}" for name in key)
     if row["change"] != "changed":
         side = row["right"] or row["left"]

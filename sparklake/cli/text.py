@@ -17,22 +17,22 @@ _PIPE_COLUMNS = 1 << 20
 
 
 def short(commit_id: str) -> str:
-    """Returns the beginning of an id, which is nearly always enough to name it."""
+    """Return the beginning of an id, which is nearly always enough to name it."""
     return commit_id[:SHORT_ID]
 
 
 def shown(name: str) -> str:
-    """Returns a name on one line: what would move a terminal's cursor is written as an escape."""
+    """Return a name on one line: what would move a terminal's cursor is written as an escape."""
     return visible_line(name)
 
 
 def date(unix_seconds: int) -> str:
-    """Returns a time in UTC, within the years 1 to 9999."""
+    """Return a time in UTC, within the years 1 to 9999."""
     return text_of_second(unix_seconds)
 
 
 def size(count: int) -> str:
-    """Returns a number of bytes with a unit."""
+    """Return a number of bytes with a unit."""
     if count < _STEP:
         return f"{count} B"
     power = min(int(log(count, _STEP)), len(_UNITS))
@@ -40,14 +40,14 @@ def size(count: int) -> str:
 
 
 def number(count: int, noun: str, plural: str = "") -> str:
-    """Returns a count with its noun."""
+    """Return a count with its noun."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def rendered_table(
     titles: Sequence[str], rows: Sequence[Sequence[str]], *, has_colour: bool
 ) -> str:
-    """Returns a table: with rules on a terminal, in plain columns for others."""
+    """Return a table: with rules on a terminal, in plain columns for others."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -15,17 +15,17 @@ from sparklake.errors import CorruptFileError
 from sparklake.graveler.json_errors import BAD_JSON
 
 Action: TypeAlias = Mapping[str, Any]
-"""Is one action: its kind, such as `add`, and what is said of it."""
+"""One action: its kind, such as `add`, and what is said of it."""
 
 Said: TypeAlias = Mapping[str, Any]
-"""Is what an action says."""
+"""What an action says."""
 
 OF_FILES = ("add", "remove", "cdc")
-"""Is the kinds of actions that name a file."""
+"""The kinds of actions that name a file."""
 
 
 def decode_actions(body: bytes, name: str) -> list[dict[str, Any]]:
-    """Returns the actions of a commit, which errors call by a name; raises CorruptFileError."""
+    """Return the actions of a commit, which errors call by a name; raise CorruptFileError."""
     try:
         actions = [msgspec.json.decode(line) for line in body.splitlines() if line.strip()]
     except BAD_JSON as error:
@@ -36,18 +36,18 @@ def decode_actions(body: bytes, name: str) -> list[dict[str, Any]]:
 
 
 def encode_actions(actions: Iterable[Action]) -> bytes:
-    """Returns the bytes of a commit."""
+    """Return the bytes of a commit."""
     return b"".join(msgspec.json.encode(each) + b"\n" for each in actions)
 
 
 def said_of(actions: Iterable[Action], *kinds: str) -> Iterator[dict[str, Any]]:
-    """Yields what the actions of some kinds say; a kind that is null says nothing."""
+    """Yield what the actions of some kinds say; a kind that is null says nothing."""
     return (each[kind] for each in actions for kind in kinds if each.get(kind) is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class FileKey:
-    """Is what Delta tells files apart by: the path, and the deletion vector that goes with it.
+    """What Delta tells files apart by: the path, and the deletion vector that goes with it.
 
     The path is as it is spelled in storage: writers escape different characters in the log.
     """
@@ -57,7 +57,7 @@ class FileKey:
 
     @staticmethod
     def of(said: Said) -> FileKey:
-        """Returns the key of an `add` or a `remove`."""
+        """Return the key of an `add` or a `remove`."""
         path, vector = name_of(said["path"]), said.get("deletionVector")
         if not vector:
             return FileKey(path)
@@ -66,24 +66,24 @@ class FileKey:
 
 
 SECOND_FORM = ("checkpointMetadata", "sidecar")
-"""Is the kinds of actions that only checkpoints of Delta's second form have."""
+"""The kinds of actions that only checkpoints of Delta's second form have."""
 
 
 def has_any(actions: pa.RecordBatch | pa.Table, *kinds: str) -> bool:
-    """Tells whether there is an action of some kinds in a checkpoint."""
+    """Return whether there is an action of some kinds in a checkpoint."""
     there = (actions.column(kind) for kind in kinds if kind in actions.schema.names)
     return any(each.null_count < len(each) for each in there)
 
 
 def said_in(actions: pa.Table, kind: str) -> Iterator[Said]:
-    """Yields what the actions of a kind say in a checkpoint, as a commit would."""
+    """Yield what the actions of a kind say in a checkpoint, as a commit would."""
     if kind in actions.column_names:
         rows = actions[kind].combine_chunks().drop_null()
         yield from (_plain(each.as_py(), rows.type) for each in rows)
 
 
 def adds_in(actions: pa.Table, names: Collection[str] | None) -> Iterator[Said]:
-    """Yields what a checkpoint says of files that are live: of all, or of some names."""
+    """Yield what a checkpoint says of files that are live: of all, or of some names."""
     if "add" not in actions.column_names:
         return
     adds = actions["add"].combine_chunks().drop_null()
@@ -96,7 +96,7 @@ def adds_in(actions: pa.Table, names: Collection[str] | None) -> Iterator[Said]:
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
-    """Returns a value of Parquet as the log's JSON has it: maps as objects, nulls left out."""
+    """Return a value of Parquet as the log's JSON has it: maps as objects, nulls left out."""
     if value is None:
         return None
     if pa.types.is_map(kind):

@@ -42,43 +42,43 @@ def _listed(files: Sequence[str], most: int = 5) -> str:
 
 @dataclass(frozen=True)
 class DeltaCommit:
-    """Is one commit of a table's log."""
+    """One commit of a table's log."""
 
     version: int
     actions: tuple[Action, ...]
 
     def said(self, kind: str) -> Iterator[Mapping[str, Any]]:
-        """Yields what the actions of a kind say."""
+        """Yield what the actions of a kind say."""
         return said_of(self.actions, kind)
 
     def last(self, kind: str) -> Mapping[str, Any] | None:
-        """Returns what the last action of a kind says."""
+        """Return what the last action of a kind says."""
         return next(iter([*self.said(kind)][::-1]), None)
 
     @cached_property
     def adds(self) -> list[FileKey]:
-        """Returns the files that it adds."""
+        """The files that it adds."""
         return [FileKey.of(each) for each in self.said("add")]
 
     @cached_property
     def removes(self) -> list[FileKey]:
-        """Returns the files that it removes."""
+        """The files that it removes."""
         return [FileKey.of(each) for each in self.said("remove")]
 
     @property
     def info(self) -> Mapping[str, Any]:
-        """Returns its commitInfo."""
+        """Its commitInfo."""
         return self.last("commitInfo") or {}
 
     @property
     def undone(self) -> tuple[str, ...]:
-        """Returns the origins of the commits that it undoes."""
+        """The origins of the commits that it undoes."""
         found = self.info.get(UNDONE)
         return tuple(found) if isinstance(found, list) else ()
 
     @cached_property
     def origin(self) -> str:
-        """Returns what is the same of a commit, and of those that repeat it in other logs."""
+        """What is the same of a commit, and of those that repeat it in other logs."""
         kept = self.info.get(ORIGIN)
         if isinstance(kept, str):
             return kept
@@ -88,7 +88,7 @@ class DeltaCommit:
 
 
 def parse_commit(version: int, body: bytes) -> DeltaCommit:
-    """Returns the commit in a file of a log; raises NotUnitedError for what is none."""
+    """Return the commit in a file of a log; raise NotUnitedError for what is none."""
     try:
         actions = decode_actions(body, f"commit {version}")
     except CorruptFileError as error:
@@ -151,7 +151,7 @@ def still_to_undo(commits: Iterable[DeltaCommit], log: Sequence[DeltaCommit]) ->
 
 
 def commits_but(commits: Iterable[DeltaCommit], others: Counter[str]) -> list[DeltaCommit]:
-    """Returns the commits whose origins are not among others; each of these stands for one."""
+    """Return the commits whose origins are not among others; each of these stands for one."""
     left, rest = Counter(others), []
     for each in commits:
         if left[each.origin] > 0:
@@ -166,7 +166,7 @@ _OF_SHAPE = ("metaData", "protocol")
 
 
 def is_blind_append(actions: Sequence[Action]) -> bool:
-    """Tells whether an entry only adds rows, whatever was in the table before."""
+    """Return whether an entry only adds rows, whatever was in the table before."""
     kinds = {kind for each in actions for kind, said in each.items() if said is not None}
     infos = list(said_of(actions, "commitInfo"))
     tracked = any("baseRowId" in said for said in said_of(actions, "add"))
@@ -180,7 +180,7 @@ def is_blind_append(actions: Sequence[Action]) -> bool:
 
 
 def lets_append(theirs: Sequence[Action], ours: Sequence[Action]) -> bool:
-    """Tells whether a blind append holds after an entry that it has not seen."""
+    """Return whether a blind append holds after an entry that it has not seen."""
     shaped = any(True for _ in said_of(theirs, *_OF_SHAPE))
     ids = {said["appId"] for said in said_of(ours, "txn")}
     return not shaped and ids.isdisjoint(said["appId"] for said in said_of(theirs, "txn"))

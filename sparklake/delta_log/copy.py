@@ -22,7 +22,7 @@ from sparklake.errors import CorruptFileError, InvalidInputError
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """Is the files of a log that say what is in the table: those from a checkpoint on, or all.
+    """The files of a log that say what is in the table: those from a checkpoint on, or all.
 
     Names are below the folder of the log. `version` is the latest, -1 where there is none.
     """
@@ -33,12 +33,12 @@ class LogFiles:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Returns the names of all of them."""
+        """The names of all of them."""
         return (*([self.checkpoint] if self.checkpoint else ()), *self.commits)
 
 
 def log_files(names: Iterable[str], folder: str) -> LogFiles:
-    """Returns what is to be read of a log; raises InvalidInputError where that is not all there."""
+    """Return what is to be read of a log; raise InvalidInputError where that is not all there."""
     log = log_listing(((name, name) for name in names), classic=True)
     checkpoints = {version: one[0] for version, one in log.checkpoints.items() if len(one) == 1}
     latest = max([*log.commits, *checkpoints], default=-1)
@@ -55,7 +55,7 @@ def log_files(names: Iterable[str], folder: str) -> LogFiles:
 
 
 def copied_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, Any]]:
-    """Returns the actions of an entry with other paths.
+    """Return the actions of an entry with other paths.
 
     Raises CorruptFileError, and InvalidInputError for what names files in ways that are not copied.
     """
@@ -82,7 +82,7 @@ def copied_checkpoint(body: bytes, rewrite: Rewrite) -> bytes:
 
 
 def _checked(rewrite: Rewrite) -> Rewrite:
-    """Returns what refuses deletion vectors first: they lie in files of their own."""
+    """Return what refuses deletion vectors first: they lie in files of their own."""
 
     def checked(files: Sequence[dict[str, Any]]) -> None:
         vectors = (said.get("deletionVector") or {} for said in files)

@@ -15,10 +15,10 @@ from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra import Changes
 
 LOG_FOLDER = "_delta_log/"
-"""Is the folder of a log, below that of its table."""
+"""The folder of a log, below that of its table."""
 
 LAST_CHECKPOINT = f"{LOG_FOLDER}_last_checkpoint"
-"""Is where a table says which its last checkpoint is."""
+"""Where a table says which its last checkpoint is."""
 
 _FOLDER = re.compile(rb"(?:.*?/)??_delta_log/", re.DOTALL)
 _COMMIT = re.compile(r"([0-9]{20})\.json")
@@ -31,67 +31,67 @@ File = TypeVar("File")
 
 
 def commit_name(version: int) -> str:
-    """Returns the name of a version's commit in its log."""
+    """Return the name of a version's commit in its log."""
     return f"{version:020}.json"
 
 
 def commit_version(name: str) -> int | None:
-    """Returns the version whose commit a file of a log is; None for another file."""
+    """Return the version whose commit a file of a log is; None for another file."""
     found = _COMMIT.fullmatch(name)
     return int(found[1]) if found else None
 
 
 def log_key(version: int) -> str:
-    """Returns where a version's commit lies in a table."""
+    """Return where a version's commit lies in a table."""
     return f"{LOG_FOLDER}{commit_name(version)}"
 
 
 def checkpoint_key(version: int) -> str:
-    """Returns where a version's checkpoint of one file lies in a table."""
+    """Return where a version's checkpoint of one file lies in a table."""
     return f"{LOG_FOLDER}{version:020}.checkpoint.parquet"
 
 
 def checksum_key(version: int) -> str:
-    """Returns where the summary of a version lies in a table."""
+    """Return where the summary of a version lies in a table."""
     return f"{LOG_FOLDER}{version:020}.crc"
 
 
 def commit_key(folder: bytes, version: int) -> bytes:
-    """Returns the key that a version's commit has in a tree, in the folder of its log."""
+    """Return the key that a version's commit has in a tree, in the folder of its log."""
     return folder + commit_name(version).encode()
 
 
 def log_folder(key: bytes) -> bytes | None:
-    """Returns the folder of the log that a key is of, with its slash."""
+    """Return the folder of the log that a key is of, with its slash."""
     found = _FOLDER.match(key)
     return found[0] if found else None
 
 
 def table_folder(folder: bytes) -> bytes:
-    """Returns the folder of the table whose log is in a folder; '' is the root."""
+    """Return the folder of the table whose log is in a folder; '' is the root."""
     return folder.removesuffix(LOG_FOLDER.encode())
 
 
 def table_name(folder: bytes) -> str:
-    """Returns what a table is called whose log is in a folder."""
+    """Return what a table is called whose log is in a folder."""
     return table_folder(folder).removesuffix(b"/").decode(errors="replace") or "/"
 
 
 @dataclass(frozen=True, slots=True)
 class LogListing(Generic[File]):
-    """Is the files of a log by their versions; a checkpoint may have several parts."""
+    """The files of a log by their versions; a checkpoint may have several parts."""
 
     commits: Mapping[int, File]
     checkpoints: Mapping[int, Sequence[File]]
 
     @property
     def versions(self) -> set[int]:
-        """Returns the versions that files are named by."""
+        """The versions that files are named by."""
         return {*self.commits, *self.checkpoints}
 
 
 def log_listing(files: Iterable[tuple[str, File]], *, classic: bool = False) -> LogListing[File]:
-    """Returns which of some files, given with their names in the log, are commits and checkpoints.
+    """Return which of some files, given with their names in the log, are commits and checkpoints.
 
     A checkpoint that lacks parts is none. `classic` leaves out those of Delta's second form.
     """
@@ -119,7 +119,7 @@ class TouchedLogs:
     folders: set[bytes] = field(default_factory=set)
 
     def see(self, changes: Changes) -> None:
-        """Takes in what differs between two sides; raises InvalidInputError for too many tables."""
+        """Take in what differs between two sides; raise InvalidInputError for too many tables."""
         keys = changes.keys()
         inside = keys.filter(pc.match_substring(keys, LOG_FOLDER))
         self.folders.update(filter(None, map(log_folder, inside.to_pylist())))
@@ -127,7 +127,7 @@ class TouchedLogs:
             raise too_many_tables()
 
     def in_order(self) -> tuple[bytes, ...]:
-        """Returns the folders in the order of keys."""
+        """Return the folders in the order of keys."""
         return tuple(sorted(self.folders))
 
 
@@ -139,7 +139,7 @@ def log_folders_batch(changes: Changes) -> pa.RecordBatch:
 
 
 def too_many_tables() -> InvalidInputError:
-    """Returns the error of a merge that changes too many Delta tables at a time."""
+    """Return the error of a merge that changes too many Delta tables at a time."""
     return InvalidInputError(
         f"more than {MAX_TABLES:,} Delta tables are changed; nothing has moved. Merge some paths "
         "at a time, or without their logs being looked at: --no-delta"

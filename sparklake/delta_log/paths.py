@@ -19,27 +19,27 @@ _UUID_DIGITS = 20
 
 
 def is_relative(path: str) -> bool:
-    """Tells whether a path in a log is below the table."""
+    """Return whether a path in a log is below the table."""
     return _ABSOLUTE.match(path) is None
 
 
 def name_of(path: str) -> str:
-    """Returns the name, below the table, of the file that a relative path stands for."""
+    """Return the name, below the table, of the file that a relative path stands for."""
     return unquote(path)
 
 
 def encoded(uri: str) -> str:
-    """Returns a verbatim URI as a path in a log."""
+    """Return a verbatim URI as a path in a log."""
     return quote(uri, safe="/:")
 
 
 def one_spelling(path: str) -> str:
-    """Returns an absolute path in a log as it compares: Hadoop writes one in several ways."""
+    """Return an absolute path in a log as it compares: Hadoop writes one in several ways."""
     return _LOCAL.sub("file:///", unquote(path))
 
 
 def vector_path(name: str) -> str:
-    """Returns the path of a deletion vector from its short name: a prefix, and a UUID in Z85."""
+    """Return the path of a deletion vector from its short name: a prefix, and a UUID in Z85."""
     prefix, digits = name[:-_UUID_DIGITS], name[-_UUID_DIGITS:]
     if len(digits) < _UUID_DIGITS:
         raise CorruptFileError(f"{name!r} names no deletion vector of a Delta table")
@@ -58,7 +58,7 @@ def _four_bytes(digits: str) -> bytes:
 
 
 def file_keys(folder: bytes, said: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yields the keys of what an `add` needs, which lie below the table; others are not known."""
+    """Yield the keys of what an `add` needs, which lie below the table; others are not known."""
     root = table_folder(folder)
     if is_relative(said["path"]):
         yield root + name_of(said["path"]).encode()

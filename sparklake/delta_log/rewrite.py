@@ -14,28 +14,28 @@ Rewrite = Callable[[Sequence[dict[str, Any]]], None]
 """Edits what actions say of files: their paths, and their deletion vectors."""
 
 Resolve = Callable[[pa.Array], pa.Array]
-"""Returns the addresses of files, percent-encoded, from their names below the table."""
+"""The addresses of files, percent-encoded, from their names below the table."""
 
 _VECTOR = "deletionVector"
 
 _Slot = tuple[dict[str, Any], str, str]
-"""Is a mapping, a key of it, and the name below the table whose address is to be there."""
+"""A mapping, a key of it, and the name below the table whose address is to be there."""
 
 
 def rewritten_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, Any]]:
-    """Returns the actions of a commit with other paths; raises CorruptFileError."""
+    """Return the actions of a commit with other paths; raise CorruptFileError."""
     actions = decode_actions(body, name)
     rewrite(list(said_of(actions, *OF_FILES)))
     return actions
 
 
 def rewritten_commit(body: bytes, name: str, rewrite: Rewrite) -> bytes:
-    """Returns a commit with other paths; raises CorruptFileError."""
+    """Return a commit with other paths; raise CorruptFileError."""
     return encode_actions(rewritten_actions(body, name, rewrite))
 
 
 def rewritten_batch(batch: pa.RecordBatch, rewrite: Rewrite) -> pa.RecordBatch:
-    """Returns the actions of a checkpoint with other paths."""
+    """Return the actions of a checkpoint with other paths."""
     for name in OF_FILES:
         at = batch.schema.get_field_index(name)
         if at >= 0:
@@ -45,7 +45,7 @@ def rewritten_batch(batch: pa.RecordBatch, rewrite: Rewrite) -> pa.RecordBatch:
 
 
 def _rewritten_files(files: pa.StructArray, rewrite: Rewrite) -> pa.StructArray:
-    """Returns files with other paths; all else of them stays as it is."""
+    """Return files with other paths; all else of them stays as it is."""
     fields = [each for each in files.type if each.name in ("path", _VECTOR)]
     chosen = pa.StructArray.from_arrays(
         [files.field(each.name) for each in fields], fields=fields, mask=files.is_null()
@@ -61,7 +61,7 @@ def _rewritten_files(files: pa.StructArray, rewrite: Rewrite) -> pa.StructArray:
 
 
 def to_addresses(resolve: Resolve) -> Rewrite:
-    """Returns what makes addresses of all that is relative to the table.
+    """Return what makes addresses of all that is relative to the table.
 
     A vector's place is part of what tells one state of a file from another, so that it is rewritten
     wherever it comes.
@@ -77,7 +77,7 @@ def to_addresses(resolve: Resolve) -> Rewrite:
 
 
 def _slots(said: dict[str, Any]) -> Iterator[_Slot]:
-    """Yields where an action has relative paths; those of deletion vectors become absolute."""
+    """Yield where an action has relative paths; those of deletion vectors become absolute."""
     path, vector = said.get("path"), said.get(_VECTOR)
     if path is not None and is_relative(path):
         yield said, "path", name_of(path)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 Partition = tuple[tuple[str, str], ...]
-"""Is the names and values in the folders of a file, from the outside in."""
+"""The names and values in the folders of a file, from the outside in."""
 
 FILE_SCHEMA = pa.schema(
     [
@@ -36,7 +36,7 @@ _TO_QUOTE = rf"[^A-Za-z0-9{re.escape(_PLAIN)}]"
 
 
 def data_files(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
-    """Yields FILE_SCHEMA for the objects of a table, given as OBJECT_SCHEMA; no hidden ones."""
+    """Yield FILE_SCHEMA for the objects of a table, given as OBJECT_SCHEMA; no hidden ones."""
     for batch in batches:
         relative = pc.utf8_slice_codeunits(batch.column("path"), len(folder))
         files = [
@@ -50,28 +50,28 @@ def data_files(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.Re
 
 
 def spark_uris(uris: pa.Array) -> pa.Array:
-    """Returns the URIs by which Spark knows places: Hadoop's S3 client is called s3a."""
+    """Return the URIs by which Spark knows places: Hadoop's S3 client is called s3a."""
     return pc.replace_substring_regex(uris, "^s3://", "s3a://")
 
 
 def folders_of(relative: pa.Array) -> pa.DictionaryArray:
-    """Returns the folder of each path, which ends with '/' unless there is none."""
+    """Return the folder of each path, which ends with '/' unless there is none."""
     return pc.replace_substring_regex(relative, "[^/]*$", "").dictionary_encode()
 
 
 def partition_of(folder: str) -> Partition:
-    """Returns the names and values in folders: `p=1/q=2/` has (p, 1) and (q, 2)."""
+    """Return the names and values in folders: `p=1/q=2/` has (p, 1) and (q, 2)."""
     parts = (part.partition("=") for part in folder.split("/")[:-1])
     return tuple((unquote(name), value) for name, equals, value in parts if name and equals)
 
 
 def partition_value(text: str) -> str | None:
-    """Returns the value that a folder stands for; None is no value."""
+    """Return the value that a folder stands for; None is no value."""
     return None if text == NULL_PARTITION else unquote(text)
 
 
 def quoted(uris: pa.Array) -> pa.Array:
-    """Returns URIs percent-encoded, as Delta's log has them."""
+    """Return URIs percent-encoded, as Delta's log has them."""
     if not pc.any(pc.match_substring_regex(uris, _TO_QUOTE)).as_py():
         return uris
     return pa.array([quote(uri, safe=_PLAIN) for uri in uris.to_pylist()], pa.string())
@@ -81,18 +81,18 @@ def quoted(uris: pa.Array) -> pa.Array:
 
 
 def hashes(uris: pa.Array) -> NDArray[np.int64]:
-    """Returns a number for each URI, the same for equal ones in this process."""
+    """Return a number for each URI, the same for equal ones in this process."""
     return np.fromiter(map(hash, uris.to_pylist()), np.int64, len(uris))
 
 
 def repeated(batches: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Returns the numbers that come more than once, in order: eight bytes a file are held."""
+    """Return the numbers that come more than once, in order: eight bytes a file are held."""
     numbers = np.sort(np.concatenate([np.zeros(0, np.int64), *batches]))
     return np.unique(numbers[1:][numbers[1:] == numbers[:-1]])
 
 
 def unlike(uris: pa.Array, names: pa.Array, shared: NDArray[np.int64]) -> pa.Array:
-    """Returns quoted URIs, of which those of shared files end with a fragment of their own.
+    """Return quoted URIs, of which those of shared files end with a fragment of their own.
 
     A Delta table holds a path once. The fragment is the file's name in the table; it is no part of
     what a file system looks for.

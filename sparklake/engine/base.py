@@ -11,15 +11,15 @@ import pyarrow as pa
 from sparklake.graveler.planning.plan import Opened, Plan
 
 Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""Is a generator from batches to batches that may run twice; it is shipped to executors."""
+"""A generator from batches to batches that may run twice; it is shipped to executors."""
 
 Source = Any
-"""Is a pyarrow Table, an iterable of record batches, a Spark DataFrame, or Work."""
+"""A pyarrow Table, an iterable of record batches, a Spark DataFrame, or Work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Is a source of which each row, of TASK_SCHEMA, is a task by itself, whatever comes of it."""
+    """A source of which each row, of TASK_SCHEMA, is a task by itself, whatever comes of it."""
 
     rows: pa.Table
 
@@ -33,7 +33,7 @@ TASKS_A_WORKER = 4
 
 
 def shared_task_records(records: int, workers: int) -> int:
-    """Returns how many records a task should read of a plan that some workers share."""
+    """Return how many records a task should read of a plan that some workers share."""
     wanted = records // (TASKS_A_WORKER * workers)
     return min(max(wanted, _MIN_TASK_RECORDS), MAX_TASK_RECORDS)
 
@@ -43,23 +43,23 @@ class Runner(Protocol):
 
     @property
     def name(self) -> str:
-        """Returns what it is called in plans and reports."""
+        """What it is called in plans and reports."""
 
     def task_records(self, records: int) -> int:
-        """Returns how many records a task should read of a plan that reads `records`."""
+        """Return how many records a task should read of a plan that reads `records`."""
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Runs a body over rows of work, in parallel where it can; for small results.
+        """Run a body over rows of work, in parallel where it can; for small results.
 
         Yields what comes of a row of work when that is done. Batches of one row of work stay in
         order, those of several need not.
         """
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Runs a body over rows of work; yields what it yields in the order of the rows."""
+        """Run a body over rows of work; yield what it yields in the order of the rows."""
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
-        """Runs `encode` over a source, sorts what it yields by key, and runs `body` over that.
+        """Run `encode` over a source, sorts what it yields by key, and runs `body` over that.
 
         `encode` yields RECORD_SCHEMA. `body` sees keys in ascending order; where there are several
         partitions, each is an interval of keys.
@@ -67,23 +67,23 @@ class Runner(Protocol):
 
 
 class Progress(Protocol):
-    """Is told how far a plan has come, in ranges read. Nothing waits for it."""
+    """Told how far a plan has come, in ranges read. Nothing waits for it."""
 
     def begin(self, ranges: int) -> None:
-        """Notes that a plan starts which reads some number of ranges."""
+        """Note that a plan starts which reads some number of ranges."""
 
     def advance(self, ranges: int) -> None:
-        """Notes that so many ranges more have been read."""
+        """Note that so many ranges more have been read."""
 
 
 class Unwatched:
-    """Is progress that nobody follows."""
+    """Progress that nobody follows."""
 
     def begin(self, ranges: int) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
     def advance(self, ranges: int) -> None:
-        """Does nothing."""
+        """Do nothing."""
 
 
 UNWATCHED: Progress = Unwatched()
@@ -95,14 +95,14 @@ def begin(progress: Progress, plan: Plan) -> None:
 
 
 def range_count(piece: Opened) -> int:
-    """Returns how many ranges are read for a piece."""
+    """Return how many ranges are read for a piece."""
     return sum(len(side.ranges) for side in piece.sides)
 
 
 def counted(
     batches: Iterable[pa.RecordBatch], plan: Plan, progress: Progress
 ) -> Iterator[pa.RecordBatch]:
-    """Passes on the rows that a plan yields in the order of their paths.
+    """Pass on the rows that a plan yields in the order of their paths.
 
     A piece has been read when a row from behind it has come, or the end.
     """

@@ -38,7 +38,7 @@ TITLE = "sparklake"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Is where a plan runs: "local" is in process, "pool" on all cores; and why there.
+    """Where a plan runs: "local" is in process, "pool" on all cores; and why there.
 
     `task_records` is how many records a task should read.
     """
@@ -65,14 +65,14 @@ class Runners:
     _pool: PoolRunner | None = None
 
     def choose(self, records: int, title: str = TITLE) -> Runner:
-        """Returns the runner for a plan that reads some number of records."""
+        """Return the runner for a plan that reads some number of records."""
         chosen = self.choice(records).engine
         if chosen == "spark":
             return self.on_spark(title)
         return self.on_pool() if chosen == "pool" else self._local
 
     def choice(self, records: int) -> Choice:
-        """Returns where a plan that reads some number of records runs; starts nothing."""
+        """Return where a plan that reads some number of records runs; starts nothing."""
         if self.engine is Engine.SPARK:
             return Choice("spark", "the engine is set", MAX_TASK_RECORDS)
         said = f"{records:,} records to read"
@@ -91,7 +91,7 @@ class Runners:
         return Choice("pool", reason, shared_task_records(records, workers))
 
     def on_pool(self) -> PoolRunner:
-        """Returns the runner on this machine's cores."""
+        """Return the runner on this machine's cores."""
         # Not at the top: a small command must not pay for what starts processes.
         from sparklake.engine.pool import PoolRunner
 
@@ -100,7 +100,7 @@ class Runners:
         return self._pool
 
     def on_spark(self, title: str = TITLE) -> SparkRunner:
-        """Returns the Spark runner, with the session given, the one at hand, or a new one.
+        """Return the Spark runner, with the session given, the one at hand, or a new one.
 
         The title is what the Spark UI shows of its jobs.
         """
@@ -110,13 +110,13 @@ class Runners:
         return SparkRunner(self.session(), title)
 
     def session(self) -> SparkSession:
-        """Returns the session given, the one at hand, or a new one."""
+        """Return the session given, the one at hand, or a new one."""
         if self.spark is None:
             self.spark = spark_session()
         return self.spark
 
     def close(self) -> None:
-        """Ends the worker processes, where there are some. A session is left as it is."""
+        """End the worker processes, where there are some. A session is left as it is."""
         if self._pool is not None:
             self._pool.close()
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Outcome:
-    """Is what the tasks of a plan made of it.
+    """What the tasks of a plan made of it.
 
     `conflict_count` is of all conflicts, `left_count` of those that nothing has decided, and the
     first of these are in `conflicts`. `logs` is folders of Delta logs that may differ from dest's.
@@ -64,7 +64,7 @@ def run_plan(
     task_records: int | None = None,
     progress: Progress = UNWATCHED,
 ) -> Outcome:
-    """Runs the opened pieces of a plan and puts their ranges between the copied ones."""
+    """Run the opened pieces of a plan and put their ranges between the copied ones."""
     task_records = task_records or runner.task_records(plan.records)
     plan = cut_for_tasks(plan, task_records)
     tasks = encode_tasks(pack(plan, task_records))
@@ -87,7 +87,7 @@ def run_plan(
 
 
 def cut_for_tasks(plan: Plan, task_records: int) -> Plan:
-    """Returns a plan whose opened pieces are the streams that its tasks will write."""
+    """Return a plan whose opened pieces are the streams that its tasks will write."""
     return divided(coalesced(plan, task_records), task_records)
 
 
@@ -98,20 +98,20 @@ def write_run(
     source: Source,
     body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] = run_body,
 ) -> list[Row]:
-    """Writes rows as the ranges of a run, in key order, not yet stitched."""
+    """Write rows as the ranges of a run, in key order, not yet stitched."""
     batches = runner.sort_and_collect(encode, partial(body, workspace), source)
     results = decode_results(batches)
     return rows_in_order(each for each in results if isinstance(each, PieceResult))
 
 
 def rows_in_order(pieces: Iterable[PieceResult]) -> list[Row]:
-    """Returns in key order what tasks wrote that shared out the keys among themselves."""
+    """Return in key order what tasks wrote that shared out the keys among themselves."""
     rows = filter(_is_filled, (row_of(each.written) for each in pieces))
     return sorted(rows, key=lambda row: row.ranges[0].min_key)
 
 
 def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) -> RangeList:
-    """Returns the ranges of one tree from pieces in key order, durable in the store."""
+    """Return the ranges of one tree from pieces in key order, durable in the store."""
     sink = sink_into(store, workspace)
 
     def read(each: RangeInfo) -> Blocks:
@@ -123,7 +123,7 @@ def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) ->
 
 
 def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) -> MetaRange:
-    """Stitches pieces in key order into one tree and writes its metarange, durable on return."""
+    """Stitch pieces in key order into one tree and write its metarange, durable on return."""
     return write_meta_range(store, stitched(store, workspace, pieces))
 
 
@@ -157,7 +157,7 @@ def _read_for(plan: Plan, position: int) -> int:
 
 
 def _answer(answers: dict[int, PieceResult], position: int) -> PieceResult:
-    """Returns a piece's result: without it, all the records of the piece would be gone."""
+    """Return a piece's result: without it, all the records of the piece would be gone."""
     if position not in answers:
         raise LostResultError(
             f"the engine returned no result for piece {position} of the plan; nothing was "
@@ -167,7 +167,7 @@ def _answer(answers: dict[int, PieceResult], position: int) -> PieceResult:
 
 
 def row_of(written: Sequence[WrittenRange]) -> Row:
-    """Returns what a task wrote in one go: only the last of it may be open."""
+    """Return what a task wrote in one go: only the last of it may be open."""
     return Row(tuple(each.info for each in written), not written or written[-1].closed)
 
 

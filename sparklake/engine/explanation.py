@@ -21,7 +21,7 @@ Cut = Callable[[Plan, int], Plan]
 
 @dataclass(frozen=True, slots=True)
 class SideLoad:
-    """Is what will be read of one side; `bytes` are raw ones, as they are once decoded."""
+    """What will be read of one side; `bytes` are raw ones, as they are once decoded."""
 
     name: str
     ranges: int
@@ -47,7 +47,7 @@ class Explanation:
 def explained(
     verb: str, plan: Plan, cut: Cut, runners: Runners, names: Sequence[str]
 ) -> Explanation:
-    """Returns what a plan will do. `cut` makes its pieces what its tasks will take."""
+    """Return what a plan will do. `cut` makes its pieces what its tasks will take."""
     choice = runners.choice(plan.records)
     plan = cut(plan, choice.task_records)
     loads = [

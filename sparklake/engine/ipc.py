@@ -12,7 +12,7 @@ import pyarrow as pa
 
 
 def pack(batches: Sequence[pa.RecordBatch], compression: str | None = None) -> bytes:
-    """Returns batches of one schema as bytes."""
+    """Return batches of one schema as bytes."""
     if not batches:
         return b""
     sink = pa.BufferOutputStream()
@@ -24,7 +24,7 @@ def pack(batches: Sequence[pa.RecordBatch], compression: str | None = None) -> b
 
 
 def unpack(packed: bytes) -> list[pa.RecordBatch]:
-    """Returns the batches in bytes; they share their memory."""
+    """Return the batches in bytes; they share their memory."""
     if not packed:
         return []
     with pa.ipc.open_stream(packed) as reader:
@@ -32,7 +32,7 @@ def unpack(packed: bytes) -> list[pa.RecordBatch]:
 
 
 def to_file(path: Path, batches: Iterable[pa.RecordBatch]) -> bool:
-    """Writes batches of one schema to a new file; returns False, and writes none, for none."""
+    """Write batches of one schema to a new file; return False, and write none, for none."""
     stream = iter(batches)
     first = next(stream, None)
     if first is None:
@@ -45,7 +45,7 @@ def to_file(path: Path, batches: Iterable[pa.RecordBatch]) -> bool:
 
 
 def from_file(path: Path) -> list[pa.RecordBatch]:
-    """Returns the batches in a file, which is gone then: they lie in its pages."""
+    """Return the batches in a file, which is gone then: they lie in its pages."""
     with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
         batches = list(reader)
     path.unlink()

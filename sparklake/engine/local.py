@@ -27,20 +27,20 @@ class LocalRunner:
     name = "local"
 
     def task_records(self, records: int) -> int:
-        """Returns the most that a task may read: there is nobody to share with."""
+        """Return the most that a task may read: there is nobody to share with."""
         return MAX_TASK_RECORDS
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Runs a body over rows of work as its results are asked for."""
+        """Run a body over rows of work as its results are asked for."""
         return self.stream(body, work)
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Runs a body over rows of work as its results are asked for."""
+        """Run a body over rows of work as its results are asked for."""
         if work.num_rows:
             yield from body(work.to_batches())
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
-        """Runs `body` once over the sorted output of `encode`."""
+        """Run `body` once over the sorted output of `encode`."""
         with scratch_folder(disk_root()) as scratch:
             files = sort_to_files(encode, scratch, source_batches(source))
             in_order = map(records_in_order, shares(files, SORT_BYTES))

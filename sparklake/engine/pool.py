@@ -54,11 +54,11 @@ class PoolRunner:
 
     @property
     def is_warm(self) -> bool:
-        """Tells whether the workers are there already."""
+        """Whether the workers are there already."""
         return self._crew is not None
 
     def close(self, patience: float = _CLOSE_SECONDS) -> None:
-        """Ends the workers, in the midst of a task too. The next task would start new ones.
+        """End the workers, in the midst of a task too. The next task would start new ones.
 
         Workers that need longer than `patience` to clean up are killed.
         """
@@ -68,17 +68,17 @@ class PoolRunner:
             crew.end(patience)
 
     def task_records(self, records: int) -> int:
-        """Returns how many records a task of a plan should read: small ones share out evenly."""
+        """Return how many records a task of a plan should read: small ones share out evenly."""
         return shared_task_records(records, self.workers)
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Runs a body over rows of work, a task each."""
+        """Run a body over rows of work, a task each."""
         with self._map(_run, _calls(body, work), ahead=work.num_rows) as results:
             for packed in results:
                 yield from unpack(packed)
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Runs a body over rows of work, some tasks ahead of the one whose results are asked for.
+        """Run a body over rows of work, some tasks ahead of the one whose results are asked for.
 
         The first task runs here: who wants only some rows must not wait for workers to start.
         """
@@ -95,7 +95,7 @@ class PoolRunner:
                     yield from from_file(path) if path else ()
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
-        """Runs `body` over the sorted output of `encode`, by intervals of keys."""
+        """Run `body` over the sorted output of `encode`, by intervals of keys."""
         with scratch_folder(disk_root()) as scratch:
             size = 0 if isinstance(source, Work) else _SLICE_BYTES
             slices = sliced(source_batches(source), size)
@@ -122,7 +122,7 @@ class PoolRunner:
 
 
 class _Crew:
-    """Is the workers, each led by a thread while it has something to do."""
+    """The workers, each led by a thread while it has something to do."""
 
     def __init__(self, count: int) -> None:
         self._threads = Threads(count, "sparklake-worker")
@@ -175,7 +175,7 @@ class _Crew:
 
 
 class _Results:
-    """Is calls that run ahead of their results; leaving it gives up those that have not begun."""
+    """Calls that run ahead of their results; leaving it gives up those that have not begun."""
 
     def __init__(
         self,

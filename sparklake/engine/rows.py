@@ -28,7 +28,7 @@ Other = TypeVar("Other")
 
 @dataclass(frozen=True, slots=True)
 class RowShape(Generic[Row]):
-    """Is the form of some rows: in Arrow, in Spark (DDL), and as Python objects."""
+    """The form of some rows: in Arrow, in Spark (DDL), and as Python objects."""
 
     schema: pa.Schema
     ddl: str
@@ -37,7 +37,7 @@ class RowShape(Generic[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Rows(Generic[Row]):
-    """Is the answer of a reading verb, in key order. Iterating streams it, task by task."""
+    """The answer of a reading verb, in key order. Iterating streams it, task by task."""
 
     plan: Plan
     shape: RowShape[Row]
@@ -52,44 +52,44 @@ class Rows(Generic[Row]):
             yield from self.shape.decode(batch)
 
     def _repr_html_(self) -> str:
-        """Shows the first rows in a notebook."""
+        """Show the first rows in a notebook."""
         rows = (row for batch in self.batches() for row in batch.to_pylist())
         return html_table(self.title, self.shape.schema.names, rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Streams Arrow batches of the shape's schema."""
+        """Stream Arrow batches of the shape's schema."""
         runner = self._runners.choose(self.plan.records, self.title)
         batches = runner.stream(self._body, self._work(runner))
         yield from counted(batches, self._cut(runner), self._runners.progress)
 
     def explain(self) -> Explanation:
-        """Returns what will be read for the rows, and where; nothing is read for it."""
+        """Return what will be read for the rows, and where; nothing is read for it."""
         return explained(self._verb, self.plan, divided, self._runners, self._sides)
 
     def within(self, interval: Interval) -> Rows[Row]:
-        """Returns the rows in an interval of keys; only what may hold some is read."""
+        """Return the rows in an interval of keys; only what may hold some is read."""
         return replace(self, plan=self.plan.restricted(interval))
 
     def encoded_as(
         self, shape: RowShape[Other], encode: Callable[[Changes], pa.RecordBatch]
     ) -> Rows[Other]:
-        """Returns the same changes as rows of another shape; of rows that are changes."""
+        """Return the same changes as rows of another shape; of rows that are changes."""
         changes: Callable[..., Iterator[pa.RecordBatch]] = self._body
         body = partial(changes, encode=encode)
         return Rows(*(self.plan, shape, self.title, body, self._runners, self._verb, self._sides))
 
     def to_arrow(self) -> pa.Table:
-        """Returns all rows as one Arrow table, in memory."""
+        """Return all rows as one Arrow table, in memory."""
         return pa.Table.from_batches(self.batches(), self.shape.schema)
 
     def to_df(self) -> DataFrame:
-        """Returns the rows as a Spark DataFrame, computed by its tasks; partitions are in order."""
+        """Return the rows as a Spark DataFrame, computed by its tasks; partitions are in order."""
         runner = self._runners.on_spark()
         tasks = runner.tasks(self._work(runner))
         return tasks.mapInArrow(self._body, self.shape.ddl)
 
     def shared(self, task_records: int) -> tuple[Body, pa.Table]:
-        """Returns the body, and its rows of work, for who runs the tasks in another way."""
+        """Return the body, and its rows of work, for who runs the tasks in another way."""
         return self._body, encode_tasks(pack(divided(self.plan, task_records), task_records))
 
     def _work(self, runner: Runner) -> pa.Table:

@@ -39,7 +39,7 @@ _MIN_SAMPLES = 64
 
 @dataclass(frozen=True, slots=True)
 class SortedFile:
-    """Is an Arrow file of records in key order; `samples` are the keys of every `step`th row."""
+    """An Arrow file of records in key order; `samples` are the keys of every `step`th row."""
 
     path: Path
     size: int
@@ -50,7 +50,7 @@ class SortedFile:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Is the rows of a file from `start` to before `stop`."""
+    """The rows of a file from `start` to before `stop`."""
 
     path: Path
     start: int
@@ -59,14 +59,14 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Is an interval of keys, and where all the records are that fall into it."""
+    """An interval of keys, and where all the records are that fall into it."""
 
     interval: Interval
     stretches: tuple[Stretch, ...]
 
 
 def source_batches(source: Source) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a source, some thousand at a time; those of work one by one."""
+    """Yield the rows of a source, some thousand at a time; those of work one by one."""
     if isinstance(source, Work):
         for at in range(source.rows.num_rows):
             yield from source.rows.slice(at, 1).to_batches()
@@ -80,7 +80,7 @@ def source_batches(source: Source) -> Iterator[pa.RecordBatch]:
 def sliced(
     items: Iterable[T], size: int, size_of: Callable[[T], int] = attrgetter("nbytes")
 ) -> Iterator[list[T]]:
-    """Yields batches in lists of about `size` bytes, or other items in lists of what they count."""
+    """Yield batches in lists of about `size` bytes, or other items in lists of what they count."""
     held: list[T] = []
     held_size = 0
     for each in items:
@@ -96,7 +96,7 @@ def sliced(
 def sort_to_files(
     encode: Body, scratch: Path, batches: Iterable[pa.RecordBatch], sort_bytes: int = SORT_BYTES
 ) -> list[SortedFile]:
-    """Writes what `encode` makes of a source to sorted files, of about `sort_bytes` each."""
+    """Write what `encode` makes of a source to sorted files, of about `sort_bytes` each."""
     tables = (
         pa.Table.from_batches(held, RECORD_SCHEMA) for held in sliced(encode(batches), sort_bytes)
     )
@@ -104,7 +104,7 @@ def sort_to_files(
 
 
 def shares(files: Sequence[SortedFile], share_bytes: int) -> list[Share]:
-    """Returns the records of files as shares of about `share_bytes`, in key order.
+    """Return the records of files as shares of about `share_bytes`, in key order.
 
     Records of one key are in one share. A key with several samples is a share alone.
     """
@@ -114,7 +114,7 @@ def shares(files: Sequence[SortedFile], share_bytes: int) -> list[Share]:
 
 
 def records_in_order(share: Share) -> Iterator[pa.RecordBatch]:
-    """Yields the records of a share in key order; only where batches overlap are they sorted."""
+    """Yield the records of a share in key order; only where batches overlap are they sorted."""
     held: list[pa.RecordBatch] = []
     last = b""
     for first, batch in sorted(_inside(share), key=itemgetter(0)):
@@ -144,13 +144,13 @@ def _write(table: pa.Table, scratch: Path) -> SortedFile:
 
 
 def _rows(table: pa.Table, size: int) -> int:
-    """Returns how many rows of a table have about `size` bytes."""
+    """Return how many rows of a table have about `size` bytes."""
     rows: int = table.num_rows * size // table.nbytes
     return max(1, rows)
 
 
 def _splitters(files: Sequence[SortedFile], share_bytes: int) -> Iterator[bytes]:
-    """Yields the keys at which shares begin, but for the first one."""
+    """Yield the keys at which shares begin, but for the first one."""
     samples = sorted(
         (sample, each.size // len(each.samples)) for each in files for sample in each.samples
     )
@@ -181,7 +181,7 @@ def _stretches(files: Sequence[SortedFile], interval: Interval) -> tuple[Stretch
 
 
 def _inside(share: Share) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-    """Yields the parts of batches that are in a share, with their first keys, not copied."""
+    """Yield the parts of batches that are in a share, with their first keys, not copied."""
     for each in share.stretches:
         table = pa.ipc.open_file(pa.memory_map(str(each.path))).read_all()
         for batch in table.slice(each.start, each.stop - each.start).to_batches():
@@ -200,7 +200,7 @@ def _within(batch: pa.RecordBatch, interval: Interval) -> pa.RecordBatch:
 
 
 def _together(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields batches that overlap, given by their first keys, in key order."""
+    """Yield batches that overlap, given by their first keys, in key order."""
     if len(batches) == 1 or _key(batches[0], 0) == max(_key(each, -1) for each in batches):
         yield from batches
     else:

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def inheriting(spark: SparkSession, job: Callable[[], T], tag: str) -> Callable[[], T]:
-    """Returns a job for another thread, with what this one has set for its jobs."""
+    """Return a job for another thread, with what this one has set for its jobs."""
     from pyspark.util import inheritable_thread_target
 
     inherit = inheritable_thread_target
@@ -41,7 +41,7 @@ def inheriting(spark: SparkSession, job: Callable[[], T], tag: str) -> Callable[
 
 
 def cancel(spark: SparkSession, tag: str) -> None:
-    """Ends the session's jobs, on classic Spark 3.5 those with a tag alone; raises nothing."""
+    """End the session's jobs, on classic Spark 3.5 those with a tag alone; raise nothing."""
     # Where the JVM is gone, so are its jobs.
     with suppress(Exception):
         spark.interruptAll()
@@ -58,20 +58,20 @@ def _tagged(spark: SparkSession, job: Callable[[], T], tag: str) -> T:
 
 
 def packed_tasks(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Returns batches as a table of TASK_SCHEMA, compressed, a row each."""
+    """Return batches as a table of TASK_SCHEMA, compressed, a row each."""
     packed = pa.array([pack([each], compression="zstd") for each in batches], pa.binary())
     return pa.table([pa.array(range(len(packed)), pa.int64()), packed], schema=TASK_SCHEMA)
 
 
 def unpacked_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields what `packed_tasks` has packed."""
+    """Yield what `packed_tasks` has packed."""
     for batch in batches:
         for packed in batch.column("task"):
             yield from unpack(packed.as_py())
 
 
 def shipped(runner: SparkRunner, batches: Iterable[pa.RecordBatch], ddl: str) -> DataFrame:
-    """Returns batches as a DataFrame, a partition each, in their order."""
+    """Return batches as a DataFrame, a partition each, in their order."""
     return runner.tasks(packed_tasks(batches)).mapInArrow(unpacked_body, ddl)
 
 
@@ -105,15 +105,15 @@ class SparkRunner:
         self._title = title
 
     def task_records(self, records: int) -> int:
-        """Returns the most that a task may read: a task of Spark costs more than a small one."""
+        """Return the most that a task may read: a task of Spark costs more than a small one."""
         return MAX_TASK_RECORDS
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Runs a body over rows of work, a task each; yields results job by job."""
+        """Run a body over rows of work, a task each; yield results job by job."""
         return self._packed(map(self.tasks, _shares(work)), body)
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Runs a body over rows of work, fetching one task's results while the next one runs."""
+        """Run a body over rows of work, fetching one task's results while the next one runs."""
         if not work.num_rows:
             return
         batches = self.tasks(work).mapInArrow(partial(_pack, body), _PACKED)
@@ -122,7 +122,7 @@ class SparkRunner:
                 yield from unpack(bytes(row.batch))
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
-        """Runs `body` over the output of `encode`, partitioned and sorted by key."""
+        """Run `body` over the output of `encode`, partitioned and sorted by key."""
         encoded = self._encoded(partial(_reported, encode), source)
         if encoded is None:
             return []
@@ -133,7 +133,7 @@ class SparkRunner:
             return list(self._packed([ordered], body))
 
     def tasks(self, work: pa.Table) -> DataFrame:
-        """Returns rows of work as a DataFrame: each its own partition, in their order.
+        """Return rows of work as a DataFrame: each its own partition, in their order.
 
         Spark's `repartition` begins anywhere, so some partitions get two rows and some get none.
         """
@@ -148,7 +148,7 @@ class SparkRunner:
         return self._spark.createDataFrame(list(rows), _TASKS)
 
     def _encoded(self, encode: Body, source: Source) -> DataFrame | None:
-        """Returns what `encode` makes of a source; None where the driver has nothing to be read."""
+        """Return what `encode` makes of a source; None where the driver has nothing to be read."""
         if hasattr(source, "mapInArrow"):
             return source.mapInArrow(encode, _RECORDS)  # type: ignore[no-any-return]
         if isinstance(source, Work):
@@ -161,14 +161,14 @@ class SparkRunner:
         return self._frame(packed).mapInArrow(partial(_unpacked, encode), _RECORDS)
 
     def _packed(self, inputs: Iterable[DataFrame], body: Body) -> Iterator[pa.RecordBatch]:
-        """Runs a job for each input, all at once; yields what a job gives when it is done."""
+        """Run a job for each input, all at once; yield what a job gives when it is done."""
         jobs = [rows.mapInArrow(partial(_pack, body), _PACKED).collect for rows in inputs]
         with described(self._spark, self._title), _errors_of_tasks():
             for rows in self._finished(jobs):
                 yield from (batch for row in rows for batch in unpack(bytes(row.batch)))
 
     def _finished(self, jobs: Sequence[Callable[[], list[Row]]]) -> Iterator[list[Row]]:
-        """Yields the results of jobs as they come.
+        """Yield the results of jobs as they come.
 
         A job has a thread of its own, even a single one: this thread would not hear an interrupt
         while it waits for the JVM.
@@ -184,7 +184,7 @@ class SparkRunner:
 
     @contextmanager
     def _interrupted(self, runs: Sequence[Future[Any]], tag: str) -> Iterator[None]:
-        """Ends the jobs when the user interrupts, or wants no more of the results."""
+        """End the jobs when the user interrupts, or wants no more of the results."""
         try:
             yield
         except (KeyboardInterrupt, GeneratorExit):
@@ -203,7 +203,7 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _shares(work: pa.Table) -> Iterator[pa.Table]:
-    """Yields rows of work in shares for one job each."""
+    """Yield rows of work in shares for one job each."""
     if work.num_rows:
         jobs = max(1, min(MAX_JOBS, work.num_rows // TASKS_OF_A_JOB))
         bounds = [work.num_rows * job // jobs for job in range(jobs + 1)]
@@ -213,7 +213,7 @@ def _shares(work: pa.Table) -> Iterator[pa.Table]:
 
 @contextmanager
 def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """Keeps rows while they are in use; Spark computes them anew where it cannot (serverless)."""
+    """Keep rows while they are in use; Spark computes them anew where it cannot (serverless)."""
     from pyspark import StorageLevel
     from pyspark.errors import PySparkException
 
@@ -228,7 +228,7 @@ def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
 
 
 def _unpacked(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs a body over what the driver has packed."""
+    """Run a body over what the driver has packed."""
     yield from body(unpacked_body(batches))
 
 
@@ -238,7 +238,7 @@ def _pack(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs a body in a task; an error of ours is said in one line, for the driver."""
+    """Run a body in a task; an error of ours is said in one line, for the driver."""
     try:
         yield from body(batches)
     except errors.SparklakeError as error:
@@ -250,7 +250,7 @@ def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 
 
 def _said(error: errors.SparklakeError) -> str:
-    """Returns what makes an error once more, in one line: its message, and what is as short."""
+    """Return what makes an error once more, in one line: its message, and what is as short."""
     more = error.__reduce__()[1][1:]
     is_short = all(isinstance(each, str | int) for each in more)
     return json.dumps([str(error), *(more if is_short else ())])
@@ -262,7 +262,7 @@ def _first_cause(error: BaseException) -> BaseException:
 
 @contextmanager
 def _errors_of_tasks() -> Iterator[None]:
-    """Raises what a task raised, where it is one of ours, in place of Spark's report of it."""
+    """Raise what a task raised, where it is one of ours, in place of Spark's report of it."""
     try:
         yield
     except Exception as error:  # of Spark or of py4j, as the call may be
@@ -273,7 +273,7 @@ def _errors_of_tasks() -> Iterator[None]:
 
 
 def _find_raised(report: str) -> errors.SparklakeError | None:
-    """Returns the first error in a report whose message is one line; others are its causes."""
+    """Return the first error in a report whose message is one line; others are its causes."""
     for name, said in _RAISED.findall(report):
         kind: type[errors.SparklakeError] | None = getattr(errors, name, None)
         if kind is not None:

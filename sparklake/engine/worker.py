@@ -37,7 +37,7 @@ ENVIRONMENT = {
 
 
 def give_back_memory() -> None:
-    """Gives the system the memory that this process keeps for later."""
+    """Give the system the memory that this process keeps for later."""
     pa.default_memory_pool().release_unused()
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
@@ -57,7 +57,7 @@ class TaskTraceback(Exception):  # noqa: N818  (no error of its own, but where o
 
 
 class Worker:
-    """Is the driver's end of a worker, which runs one call at a time."""
+    """The driver's end of a worker, which runs one call at a time."""
 
     def __init__(self) -> None:
         self._pipe, theirs = Pipe()
@@ -72,15 +72,15 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Returns the id of the process."""
+        """The id of the process."""
         return self._process.pid
 
     def is_alive(self) -> bool:
-        """Tells whether the process runs."""
+        """Return whether the process runs."""
         return self._process.poll() is None
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Runs a module-level function in the worker; raises what it raises, or LostWorkerError."""
+        """Run a module-level function in the worker; raise what it raises, or LostWorkerError."""
         call = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
         try:
             self._pipe.send_bytes(call)
@@ -94,11 +94,11 @@ class Worker:
         return result
 
     def stop(self) -> None:
-        """Asks the worker to leave what it does and to clean up."""
+        """Ask the worker to leave what it does and to clean up."""
         self._process.terminate()
 
     def join(self, end: float | None = None) -> None:
-        """Waits until the worker has gone, and kills it when it takes too long.
+        """Wait until the worker has gone, and kills it when it takes too long.
 
         `end` is by the monotonic clock.
         """
@@ -109,7 +109,7 @@ class Worker:
             self._process.wait()
 
     def close(self) -> None:
-        """Lets go of the pipe of a worker that has gone."""
+        """Let go of the pipe of a worker that has gone."""
         self._pipe.close()
 
     def _obituary(self) -> str:
@@ -148,7 +148,7 @@ def _leave(*_: object) -> NoReturn:
 
 
 def _listen(pipe: Connection, calls: SimpleQueue[bytes]) -> None:
-    """Hands on calls; when the driver has gone, ends this process in the midst of a call, too."""
+    """Hand on calls; when the driver has gone, ends this process in the midst of a call, too."""
     with suppress(EOFError, OSError):
         while True:
             calls.put(pipe.recv_bytes())
@@ -167,7 +167,7 @@ def _next(calls: SimpleQueue[bytes]) -> bytes:
 
 
 def _answer(call: bytes) -> bytes:
-    """Returns the result of a call, or its error and traceback, pickled."""
+    """Return the result of a call, or its error and traceback, pickled."""
     try:
         function, arguments = pickle.loads(call)  # noqa: S301  (our own pipe)
         answer = (function(*arguments), None, "")
@@ -177,7 +177,7 @@ def _answer(call: bytes) -> bytes:
 
 
 def _portable(error: Exception) -> Exception:
-    """Returns an error as it is, or what can be said of it where it cannot be pickled."""
+    """Return an error as it is, or what can be said of it where it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301  (just made)
     except Exception:  # noqa: BLE001  (whatever an error of others does when it is pickled)

@@ -34,7 +34,7 @@ _TRUE, _FALSE = {"true", "1"}, {"false", "0"}
 
 
 class TaskPartition(InputPartition):
-    """Is the work of one task."""
+    """The work of one task."""
 
     def __init__(self, task: bytes) -> None:
         super().__init__(task)
@@ -52,18 +52,18 @@ class TaskReader(DataSourceReader):
         return {"_body": self._body, "_tasks": []}
 
     def partitions(self) -> list[InputPartition]:
-        """Returns a partition for each task, in their order."""
+        """Return a partition for each task, in their order."""
         return [TaskPartition(each) for each in self._tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yields what the body makes of a task; Spark asks with none where there is none."""
+        """Yield what the body makes of a task; Spark asks with none where there is none."""
         if isinstance(partition, TaskPartition):
             task = pa.record_batch([pa.array([0]), pa.array([partition.value])], TASK_SCHEMA)
             yield from map(_as_declared, self._body([task]))
 
 
 class LakeSource(DataSource):
-    """Is what the sources have in common."""
+    """What the sources have in common."""
 
     opener: ClassVar[OpenLake]
     ddl: ClassVar[str]
@@ -71,12 +71,12 @@ class LakeSource(DataSource):
     takes: ClassVar[frozenset[str]]
 
     def schema(self) -> str:
-        """Returns the columns as DDL."""
+        """Return the columns as DDL."""
         self._check()
         return self.ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Plans the read."""
+        """Plan the read."""
         self._check()
         given = dict(self.options)
         home = {"home": given["home"]} if given.get("home") else {}
@@ -85,7 +85,7 @@ class LakeSource(DataSource):
         return TaskReader(body, work.column("task").to_pylist())
 
     def work(self, repository: Any, given: Options) -> Work:
-        """Returns the body and the tasks of what the options ask for."""
+        """Return the body and the tasks of what the options ask for."""
         raise NotImplementedError
 
     def _check(self) -> None:
@@ -101,53 +101,53 @@ class LakeSource(DataSource):
 
 
 class ObjectsSource(LakeSource):
-    """Is the objects of a ref."""
+    """The objects of a ref."""
 
     needs = frozenset({"ref"})
     takes = frozenset({"prefix"})
 
     @classmethod
     def name(cls) -> str:
-        """Returns what it is called."""
+        """Return what it is called."""
         return "sparklake.objects"
 
     def work(self, repository: Any, given: Options) -> Work:
-        """Returns the tasks of `repository.objects`."""
+        """Return the tasks of `repository.objects`."""
         rows = repository.objects(given["ref"], given.get("prefix", ""))
         return _shared(rows)
 
 
 class DiffSource(LakeSource):
-    """Is what differs between two refs."""
+    """What differs between two refs."""
 
     needs = frozenset({"left", "right"})
     takes = frozenset({"prefix", "three_way", "three_dot"})
 
     @classmethod
     def name(cls) -> str:
-        """Returns what it is called."""
+        """Return what it is called."""
         return "sparklake.diff"
 
     def work(self, repository: Any, given: Options) -> Work:
-        """Returns the tasks of `repository.diff`."""
+        """Return the tasks of `repository.diff`."""
         flags = {each: _flag(given, each) for each in ("three_way", "three_dot")}
         rows = repository.diff(given["left"], given["right"], given.get("prefix", ""), **flags)
         return _shared(rows)
 
 
 class LogSource(LakeSource):
-    """Is the commits that a ref contains; the tasks carry them."""
+    """The commits that a ref contains; the tasks carry them."""
 
     needs = frozenset({"ref"})
     takes = frozenset({"path", "prefix", "amount", "first_parent", "no_merges"})
 
     @classmethod
     def name(cls) -> str:
-        """Returns what it is called."""
+        """Return what it is called."""
         return "sparklake.log"
 
     def work(self, repository: Any, given: Options) -> Work:
-        """Returns the commits of `repository.log`."""
+        """Return the commits of `repository.log`."""
         asked: dict[str, Any] = {each: given.get(each) for each in ("path", "prefix")}
         asked |= {each: _flag(given, each) for each in ("first_parent", "no_merges")}
         asked["amount"] = _number(given, "amount")
@@ -158,7 +158,7 @@ SOURCES = (ObjectsSource, DiffSource, LogSource)
 
 
 def register_sources(spark: SparkSession, opener: OpenLake, ddls: Mapping[str, str]) -> None:
-    """Lets a session read from a lake by the names of the sources."""
+    """Let a session read from a lake by the names of the sources."""
     for source in SOURCES:
         name = source.name()
         own = type(source.__name__, (source,), {"opener": staticmethod(opener), "ddl": ddls[name]})
@@ -166,7 +166,7 @@ def register_sources(spark: SparkSession, opener: OpenLake, ddls: Mapping[str, s
 
 
 def _as_declared(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns a batch as Spark declares it: in DDL, every column may be null."""
+    """Return a batch as Spark declares it: in DDL, every column may be null."""
     fields = [each.with_nullable(True) for each in batch.schema]
     return pa.record_batch(batch.columns, schema=pa.schema(fields))
 

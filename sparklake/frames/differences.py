@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def summed(parts: DataFrame, key: str, columns: Sequence[str]) -> DataFrame:
-    """Returns a row for each key, with the sums of its columns, which stop at 2^63 - 1."""
+    """Return a row for each key, with the sums of its columns, which stop at 2^63 - 1."""
     from pyspark.sql import functions as F  # noqa: N812
 
     most = F.lit(MAX_SUM)

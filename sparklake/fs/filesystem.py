@@ -18,7 +18,7 @@ from sparklake.lake import Lake
 
 
 class SparklakeFileSystem(WritingFileSystem):
-    """Is a lake as fsspec has it.
+    """A lake as fsspec has it.
 
     `home`, `dsn` and `engine` are those of `sparklake.connect`, and come from the environment and
     the settings file where they are not given; or `lake` is a lake that is open. A pickle holds
@@ -48,7 +48,7 @@ class SparklakeFileSystem(WritingFileSystem):
         return make_instance, (type(self), self.storage_args, self._public_options())
 
     def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
-        """Returns what makes the same file system elsewhere, never with a secret."""
+        """Return what makes the same file system elsewhere, never with a secret."""
         options = self._public_options()
         found: dict[str, Any] = super().to_dict(include_password=include_password)
         return found | options

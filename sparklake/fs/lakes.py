@@ -22,14 +22,14 @@ _WHOLE: dict[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class LakeOptions:
-    """Is what a lake is opened with, as `sparklake.connect` takes it."""
+    """What a lake is opened with, as `sparklake.connect` takes it."""
 
     home: str | Path | None = None
     dsn: str | None = field(default=None, repr=False)
     engine: str | None = None
 
     def open(self) -> Lake:
-        """Returns the lake, opened once in a process and closed when that ends."""
+        """Return the lake, opened once in a process and closed when that ends."""
         dsn = self.dsn and _WHOLE.get(self.dsn, self.dsn)
         settings, pid = load_settings(self.home, dsn, parse_engine(self.engine)), os.getpid()
         with _LOCKS.setdefault(pid, Lock()):
@@ -40,7 +40,7 @@ class LakeOptions:
 
 
 def without_secrets(dsn: str) -> str:
-    """Returns a connection string without what nobody may read.
+    """Return a connection string without what nobody may read.
 
     In this process and its children it still opens what the whole one does. In others the secrets
     come as Postgres's own clients find them: PGPASSWORD, or a file of passwords.

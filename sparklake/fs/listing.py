@@ -30,22 +30,22 @@ Info = dict[str, Any]
 
 
 def place_of(path: str) -> LakeUri | None:
-    """Returns what a path without its protocol names, None for the root; raises InvalidUriError."""
+    """Return what a path without its protocol names, None for the root; raise InvalidUriError."""
     return parse_uri(SCHEME + path) if path else None
 
 
 def path_of(place: LakeUri) -> str:
-    """Returns the path without its protocol."""
+    """Return the path without its protocol."""
     return str(place).removeprefix(SCHEME)
 
 
 def directory(path: str) -> Info:
-    """Returns what is said of a directory; it is there as long as something is in it."""
+    """Return what is said of a directory; it is there as long as something is in it."""
     return {"name": path, "size": 0, "type": "directory"}
 
 
 def file_info(path: str, found: ObjectInfo) -> Info:
-    """Returns what is said of an object."""
+    """Return what is said of an object."""
     return {
         "name": path,
         "size": found.size,
@@ -58,7 +58,7 @@ def file_info(path: str, found: ObjectInfo) -> Info:
 
 
 def entries(root: str, found: Iterable[ObjectInfo | Folder]) -> Iterator[Info]:
-    """Yields what is said of a level of a ref; `root` is the path of the ref.
+    """Yield what is said of a level of a ref; `root` is the path of the ref.
 
     Objects whose path ends with a slash are left out: they stand for directories elsewhere, and no
     file can have such a name.
@@ -71,7 +71,7 @@ def entries(root: str, found: Iterable[ObjectInfo | Folder]) -> Iterator[Info]:
 
 
 def directories_above(path: str, top: str) -> Iterator[str]:
-    """Yields the directories that a file is in, from the nearest up to a top one, that included."""
+    """Yield the directories that a file is in, from the nearest up to a top one, that included."""
     while len(path) > len(top) and "/" in path:
         path = path.rpartition("/")[0]
         yield path
@@ -101,7 +101,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
 
     @property
     def lake(self) -> Lake:
-        """Returns the lake, which is opened when it is first asked for; a forked child opens it."""
+        """The lake, which is opened when it is first asked for; a forked child opens it."""
         if self._given is not None:
             return self._given
         if self._opened is None or self._opened[0] != os.getpid():
@@ -110,7 +110,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return self._opened[1]
 
     def repository(self, name: str) -> Repository:
-        """Returns a repository as it is now; what has been read of it is kept while it is that."""
+        """Return a repository as it is now; what has been read of it is kept while it is that."""
         found, known = self.lake.repository(name), self._repositories.get(name)
         if known is None or known.info != found.info:
             known = self._repositories[name] = found
@@ -119,7 +119,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
     # --- listings ---------------------------------------------------------------------------------
 
     def info(self, path: str, **kwargs: Any) -> Info:
-        """Returns what is known of a file or a directory; raises FileNotFoundError."""
+        """Return what is known of a file or a directory; raise FileNotFoundError."""
         path = self._strip_protocol(path)
         with nothing_there(path):
             place = place_of(path)
@@ -139,7 +139,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return directory(path)
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
-        """Returns what is in a directory: repositories, refs, or objects and directories.
+        """Return what is in a directory: repositories, refs, or objects and directories.
 
         Of a repository, its branches and tags; any other ref can be named, too.
         """
@@ -173,7 +173,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         detail: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Returns all files below a directory, in one listing where there is no `maxdepth`."""
+        """Return all files below a directory, in one listing where there is no `maxdepth`."""
         path = self._strip_protocol(path)
         try:
             with nothing_there(path):
@@ -207,20 +207,20 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         on_error: str | Callable[[OSError], object] = "omit",
         **kwargs: Any,
     ) -> Iterator[Any]:
-        """Walks a directory. What is not there is left out; what cannot be listed raises."""
+        """Walk a directory. What is not there is left out; what cannot be listed raises."""
         told = _raise_unless_missing if on_error == "omit" else on_error
         return cast("Iterator[Any]", super().walk(path, maxdepth, topdown, told, **kwargs))
 
     def exists(self, path: str, **kwargs: Any) -> bool:
-        """Tells whether there is a file or a directory; raises where that cannot be known."""
+        """Return whether there is a file or a directory; raises where that cannot be known."""
         return self._type(path) is not None
 
     def isfile(self, path: str) -> bool:
-        """Tells whether there is a file; raises where that cannot be known."""
+        """Return whether there is a file; raises where that cannot be known."""
         return self._type(path) == "file"
 
     def isdir(self, path: str) -> bool:
-        """Tells whether there is a directory; raises where that cannot be known."""
+        """Return whether there is a directory; raises where that cannot be known."""
         return self._type(path) == "directory"
 
     def _type(self, path: str) -> str | None:
@@ -230,11 +230,11 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             return None
 
     def created(self, path: str) -> datetime:
-        """Returns when an object was written: it never changes afterwards."""
+        """Return when an object was written: it never changes afterwards."""
         return self.modified(path)
 
     def modified(self, path: str) -> datetime:
-        """Returns when an object was written."""
+        """Return when an object was written."""
         info = self.info(path)
         if info["type"] != "file":
             raise IsADirectoryError(f"{path!r} is a directory, which has no time")
@@ -248,13 +248,13 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         withdirs: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Returns how many bytes the files below a directory have, in all or each."""
+        """Return how many bytes the files below a directory have, in all or each."""
         found = self.find(path, maxdepth, withdirs, detail=True, **kwargs)
         sizes = {name: info["size"] for name, info in found.items()}
         return sum(sizes.values()) if total else sizes
 
     def paired(self, source: Any, dest: str) -> tuple[Any, Any]:
-        """Returns both as lists where source is a file whose name would be taken for a pattern."""
+        """Return both as lists where source is a file whose name would be taken for a pattern."""
         if not isinstance(source, str) or not has_magic(source) or dest.endswith("/"):
             return source, dest
         return ([source], [dest]) if self.isfile(source) else (source, dest)
@@ -267,7 +267,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         assume_literal: bool = False,
         **kwargs: Any,
     ) -> list[str]:
-        """Returns the paths that patterns stand for; what is there by that name is none.
+        """Return the paths that patterns stand for; what is there by that name is none.
 
         Raises FileNotFoundError where there are none.
         """

@@ -24,11 +24,11 @@ class ReadingFileSystem(ListingFileSystem):
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
     ) -> bytes:
-        """Returns the bytes of a file, checked, or only those between two places."""
+        """Return the bytes of a file, checked, or only those between two places."""
         return CheckedContent(self.content(path))[start:end]
 
     def content(self, path: str) -> ObjectContent:
-        """Returns the content of a file as it is now; raises FileNotFoundError."""
+        """Return the content of a file as it is now; raise FileNotFoundError."""
         path = self._strip_protocol(path)
         with nothing_there(path):
             place = place_of(path)
@@ -46,7 +46,7 @@ class ReadingFileSystem(ListingFileSystem):
         gathered: list[tuple[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Copies a file to local disk; makes a folder of a directory.
+        """Copy a file to local disk; makes a folder of a directory.
 
         What turns out to be damaged at its end leaves no file.
         """
@@ -69,7 +69,7 @@ class ReadingFileSystem(ListingFileSystem):
         maxdepth: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Copies files to local disk, several at a time."""
+        """Copy files to local disk, several at a time."""
         if isinstance(lpath, str) and not Path(lpath).is_dir():
             rpath, lpath = self.paired(rpath, lpath)
         pairs: list[tuple[str, Any]] = []
@@ -87,7 +87,7 @@ class ReadingFileSystem(ListingFileSystem):
 
 
 class LakeFile(AbstractBufferedFile):  # type: ignore[misc]
-    """Is an object as it was when it was opened; what is read in order is read in blocks.
+    """An object as it was when it was opened; what is read in order is read in blocks.
 
     fsspec's own caches read more than is asked for wherever it is, and are there to be asked for.
     """

@@ -38,7 +38,7 @@ class StagedTransaction(Transaction):  # type: ignore[misc]  # fsspec has no typ
         self.waiting: list[tuple[KeyUri, ObjectWriter]] = []
 
     def complete(self, commit: bool = True) -> None:
-        """Stages what was written, or drops it."""
+        """Stage what was written, or drops it."""
         try:
             if commit:
                 self._stage()
@@ -76,7 +76,7 @@ class WritingFileSystem(ReadingFileSystem):
     transaction_type = StagedTransaction
 
     def branch(self, place: LakeUri | KeyUri) -> Branch:
-        """Returns the branch to write to; raises ImmutableRefError for another ref."""
+        """Return the branch to write to; raise ImmutableRefError for another ref."""
         ref = cast("str", place.ref)
         repository = self.repository(place.repository)
         try:
@@ -98,7 +98,7 @@ class WritingFileSystem(ReadingFileSystem):
         compression: str | None = None,
         **kwargs: Any,
     ) -> IO[Any]:
-        """Opens a file: rb, wb, xb, or r, w, x for text, in UTF-8 where nothing else is said.
+        """Open a file: rb, wb, xb, or r, w, x for text, in UTF-8 where nothing else is said.
 
         What is written is staged when it is closed. When the body of the `with` raises, or it is
         never closed, nothing is staged.
@@ -134,7 +134,7 @@ class WritingFileSystem(ReadingFileSystem):
         return file
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        """Writes a file; with mode "create", only where there is none."""
+        """Write a file; with mode "create", only where there is none."""
         with self.open(path, "xb" if mode == "create" else "wb") as file:
             file.write(value)
 
@@ -147,28 +147,28 @@ class WritingFileSystem(ReadingFileSystem):
         gathered: Pairs | None = None,
         **kwargs: Any,
     ) -> None:
-        """Copies a file of local disk; a folder is implied by what is in it."""
+        """Copy a file of local disk; a folder is implied by what is in it."""
         if gathered is None:
             super().put_file(lpath, rpath, callback=callback, mode=mode, **kwargs)
         elif not os.path.isdir(lpath):  # noqa: PTH112
             gathered.append((lpath, rpath))
 
     def cp_file(self, path1: str, path2: str, gathered: Pairs | None = None, **kwargs: Any) -> None:
-        """Gives an object another path, too, in the same repository; no byte of it is copied."""
+        """Give an object another path, too, in the same repository; no byte of it is copied."""
         pairs: Pairs = [] if gathered is None else gathered
         pairs.append((self._strip_protocol(path1), self._strip_protocol(path2)))
         if gathered is None:
             self._copy(pairs, missing_is_fine=False)
 
     def rm_file(self, path: str) -> None:
-        """Removes a file; raises FileNotFoundError."""
+        """Remove a file; raise FileNotFoundError."""
         place = object_uri(SCHEME + self._strip_protocol(path))
         self.branch(place).remove(place.key)
 
     # --- many files -------------------------------------------------------------------------------
 
     def pipe(self, path: Any, value: bytes | None = None, **kwargs: Any) -> None:
-        """Writes files; those of one branch are staged at once."""
+        """Write files; those of one branch are staged at once."""
         if isinstance(path, dict) and not self._intrans and not kwargs:
             self._put_all(path.items())
         else:
@@ -183,7 +183,7 @@ class WritingFileSystem(ReadingFileSystem):
         maxdepth: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Copies files of local disk; those of one branch are staged at once."""
+        """Copy files of local disk; those of one branch are staged at once."""
         if self._intrans or kwargs:
             super().put(lpath, rpath, recursive, callback, maxdepth, **kwargs)
             return
@@ -201,7 +201,7 @@ class WritingFileSystem(ReadingFileSystem):
         on_error: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Gives objects other paths, too, in the same repository; all of a branch at once."""
+        """Give objects other paths, too, in the same repository; all of a branch at once."""
         pairs = self._pairs(path1, path2, recursive, maxdepth)
         ignored = on_error == "ignore" or (on_error is None and recursive)
         self._copy(pairs, missing_is_fine=ignored)
@@ -214,7 +214,7 @@ class WritingFileSystem(ReadingFileSystem):
         maxdepth: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Gives objects other paths, and then removes them from the old ones."""
+        """Give objects other paths, and then removes them from the old ones."""
         pairs = self._pairs(path1, path2, recursive, maxdepth)
         if not pairs:
             raise IsADirectoryError(f"{path1!r} is a directory: move it recursively")
@@ -228,7 +228,7 @@ class WritingFileSystem(ReadingFileSystem):
             self.branch(ref).remove_many(keys)
 
     def _pairs(self, path1: Any, path2: Any, recursive: bool, maxdepth: int | None) -> Pairs:
-        """Returns what fsspec would copy to where."""
+        """Return what fsspec would copy to where."""
         if isinstance(path2, str) and not self.isdir(path2):
             path1, path2 = self.paired(path1, path2)
         pairs: Pairs = []
@@ -236,7 +236,7 @@ class WritingFileSystem(ReadingFileSystem):
         return pairs
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Removes files, and recursively directories; raises FileNotFoundError."""
+        """Remove files, and recursively directories; raise FileNotFoundError."""
         given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         whole = recursive and maxdepth is None
         names = self.expand_path(path, recursive and not whole, maxdepth)
@@ -265,7 +265,7 @@ class WritingFileSystem(ReadingFileSystem):
     def _put_all(
         self, bodies: Iterable[tuple[str, bytes | Path]], callback: Any = DEFAULT_CALLBACK
     ) -> None:
-        """Puts what comes for one branch after the other."""
+        """Put what comes for one branch after the other."""
         stripped = ((self._strip_protocol(name), body) for name, body in bodies)
         placed = [(object_uri(SCHEME + name), body) for name, body in stripped]
         branches = {(each.repository, each.ref): self.branch(each) for each, _ in placed}
@@ -275,7 +275,7 @@ class WritingFileSystem(ReadingFileSystem):
             branch.put_many(callback.wrap(its), follow_links=True)
 
     def _copy(self, pairs: Pairs, *, missing_is_fine: bool) -> list[str]:
-        """Copies what is an object, all of a source and a dest ref at once; returns what was.
+        """Copy what is an object, all of a source and a dest ref at once; return what was.
 
         A directory is implied by what is in it.
         """
@@ -299,7 +299,7 @@ class WritingFileSystem(ReadingFileSystem):
 
 
 def _by_ref(names: Iterable[str]) -> list[tuple[LakeUri, list[str]]]:
-    """Returns the keys of some objects, by the ref that they are of."""
+    """Return the keys of some objects, by the ref that they are of."""
     found: dict[LakeUri, list[str]] = {}
     for name in names:
         place = object_uri(SCHEME + name)

@@ -25,7 +25,7 @@ TAKEN_METADATA_KEY = "sparklake.merge.delta.taken"
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Is one version of a repository. `creation_date` is in unix seconds."""
+    """One version of a repository. `creation_date` is in unix seconds."""
 
     id: CommitId
     parents: tuple[CommitId, ...]
@@ -37,12 +37,12 @@ class Commit:
     generation: int = FIRST_GENERATION
 
     def _repr_html_(self) -> str:
-        """Shows the commit in a notebook."""
+        """Show the commit in a notebook."""
         return commits_html(f"commit {self.id[:12]}", [self])
 
 
 def commits_html(caption: str, commits: Iterable[Commit]) -> str:
-    """Returns commits as a notebook shows them."""
+    """Return commits as a notebook shows them."""
     rows = (
         {
             "commit": each.id[:12],
@@ -66,7 +66,7 @@ def new_commit(
     meta_range_id: MetaRangeId,
     metadata: Mapping[str, str] | None = None,
 ) -> Commit:
-    """Returns a commit with its id; generation is one more than the highest parent's."""
+    """Return a commit with its id; generation is one more than the highest parent's."""
     parent_ids = tuple(parent.id for parent in parents)
     labels = dict(sorted((metadata or {}).items()))
     return Commit(
@@ -82,7 +82,7 @@ def new_commit(
 
 
 def first_commit(creation_date: int) -> Commit:
-    """Returns the commit that every repository begins with."""
+    """Return the commit that every repository begins with."""
     return new_commit(
         parents=(),
         committer="",
@@ -100,7 +100,7 @@ def commit_id(
     meta_range_id: str,
     metadata: Mapping[str, str],
 ) -> CommitId:
-    """Returns lakeFS's id of a commit."""
+    """Return lakeFS's id of a commit."""
     parts = (
         hash_string("commit:v1"),
         hash_string(committer),
@@ -114,17 +114,17 @@ def commit_id(
 
 
 def hash_int(value: int) -> bytes:
-    """Returns what lakeFS hashes for an int64."""
+    """Return what lakeFS hashes for an int64."""
     return _INT64.pack(b"\x02\x08", value)
 
 
 def hash_string(text: str) -> bytes:
-    """Returns what lakeFS hashes for a string."""
+    """Return what lakeFS hashes for a string."""
     return b"\x01" + _sized(text.encode())
 
 
 def hash_map(mapping: Mapping[str, str]) -> bytes:
-    """Returns what lakeFS hashes for a map of strings: its items in the keys' byte order."""
+    """Return what lakeFS hashes for a map of strings: its items in the keys' byte order."""
     items = sorted(mapping.items(), key=lambda item: item[0].encode())
     pairs = b"".join(hash_string(key) + hash_string(value) for key, value in items)
     return b"\x04" + hash_int(len(items)) + pairs

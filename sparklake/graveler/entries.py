@@ -44,7 +44,7 @@ _ADDRESS_TYPES = {each.value: each for each in AddressType}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Is one object's entry. `size` is in bytes, `mtime` in unix nanoseconds."""
+    """One object's entry. `size` is in bytes, `mtime` in unix nanoseconds."""
 
     address: str
     size: int
@@ -56,19 +56,19 @@ class Entry:
 
     @property
     def is_relative(self) -> bool:
-        """Tells whether the address is a key in the storage namespace."""
+        """Whether the address is a key in the storage namespace."""
         return is_relative(self.address, self.address_type)
 
 
 def is_relative(address: str, address_type: int) -> bool:
-    """Tells whether an address is a key in the storage namespace."""
+    """Return whether an address is a key in the storage namespace."""
     if address_type == AddressType.BY_PREFIX_DEPRECATED:
         return "://" not in address
     return address_type == AddressType.RELATIVE
 
 
 def entry_identity(entry: Entry) -> bytes:
-    """Returns the 32 bytes by which two entries are the same content."""
+    """Return the 32 bytes by which two entries are the same content."""
     metadata = hash_map(entry.metadata) if entry.metadata else _NO_METADATA
     return sha256(
         hash_int(entry.size)
@@ -84,7 +84,7 @@ def _hash_content_type(content_type: str) -> bytes:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Returns the protobuf bytes of an entry: the same for equal entries, maps sorted."""
+    """Return the protobuf bytes of an entry: the same for equal entries, maps sorted."""
     message = EntryMessage(
         address=entry.address,
         size=entry.size,
@@ -102,14 +102,14 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(data: bytes) -> Entry:
-    """Returns the entry in a record's data; raises CorruptFileError."""
+    """Return the entry in a record's data; raise CorruptFileError."""
     address, size, checksum, mtime, metadata, content_type, address_type = entry_fields(data)
     kind = _ADDRESS_TYPES[address_type]
     return Entry(address, size, checksum, mtime, metadata, content_type, kind)
 
 
 def entry_fields(data: bytes) -> tuple[str, int, str, int, dict[str, str], str, int]:
-    """Returns the fields of the entry in a record's data, in their order; raises CorruptFileError.
+    """Return the fields of the entry in a record's data, in their order; raise CorruptFileError.
 
     For one object at a time, where to make an Entry of them costs as much as to decode it.
     """
@@ -135,7 +135,7 @@ def entry_fields(data: bytes) -> tuple[str, int, str, int, dict[str, str], str, 
 
 
 def entry_record(path: str, entry: Entry) -> Record:
-    """Returns the record of an object; raises InvalidKeyError or InvalidRecordError."""
+    """Return the record of an object; raise InvalidKeyError or InvalidRecordError."""
     check_entry(path, entry)
     try:
         return encode_record(object_key(path), entry_identity(entry), encode_entry(entry))
@@ -155,5 +155,5 @@ def check_entry(path: str | bytes, entry: Entry) -> None:
 
 
 def record_entry(record: Record) -> Entry:
-    """Returns the entry in a stored record."""
+    """Return the entry in a stored record."""
     return decode_entry(record_data(*record))

@@ -14,11 +14,11 @@ from sparklake.graveler.refs.names import check_pattern, fits
 from sparklake.graveler.retention import Retention
 
 TRANSACTION_PREFIX = "_tx-"
-"""Is how the names of transactions' branches begin, which no rule protects."""
+"""How the names of transactions' branches begin, which no rule protects."""
 
 
 class Action(str, Enum):
-    """Is what can be blocked on a branch. To merge into it and to revert on it never are."""
+    """What can be blocked on a branch. To merge into it and to revert on it never are."""
 
     STAGE = "stage"
     COMMIT = "commit"
@@ -34,7 +34,7 @@ _RESETTING_VERBS = frozenset({"hard-reset", "undo"})
 
 
 def actions_of(verb: str) -> tuple[Action, ...]:
-    """Returns what a move of a branch counts as; what counts as nothing no rule blocks.
+    """Return what a move of a branch counts as; what counts as nothing no rule blocks.
 
     A rebase makes commits, and leaves behind what was there. A verb that is not known here makes
     commits, and is blocked as they are.
@@ -48,13 +48,13 @@ def actions_of(verb: str) -> tuple[Action, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Is what one branch refuses."""
+    """What one branch refuses."""
 
     read_only: bool = False
     protected: frozenset[Action] = frozenset()
 
     def check(self, branch: str, *actions: Action | None) -> None:
-        """Raises ReadOnlyError or ProtectedError where the branch refuses one of some actions.
+        """Raise ReadOnlyError or ProtectedError where the branch refuses one of some actions.
 
         None is an action that no protection blocks.
         """
@@ -72,14 +72,14 @@ OPEN = Guard()
 
 
 def read_only_error() -> ReadOnlyError:
-    """Returns the error of all that would change a read-only repository."""
+    """Return the error of all that would change a read-only repository."""
     return ReadOnlyError(
         "the repository is read-only: `sparklake repo set lakefs://REPO --writable` lets it change"
     )
 
 
 def check_fence(branch: str, found: int, begun: int | None) -> None:
-    """Raises CollectionBegunError where a branch has another fence than it had; None is any."""
+    """Raise CollectionBegunError where a branch has another fence than it had; None is any."""
     if begun not in (None, found):
         raise CollectionBegunError(
             f"a garbage collection has begun since: nothing was changed on {branch!r}, try again"
@@ -88,7 +88,7 @@ def check_fence(branch: str, found: int, begun: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProtectionRule:
-    """Is a pattern of branch names, and what is blocked on branches of such names.
+    """A pattern of branch names, and what is blocked on branches of such names.
 
     In a pattern `*` stands for any characters and `?` for one.
     """
@@ -103,13 +103,13 @@ class ProtectionRule:
             raise InvalidInputError(f"a rule blocks something: one or several of {known}")
 
     def covers(self, branch: str) -> bool:
-        """Tells whether the pattern fits all of a name."""
+        """Return whether the pattern fits all of a name."""
         return fits(self.pattern, branch)
 
 
 @dataclass(frozen=True, slots=True)
 class RepositorySettings:
-    """Is what can be set of a repository: what it refuses, its labels, and what it keeps.
+    """What can be set of a repository: what it refuses, its labels, and what it keeps.
 
     Of each pattern there is one rule of protection, in the order of patterns. Without retention,
     every commit is kept.
@@ -121,7 +121,7 @@ class RepositorySettings:
     retention: Retention | None = None
 
     def guard(self, branch: str) -> Guard:
-        """Returns what a branch of some name refuses."""
+        """Return what a branch of some name refuses."""
         protected: frozenset[Action] = frozenset()
         if not branch.startswith(TRANSACTION_PREFIX):
             protected = protected.union(

@@ -26,12 +26,12 @@ EMPTY_META_RANGE = MetaRangeId("")
 
 
 def record_id(key: bytes, identity: bytes) -> RecordId:
-    """Returns the valueRecordID of one record."""
+    """Return the valueRecordID of one record."""
     return RecordId(sha256(sha256(key).digest() + sha256(identity).digest()).digest())
 
 
 def file_id(record_ids: bytes | memoryview) -> str:
-    """Returns the fileID of records whose ids are given one after the other, in key order."""
+    """Return the fileID of records whose ids are given one after the other, in key order."""
     return sha256(record_ids).hexdigest()
 
 
@@ -40,7 +40,7 @@ _MANY = 1024
 
 
 def hashed(items: pa.BinaryArray) -> pa.BinaryArray:
-    """Returns the SHA-256 of each item, 32 bytes."""
+    """Return the SHA-256 of each item, 32 bytes."""
     context = _context() if len(items) >= _MANY else None
     if context is None:
         return pa.array([sha256(item).digest() for item in items.to_pylist()], pa.binary())
@@ -58,7 +58,7 @@ def hashed(items: pa.BinaryArray) -> pa.BinaryArray:
 
 @cache
 def _context() -> Any:
-    """Returns what runs DataFusion's queries, one thread each, or None without DataFusion."""
+    """Return what runs DataFusion's queries, one thread each, or None without DataFusion."""
     try:
         from datafusion import SessionConfig, SessionContext
     except ImportError:
@@ -73,7 +73,7 @@ _MOST_BITS = 64
 
 
 def varint(number: int) -> bytes:
-    """Returns the varint of a number, 0 or more."""
+    """Return the varint of a number, 0 or more."""
     if number < 0x80:
         return _SHORT[number]
     if number < 0x4000:
@@ -87,7 +87,7 @@ def varint(number: int) -> bytes:
 
 
 def zigzag(number: int) -> bytes:
-    """Returns the zigzag varint of a number, 0 or more: it leaves room for a sign."""
+    """Return the zigzag varint of a number, 0 or more: it leaves room for a sign."""
     return varint(2 * number)
 
 
@@ -109,6 +109,6 @@ def read_varint(data: Any, at: int) -> tuple[int, int]:
 
 
 def read_zigzag(data: Any, at: int) -> tuple[int, int]:
-    """Returns the zigzag varint at a position, 0 or more, and the position after it."""
+    """Return the zigzag varint at a position, 0 or more, and the position after it."""
     number, at = read_varint(data, at)
     return number >> 1, at

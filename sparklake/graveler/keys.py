@@ -10,7 +10,7 @@ from sparklake.graveler.records import MAX_KEY_BYTES
 
 
 def object_key(path: str) -> bytes:
-    """Returns the key of a path; raises InvalidKeyError for one that cannot be an object's."""
+    """Return the key of a path; raise InvalidKeyError for one that cannot be an object's."""
     _check_text(path)
     try:
         key = path.encode()
@@ -30,7 +30,7 @@ def object_key(path: str) -> bytes:
 
 
 def listed(paths: Iterable[str], such: str = "paths") -> tuple[str, ...]:
-    """Returns paths that come as a list; raises InvalidInputError for a text.
+    """Return paths that come as a list; raise InvalidInputError for a text.
 
     A text is a list of its letters, and `*` among them would mean all that there is.
     """
@@ -40,7 +40,7 @@ def listed(paths: Iterable[str], such: str = "paths") -> tuple[str, ...]:
 
 
 def key_prefix(prefix: str) -> bytes:
-    """Returns what the keys of all paths with a prefix begin with; raises InvalidKeyError."""
+    """Return what the keys of all paths with a prefix begin with; raise InvalidKeyError."""
     _check_text(prefix)
     try:
         return prefix.encode()
@@ -54,7 +54,7 @@ def _check_text(path: object) -> None:
 
 
 def key_path(key: bytes) -> str:
-    """Returns the path of a key; raises InvalidKeyError where it is not UTF-8."""
+    """Return the path of a key; raise InvalidKeyError where it is not UTF-8."""
     try:
         return key.decode()
     except UnicodeDecodeError as error:
@@ -63,7 +63,7 @@ def key_path(key: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Is the keys from `start` on, up to but without `stop`; None is the end of the key space."""
+    """The keys from `start` on, up to but without `stop`; None is the end of the key space."""
 
     start: bytes = b""
     stop: bytes | None = None
@@ -73,7 +73,7 @@ class Interval:
 
     @property
     def is_empty(self) -> bool:
-        """Tells whether no key lies in it."""
+        """Whether no key lies in it."""
         return self.stop is not None and self.stop <= self.start
 
 
@@ -81,23 +81,23 @@ EVERYTHING = Interval()
 
 
 def common(one: Interval, other: Interval) -> Interval:
-    """Returns the keys that two intervals have in common."""
+    """Return the keys that two intervals have in common."""
     stops = [stop for stop in (one.stop, other.stop) if stop is not None]
     return Interval(max(one.start, other.start), min(stops, default=None))
 
 
 def prefix_interval(prefix: bytes) -> Interval:
-    """Returns the interval of all keys that begin with a prefix."""
+    """Return the interval of all keys that begin with a prefix."""
     return Interval(prefix, prefix_end(prefix))
 
 
 def successor(key: bytes) -> bytes:
-    """Returns the least string above a key."""
+    """Return the least string above a key."""
     return key + b"\x00"
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """Returns the least string above all keys of a prefix; None when there is none."""
+    """Return the least string above all keys of a prefix; None when there is none."""
     trimmed = prefix.rstrip(b"\xff")
     if not trimmed:
         return None

@@ -29,7 +29,7 @@ def _field(name: str, number: int, kind: Any, type_name: str = "", *, many: bool
 
 
 def _string_map(owner: str, name: str, number: int) -> tuple[Any, Any]:
-    """Returns the field of a `map<string, string>`, and the nested message behind it."""
+    """Return the field of a `map<string, string>`, and the nested message behind it."""
     entry = descriptor_pb2.DescriptorProto(name=f"{name.capitalize()}Entry")
     entry.field.append(_field("key", 1, _Field.TYPE_STRING))
     entry.field.append(_field("value", 2, _Field.TYPE_STRING))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RangeInfo:
-    """Is a metarange's record of one range.
+    """A metarange's record of one range.
 
     `size` counts the raw bytes of keys and values: what a reader decodes, whatever the compression.
     Only a staged run has `tombstones`: records that delete their key.
@@ -40,12 +40,12 @@ class RangeInfo:
 
 
 def record_count(ranges: Iterable[RangeInfo]) -> int:
-    """Returns how many records some ranges hold."""
+    """Return how many records some ranges hold."""
     return sum(each.count for each in ranges)
 
 
 def byte_count(ranges: Iterable[RangeInfo]) -> int:
-    """Returns how many raw bytes some ranges hold."""
+    """Return how many raw bytes some ranges hold."""
     return sum(each.size for each in ranges)
 
 
@@ -54,12 +54,12 @@ _FEW = 16
 """Up to how many ranges are decoded sooner by themselves than in columns."""
 
 Ranges = Sequence[RangeInfo]
-"""Is ranges in key order, none of which overlap: a RangeList, or a few in a tuple."""
+"""Ranges in key order, none of which overlap: a RangeList, or a few in a tuple."""
 
 
 @dataclass(frozen=True, eq=False)
 class RangeList(Sequence[RangeInfo]):
-    """Is ranges in key order as the records of a metarange; a slice of it shares them."""
+    """Ranges in key order as the records of a metarange; a slice of it shares them."""
 
     block: Block = field(default=EMPTY, repr=False)
 
@@ -99,26 +99,26 @@ class RangeList(Sequence[RangeInfo]):
 
     @cached_property
     def max_keys(self) -> list[bytes]:
-        """Returns the greatest key of each range."""
+        """The greatest key of each range."""
         keys: list[bytes] = self.block.key_array().to_pylist()
         return keys
 
 
 @dataclass(frozen=True, slots=True)
 class MetaRange:
-    """Is the whole tree of a commit: its id and its ranges in key order."""
+    """The whole tree of a commit: its id and its ranges in key order."""
 
     id: MetaRangeId
     ranges: RangeList
 
     @property
     def count(self) -> int:
-        """Returns the number of records under it."""
+        """The number of records under it."""
         return record_count(self.ranges)
 
 
 def range_list(*parts: Ranges) -> RangeList:
-    """Returns one list of parts that follow each other; only what is in no list yet is encoded."""
+    """Return one list of parts that follow each other; only what is in no list yet is encoded."""
     new = [each for part in parts if not isinstance(part, RangeList) for each in part]
     encoded, at = block_of_records(list(map(_range_record, new))), 0
     blocks = []
@@ -132,7 +132,7 @@ def range_list(*parts: Ranges) -> RangeList:
 
 
 def record_ids(ranges: Ranges) -> Ids:
-    """Returns the ids of the records that ranges have in a metarange."""
+    """Return the ids of the records that ranges have in a metarange."""
     if isinstance(ranges, RangeList):
         return ranges.block.ids
     ids = b"".join(record_id(each.max_key, each.id.encode()) for each in ranges)
@@ -140,7 +140,7 @@ def record_ids(ranges: Ranges) -> Ids:
 
 
 def overlapping(ranges: Ranges, interval: Interval) -> Ranges:
-    """Returns the ranges that may hold keys of an interval."""
+    """Return the ranges that may hold keys of an interval."""
     first = position_reaching(ranges, interval.start)
     if interval.stop is None:
         return ranges[first:]
@@ -150,21 +150,21 @@ def overlapping(ranges: Ranges, interval: Interval) -> Ranges:
 
 
 def overlaps(ranges: Ranges, interval: Interval) -> bool:
-    """Tells whether some of the ranges may hold keys of an interval."""
+    """Return whether some of the ranges may hold keys of an interval."""
     first = position_reaching(ranges, interval.start)
     stop = interval.stop
     return first < len(ranges) and (stop is None or ranges[first].min_key < stop)
 
 
 def position_reaching(ranges: Ranges, key: bytes, lo: int = 0) -> int:
-    """Returns the position of the first range, from `lo` on, that does not end before a key."""
+    """Return the position of the first range, from `lo` on, that does not end before a key."""
     if isinstance(ranges, RangeList):
         return bisect_left(ranges.max_keys, key, lo=lo)
     return bisect_left(ranges, key, lo=lo, key=_max_key)
 
 
 def max_keys(ranges: Ranges) -> list[bytes]:
-    """Returns the greatest key of each range."""
+    """Return the greatest key of each range."""
     if isinstance(ranges, RangeList):
         return ranges.max_keys
     return [each.max_key for each in ranges]
@@ -186,7 +186,7 @@ def _range_record(each: RangeInfo) -> Record:
 
 
 def _range_info(record: Record) -> RangeInfo:
-    """Returns the range that a metarange's record describes; raises CorruptFileError."""
+    """Return the range that a metarange's record describes; raise CorruptFileError."""
     decoded = decode_record(*record)
     try:
         message = RangeDataMessage.FromString(decoded.data)

@@ -25,7 +25,7 @@ _TOMBSTONE_HEAD = b"\x00\x00"
 
 @dataclass(frozen=True, slots=True)
 class ValueRecord:
-    """Is what a table holds of one key. An empty identity marks a tombstone, in staging only."""
+    """What a table holds of one key. An empty identity marks a tombstone, in staging only."""
 
     key: bytes
     identity: bytes
@@ -33,12 +33,12 @@ class ValueRecord:
 
     @property
     def id(self) -> RecordId:
-        """Returns the valueRecordID."""
+        """The valueRecordID."""
         return record_id(self.key, self.identity)
 
 
 def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
-    """Returns the stored form of a record; raises InvalidKeyError or InvalidRecordError."""
+    """Return the stored form of a record; raise InvalidKeyError or InvalidRecordError."""
     if not 1 <= len(key) <= MAX_KEY_BYTES:
         raise InvalidKeyError(
             f"a key has 1 to {MAX_KEY_BYTES} bytes, this one has {len(key)}: {key[:80]!r}"
@@ -53,49 +53,49 @@ def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
 
 
 def plain_value(identity: bytes, data: bytes) -> bytes:
-    """Returns a value as lakeFS stores it."""
+    """Return a value as lakeFS stores it."""
     return b"".join((zigzag(len(identity)), identity, zigzag(len(data)), data))
 
 
 def tombstone(key: bytes) -> Record:
-    """Returns the staged record that deletes a key."""
+    """Return the staged record that deletes a key."""
     return key, _TOMBSTONE_HEAD + record_id(key, b"")
 
 
 def is_tombstone(stored: bytes) -> bool:
-    """Tells whether a stored value deletes its key."""
+    """Return whether a stored value deletes its key."""
     return stored.startswith(_TOMBSTONE_HEAD)
 
 
 def decode_record(key: bytes, stored: bytes) -> ValueRecord:
-    """Returns the parts of a stored record; raises CorruptFileError for bytes that are none."""
+    """Return the parts of a stored record; raise CorruptFileError for bytes that are none."""
     identity, data, _ = _fields(key, stored)
     return ValueRecord(key, identity, data)
 
 
 def identity_of(key: bytes, stored: bytes | None) -> bytes | None:
-    """Returns the identity in a stored value, None for no record; raises CorruptFileError."""
+    """Return the identity in a stored value, None for no record; raise CorruptFileError."""
     return None if stored is None else decode_record(key, stored).identity
 
 
 def record_data(key: bytes, stored: bytes) -> bytes:
-    """Returns the data of a stored record; raises CorruptFileError for bytes that are none."""
+    """Return the data of a stored record; raise CorruptFileError for bytes that are none."""
     return _fields(key, stored)[1]
 
 
 def has_trailer(key: bytes, stored: bytes) -> bool:
-    """Tells whether a value ends in its record id; lakeFS writes values without."""
+    """Return whether a value ends in its record id; lakeFS writes values without."""
     return _fields(key, stored)[2] == RECORD_ID_BYTES
 
 
 def with_trailer(key: bytes, stored: bytes) -> Record:
-    """Returns a record of lakeFS's with the record id that its value lacks."""
+    """Return a record of lakeFS's with the record id that its value lacks."""
     identity, _, rest = _fields(key, stored)
     return key, stored[: len(stored) - rest] + record_id(key, identity)
 
 
 def _fields(key: bytes, stored: bytes) -> tuple[bytes, bytes, int]:
-    """Returns identity, data and the number of bytes that follow them."""
+    """Return identity, data and the number of bytes that follow them."""
     try:
         size, at = read_zigzag(stored, 0)
         identity, at = stored[at : at + size], at + size

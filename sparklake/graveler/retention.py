@@ -25,7 +25,7 @@ _DAY = 24 * 60 * 60
 
 @dataclass(frozen=True, slots=True)
 class BranchRetention:
-    """Is for how many days the commits of branches are kept whose names fit a pattern."""
+    """For how many days the commits of branches are kept whose names fit a pattern."""
 
     pattern: str
     days: int
@@ -37,7 +37,7 @@ class BranchRetention:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Is for how many days commits are kept: of a branch, by the first rule that fits its name."""
+    """For how many days commits are kept: of a branch, by the first rule that fits its name."""
 
     default_days: int
     branches: tuple[BranchRetention, ...] = ()
@@ -49,14 +49,14 @@ class Retention:
             raise InvalidInputError("a pattern has two rules of retention: give it one")
 
     def days(self, branch: str) -> int:
-        """Returns for how many days the commits of a branch are kept."""
+        """Return for how many days the commits of a branch are kept."""
         fitting = (each.days for each in self.branches if fits(each.pattern, branch))
         return next(fitting, self.default_days)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Is the first parents from a commit on; those made after `since`, in unix seconds, are kept.
+    """The first parents from a commit on; those made after `since`, in unix seconds, are kept.
 
     So is the first one that is older.
     """
@@ -66,7 +66,7 @@ class Line:
 
 
 def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -> set[CommitId]:
-    """Returns the commits that are not kept at a moment, in unix seconds."""
+    """Return the commits that are not kept at a moment, in unix seconds."""
     if retention is None:
         return set()
 
@@ -82,7 +82,7 @@ def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -
 
 
 def dates(commits: Iterable[Commit]) -> dict[CommitId, int]:
-    """Returns when commits were made, parents first: none of them before its ancestors.
+    """Return when commits were made, parents first: none of them before its ancestors.
 
     A clock that was slow once would else let all that lies behind its commit expire.
     """
@@ -99,7 +99,7 @@ def kept_commits(
     dates: Mapping[CommitId, int],
     first_parent: Callable[[CommitId], CommitId | None],
 ) -> set[CommitId]:
-    """Returns what lines keep, and what was made after `since` and lies on no line.
+    """Return what lines keep, and what was made after `since` and lies on no line.
 
     No commit may have an earlier date than its first parent. Each commit is visited about once.
     """
@@ -119,7 +119,7 @@ def kept_commits(
 def _behind(
     head: CommitId, known: set[CommitId], first_parent: Callable[[CommitId], CommitId | None]
 ) -> Iterable[CommitId]:
-    """Yields a commit and its first parents, up to one that is known."""
+    """Yield a commit and its first parents, up to one that is known."""
     commit: CommitId | None = head
     while commit is not None and commit not in known:
         yield commit
@@ -127,7 +127,7 @@ def _behind(
 
 
 def expired_error(commit_id: CommitId) -> ExpiredError:
-    """Returns the error of all that would read or name the objects of an expired commit."""
+    """Return the error of all that would read or name the objects of an expired commit."""
     return ExpiredError(
         f"commit {commit_id[:12]} has expired by the retention rules of the repository: a garbage "
         "collection may have taken its objects, and nothing may be made of it; `sparklake log` "

@@ -22,7 +22,7 @@ _LOOK_SECONDS = 0.1
 
 
 def run_command(shell: Shell, document: Mapping[str, Any], secrets: Secrets) -> Outcome:
-    """Runs a command in an empty folder, with the event as JSON on stdin.
+    """Run a command in an empty folder, with the event as JSON on stdin.
 
     It sees the event's texts as SPARKLAKE_HOOK_..., a few plain variables, and those that may be
     seen. When its time is over, it is killed with all that it has started.
@@ -57,7 +57,7 @@ def _run(
     given: IO[bytes],
     limit: float,
 ) -> tuple[int | None, bytes, bool]:
-    """Returns the exit code, None where time was over; the end of the output, and if it is cut."""
+    """Return the exit code, None where time was over; the end of the output, and if it is cut."""
     deadline = time.monotonic() + limit
     process = subprocess.Popen(  # noqa: S603  (settings have allowed it)
         words,
@@ -86,7 +86,7 @@ def _run(
 
 
 def _read(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bool]:
-    """Reads the end of the output until there is no more; raises TimeoutExpired with it.
+    """Read the end of the output until there is no more; raise TimeoutExpired with it.
 
     What a command has left running may hold its output open: that is not waited for.
     """

@@ -46,7 +46,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """Is one hook of a file; `condition` is success, failure, always or never."""
+    """One hook of a file; `condition` is success, failure, always or never."""
 
     id: str
     type: HookType
@@ -54,13 +54,13 @@ class Hook:
     properties: Properties
 
     def runs_after(self, *, has_failed: bool) -> bool:
-        """Tells whether it is its turn after what came of those before it in its file."""
+        """Return whether it is its turn after what came of those before it in its file."""
         return self.condition in ("always", "failure" if has_failed else "success")
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Is a file of hooks: on which events of which refs it runs which hooks, in order."""
+    """A file of hooks: on which events of which refs it runs which hooks, in order."""
 
     path: str
     name: str
@@ -68,13 +68,13 @@ class Action:
     hooks: tuple[Hook, ...]
 
     def is_on(self, event: EventName, ref: str) -> bool:
-        """Tells whether it runs on an event of a branch or tag."""
+        """Return whether it runs on an event of a branch or tag."""
         globs = self.on.get(event)
         return globs is not None and (not globs or any(is_word(each, ref) for each in globs))
 
 
 def parse_action(path: str, body: bytes) -> Action:
-    """Returns what a file declares; raises InvalidHooksError with its path, the line and why."""
+    """Return what a file declares; raise InvalidHooksError with its path, the line and why."""
     try:
         if len(body) > MAX_FILE_BYTES:
             raise InvalidHooksError(f"it has more than {MAX_FILE_BYTES} bytes")

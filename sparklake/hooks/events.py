@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class EventName(str, Enum):
-    """Is what hooks are declared on; the names are lakeFS's."""
+    """What hooks are declared on; the names are lakeFS's."""
 
     PRE_COMMIT = "pre-commit"
     POST_COMMIT = "post-commit"
@@ -42,44 +42,44 @@ class EventName(str, Enum):
 
     @property
     def is_before(self) -> bool:
-        """Tells whether a failure keeps the verb from happening."""
+        """Whether a failure keeps the verb from happening."""
         return self.value.startswith("pre-")
 
     @property
     def is_of_tags(self) -> bool:
-        """Tells whether the ref is a tag."""
+        """Whether the ref is a tag."""
         return self.value.endswith("-tag")
 
 
 class EventTree(Protocol):
-    """Is a tree of an event: for a move of a branch the one that is to be published."""
+    """A tree of an event: for a move of a branch the one that is to be published."""
 
     @property
     def id(self) -> MetaRangeId:
-        """Returns the id of its metarange."""
+        """The id of its metarange."""
 
     def objects(self, prefix: str = "") -> Rows[ObjectInfo]:
-        """Returns its objects."""
+        """Return its objects."""
 
     def stat(self, path: str) -> ObjectInfo:
-        """Returns one object; raises ObjectNotFoundError."""
+        """Return one object; raise ObjectNotFoundError."""
 
     def exists(self, path: str) -> bool:
-        """Tells whether there is an object at a path."""
+        """Return whether there is an object at a path."""
 
     def read_bytes(self, path: str) -> bytes:
-        """Returns the content of one object."""
+        """Return the content of one object."""
 
     def read(self, path: str, format: str = "parquet", **options: Any) -> DataFrame:  # noqa: A002
-        """Returns the table under a path as a DataFrame; raises ObjectNotFoundError."""
+        """Return the table under a path as a DataFrame; raise ObjectNotFoundError."""
 
     def changes(self, prefix: str = "") -> Rows[DiffRow]:
-        """Returns what the event changes; nothing for an event of a name alone."""
+        """Return what the event changes; nothing for an event of a name alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Is something about to happen to a ref, or that has just happened.
+    """Something about to happen to a ref, or that has just happened.
 
     `ref` is the branch or tag, `head` the commit that it is at before, None where it is not there
     yet. `commits` are those about to be made, the last of which becomes the head; of an event of a
@@ -100,18 +100,18 @@ class Event:
 
     @property
     def commit(self) -> Commit | None:
-        """Returns the commit that becomes the head."""
+        """The commit that becomes the head."""
         return self.commits[-1] if self.commits else None
 
     @property
     def commit_id(self) -> CommitId | None:
-        """Returns the commit that is made or named."""
+        """The commit that is made or named."""
         return self.commits[-1].id if self.commits else self.source or self.head
 
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """Is what a Python hook is given: an event, and what is declared of the hook.
+    """What a Python hook is given: an event, and what is declared of the hook.
 
     `args` is what the file says of it in `properties.args`.
     """
@@ -123,17 +123,17 @@ class HookCall:
 
     @property
     def tree(self) -> EventTree:
-        """Returns the tree that is to be published."""
+        """The tree that is to be published."""
         return self.event.tree
 
     @property
     def commit(self) -> Commit | None:
-        """Returns the commit that is to become the head."""
+        """The commit that is to become the head."""
         return self.event.commit
 
 
 def event_document(event: Event, action: str, hook: str) -> dict[str, Any]:
-    """Returns an event as shell hooks and webhooks get it: lakeFS's fields, and ours."""
+    """Return an event as shell hooks and webhooks get it: lakeFS's fields, and ours."""
     made = event.commit
     said: dict[str, Any] = {
         "event_type": event.name.value,
@@ -162,7 +162,7 @@ def event_document(event: Event, action: str, hook: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Is what came of a hook; one that is not allowed has failed without being run."""
+    """What came of a hook; one that is not allowed has failed without being run."""
 
     status: HookStatus
     output: str = ""
@@ -170,10 +170,10 @@ class Outcome:
 
 
 def passed(output: str = "") -> Outcome:
-    """Returns that a hook has nothing against it."""
+    """Return that a hook has nothing against it."""
     return Outcome(HookStatus.PASSED, output)
 
 
 def failed(output: str) -> Outcome:
-    """Returns that a hook refuses, or that it could not be asked."""
+    """Return that a hook refuses, or that it could not be asked."""
     return Outcome(HookStatus.FAILED, output)

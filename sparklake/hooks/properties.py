@@ -20,7 +20,7 @@ MAX_SECONDS = 3600.0
 
 
 def seconds(text: str | float) -> float:
-    """Returns a timeout: a number of seconds, or a text such as 500ms, 30s or 1m30s."""
+    """Return a timeout: a number of seconds, or a text such as 500ms, 30s or 1m30s."""
     if isinstance(text, str):
         match = _DURATION.fullmatch(text)
         if match is None or not text:
@@ -33,7 +33,7 @@ def seconds(text: str | float) -> float:
 
 
 class Python(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Is a function of an installed module; `args` are handed to it as they are."""
+    """A function of an installed module; `args` are handed to it as they are."""
 
     function: str
     args: dict[str, Any] = {}
@@ -44,12 +44,12 @@ class Python(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def target(self) -> str:
-        """Returns what is allowed or not."""
+        """What is allowed or not."""
         return self.function
 
 
 class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Is a command: its words, or with `shell` one text for /bin/sh."""
+    """A command: its words, or with `shell` one text for /bin/sh."""
 
     command: list[str] | str
     shell: bool = False
@@ -64,19 +64,19 @@ class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def words(self) -> list[str]:
-        """Returns the argument vector."""
+        """The argument vector."""
         if isinstance(self.command, str):
             return ["/bin/sh", "-c", self.command]
         return self.command or [""]
 
     @property
     def target(self) -> str:
-        """Returns what is allowed or not."""
+        """What is allowed or not."""
         return self.command if isinstance(self.command, str) else self.words[0]
 
 
 class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Is a URL that events are posted to; headers and parameters may name variables."""
+    """A URL that events are posted to; headers and parameters may name variables."""
 
     url: str
     timeout: str | float = "1m"
@@ -93,16 +93,16 @@ class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def target(self) -> str:
-        """Returns what is allowed or not."""
+        """What is allowed or not."""
         return self.url
 
 
 class Foreign(msgspec.Struct, frozen=True):
-    """Is a hook that only lakeFS runs, whatever it says."""
+    """A hook that only lakeFS runs, whatever it says."""
 
     @property
     def target(self) -> str:
-        """Returns what is allowed or not."""
+        """What is allowed or not."""
         return ""
 
 
@@ -118,7 +118,7 @@ SHAPES: dict[HookType, type[Python] | type[Shell] | type[Webhook] | type[Foreign
 
 
 def check_url(url: str) -> None:
-    """Raises ValueError for what is no URL of a web server, or names a user in it."""
+    """Raise ValueError for what is no URL of a web server, or names a user in it."""
     if not _URL.fullmatch(url):
         raise ValueError("a URL is printable ASCII without spaces: escape what is not")
     parts = urlsplit(url)
@@ -129,7 +129,7 @@ def check_url(url: str) -> None:
 
 
 def is_allowed(settings: HookSettings, kind: HookType, target: str) -> bool:
-    """Tells whether settings let a hook run."""
+    """Return whether settings let a hook run."""
     for each in settings.allow:
         name, has_pattern, pattern = each.partition(":")
         if name == kind.value and (not has_pattern or is_word(pattern, target)):

@@ -27,7 +27,7 @@ _ROWS = "rows"
 
 
 class Checks(msgspec.Struct, forbid_unknown_fields=True):
-    """Is what must hold of a table.
+    """What must hold of a table.
 
     `not_null` columns have a value in each row, and no two rows have equal values of all `unique`
     columns. `expressions` are SQL; as in a CHECK of SQL, one that is null holds.
@@ -40,7 +40,7 @@ class Checks(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CheckedTables(msgspec.Struct, forbid_unknown_fields=True):
-    """Is tables of one form: a path, in which `*` is any name, and what must hold of each."""
+    """Tables of one form: a path, in which `*` is any name, and what must hold of each."""
 
     path: str
     checks: Checks
@@ -49,7 +49,7 @@ class CheckedTables(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Arguments(msgspec.Struct, forbid_unknown_fields=True):
-    """Is what a file of hooks says in `args`."""
+    """What a file of hooks says in `args`."""
 
     tables: list[CheckedTables]
 
@@ -59,7 +59,7 @@ class CheckFailedError(ValueError):
 
 
 def check_tables(call: HookCall) -> str:
-    """Checks the tables that an event changes, as they would be; returns what was checked.
+    """Check the tables that an event changes, as they would be; return what was checked.
 
     Raises CheckFailedError. A table that is gone is not checked.
     """
@@ -80,7 +80,7 @@ def check_tables(call: HookCall) -> str:
 
 
 def changed_tables(tree: EventTree, path: str) -> list[str]:
-    """Returns the paths of tables that an event changes, of those that a pattern names."""
+    """Return the paths of tables that an event changes, of those that a pattern names."""
     parts = path.strip("/").split("/")
     fixed = "".join(f"{each}/" for each in takewhile(lambda each: "*" not in each, parts))
     found: dict[str, None] = {}
@@ -95,7 +95,7 @@ def changed_tables(tree: EventTree, path: str) -> list[str]:
 
 
 def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
-    """Yields what does not hold of a table; its rows are read once, and once more for `unique`."""
+    """Yield what does not hold of a table; its rows are read once, and once more for `unique`."""
     counts = _counts(rows, checks)
     total = counts.pop(_ROWS)
     if total < checks.min_rows:
@@ -114,7 +114,7 @@ def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
 
 
 def _counts(rows: DataFrame, checks: Checks) -> dict[str, int]:
-    """Returns the number of rows, and of those that each check does not hold for."""
+    """Return the number of rows, and of those that each check does not hold for."""
     # Not at the top: files of hooks are read where Spark is not installed.
     from pyspark.sql import functions as f
 

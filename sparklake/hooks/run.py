@@ -20,7 +20,7 @@ from sparklake.hooks.webhooks import post_event
 def run_hook(
     settings: HookSettings, event: Event, action: Action, hook: Hook
 ) -> tuple[HookResult, bool]:
-    """Runs a hook; returns what came of it, and whether it was allowed. It raises nothing."""
+    """Run a hook; return what came of it, and whether it was allowed. It raises nothing."""
     begun = time.monotonic()
     outcome = _outcome(settings, event, action, hook)
     milliseconds = int(1000 * (time.monotonic() - begun))
@@ -61,7 +61,7 @@ def _not_allowed(hook: Hook) -> str:
 
 
 def _called(python: Python, call: HookCall, secrets: Secrets) -> Outcome:
-    """Calls a function. It refuses by False or by raising; a text that it returns is kept."""
+    """Call a function. It refuses by False or by raising; a text that it returns is kept."""
     name, _, attribute = python.function.partition(":")
     try:
         answer = getattr(importlib.import_module(name), attribute)(call)

@@ -27,17 +27,17 @@ class Secrets:
     _given: set[str] = field(default_factory=set)
 
     def filled(self, text: str) -> str:
-        """Returns a text with its `{{ ENV.NAME }}` filled in; raises ValueError."""
+        """Return a text with its `{{ ENV.NAME }}` filled in; raise ValueError."""
         return _VARIABLE.sub(lambda match: self._value(match[1]), text)
 
     def variables(self) -> Mapping[str, str]:
-        """Returns all variables that may be seen."""
+        """Return all variables that may be seen."""
         seen = {name: value for name, value in os.environ.items() if self._may_see(name)}
         self._given.update(seen.values())
         return seen
 
     def kept(self, text: str, *, is_cut: bool = False) -> str:
-        """Returns the end of a text without secrets; `is_cut` says that there was more of it."""
+        """Return the end of a text without secrets; `is_cut` says that there was more of it."""
         for value in sorted(self._spellings(), key=len, reverse=True):
             text = text.replace(value, _HIDDEN)
         if is_cut:

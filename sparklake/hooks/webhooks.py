@@ -51,7 +51,7 @@ class PrivateAddressError(ValueError):
 
 
 def addresses_of(host: str, port: int, private: Sequence[str]) -> list[str]:
-    """Returns the addresses of a host, all of which may be connected to.
+    """Return the addresses of a host, all of which may be connected to.
 
     They must be connected to themselves: asked again, a name may lead elsewhere. Raises
     PrivateAddressError where one may not, OSError for a host that is not known.
@@ -68,7 +68,7 @@ def addresses_of(host: str, port: int, private: Sequence[str]) -> list[str]:
 
 
 def is_public(text: str) -> bool:
-    """Tells whether an address, and each that is written inside of it, is one of the internet.
+    """Return whether an address, and each that is written inside of it, is one of the internet.
 
     It does not ask what the library takes for global, which differs between Python's releases.
     """
@@ -122,7 +122,7 @@ _PORTS = {"http": 80, "https": 443}
 def post_event(
     webhook: Webhook, document: Mapping[str, Any], settings: HookSettings, secrets: Secrets
 ) -> Outcome:
-    """Posts an event as JSON; what is not answered with 2xx in time has failed.
+    """Post an event as JSON; what is not answered with 2xx in time has failed.
 
     Connecting is tried twice. What has been sent is never sent again.
     """
@@ -156,7 +156,7 @@ def _filled(webhook: Webhook, secrets: Secrets) -> tuple[str, dict[str, str]]:
 
 @dataclass(slots=True)
 class _Call:
-    """Is one event on its way."""
+    """One event on its way."""
 
     body: bytes
     settings: HookSettings
@@ -168,7 +168,7 @@ class _Call:
     _failures: list[BaseException] = field(default_factory=list)
 
     def within_limit(self, url: str, headers: Mapping[str, str]) -> Outcome | None:
-        """Returns what came of it, None where time was over.
+        """Return what came of it, None where time was over.
 
         Names are looked up, and headers read, by calls that know no limit: they get a thread.
         """

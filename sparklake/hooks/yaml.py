@@ -18,7 +18,7 @@ _BOOL = "tag:yaml.org,2002:bool"
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """Is YAML 1.2 of plain data: `on` is a word, and only `true` and `false` are truths."""
+    """YAML 1.2 of plain data: `on` is a word, and only `true` and `false` are truths."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  (as the class above has it)
         first: [each for each in resolvers if each[0] != _BOOL]
@@ -45,7 +45,7 @@ _Loader.add_implicit_resolver(_BOOL, re.compile("true|false"), list("tf"))
 
 
 def parsed(text: str) -> tuple[Any, yaml.Node]:
-    """Returns the data of a text and the nodes it was made of; raises InvalidHooksError."""
+    """Return the data of a text and the nodes it was made of; raise InvalidHooksError."""
     try:
         _check_shape(text)
         loader = _Loader(text)
@@ -64,7 +64,7 @@ def parsed(text: str) -> tuple[Any, yaml.Node]:
 
 
 def _check_shape(text: str) -> None:
-    """Looks at a text piece by piece: deep nesting would take time, and aliases multiply."""
+    """Look at a text piece by piece: deep nesting would take time, and aliases multiply."""
     depth = 0
     for event in yaml.parse(text, _Loader):
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -78,7 +78,7 @@ def _check_shape(text: str) -> None:
 
 
 def line_of(node: yaml.Node, path: str) -> int:
-    """Returns the line of a part of a document, such as `$.hooks[0].id`, or of what it is in."""
+    """Return the line of a part of a document, such as `$.hooks[0].id`, or of what it is in."""
     for name, index in _STEP.findall(path):
         inner = _inner(node, name, index)
         if inner is None:

@@ -13,13 +13,13 @@ from sparklake.uri import repository_uri
 
 
 def abandon_write(lake: Lake, arguments: Namespace) -> Document:
-    """Abandons a write."""
+    """Abandon a write."""
     repository = lake.repository(repository_uri(arguments.repository))
     return write_document(repository.abandon_write(arguments.write))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("write", metavar="WRITE")

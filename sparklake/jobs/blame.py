@@ -13,13 +13,13 @@ from sparklake.uri import prefix_uri
 
 
 def blame(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Lists objects with their commits as they come."""
+    """List objects with their commits as they come."""
     place = prefix_uri(arguments.prefix)
     return map(blame_document, lake.repository(place.repository).blame(place.ref, place.key))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("prefix", metavar="lakefs://REPO/REF/[PREFIX]")
     return run(parser, blame, argv)

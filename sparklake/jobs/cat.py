@@ -12,13 +12,13 @@ from sparklake.uri import object_uri
 
 
 def cat(lake: Lake, arguments: Namespace) -> bytes:
-    """Reads an object."""
+    """Read an object."""
     target = object_uri(arguments.object)
     return lake.repository(target.repository).read_bytes(target.ref, target.key)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("object", metavar="lakefs://REPO/REF/KEY")
     return run(parser, cat, argv)

@@ -12,13 +12,13 @@ from sparklake.lake import Lake
 
 
 def cherry_pick(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Cherry-picks commits."""
+    """Cherry-pick commits."""
     branch, refs, terms = replaying(lake, arguments)
     return [commit_document(each) for each in branch.cherry_pick(*refs, **terms)]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     return run(replay_parser(__doc__), cherry_pick, argv)
 
 

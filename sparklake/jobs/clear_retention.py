@@ -13,14 +13,14 @@ from sparklake.uri import repository_uri
 
 
 def clear_retention(lake: Lake, arguments: Namespace) -> Document:
-    """Removes all rules."""
+    """Remove all rules."""
     repository = lake.repository(repository_uri(arguments.repository))
     repository.settings.clear_retention()
     return retention_document(None)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     return run(parser, clear_retention, argv)

@@ -14,7 +14,7 @@ from sparklake.uri import repository_uri
 
 
 def collect_garbage(lake: Lake, arguments: Namespace) -> Document:
-    """Collects garbage; it asks nobody."""
+    """Collect garbage; it asks nobody."""
     spared = duration(arguments.grace)
     assert spared is not None
     repository = lake.repository(repository_uri(arguments.repository))
@@ -23,7 +23,7 @@ def collect_garbage(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("--dry-run", "--mark-only", action="store_true", help="delete nothing")

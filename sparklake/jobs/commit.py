@@ -12,7 +12,7 @@ from sparklake.lake import Lake
 
 
 def commit(lake: Lake, arguments: Namespace) -> Document:
-    """Commits a branch."""
+    """Commit a branch."""
     branch = branch_at(lake, arguments.branch)
     if arguments.explain:
         return explanation_document(branch.plan(arguments.path))
@@ -21,7 +21,7 @@ def commit(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = commit_parser(__doc__)
     parser.set_defaults(message="")
     parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")

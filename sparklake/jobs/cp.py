@@ -13,7 +13,7 @@ from sparklake.uri import same_repository, transfer_uris
 
 
 def cp(lake: Lake, arguments: Namespace) -> Document:
-    """Stages a copy."""
+    """Stage a copy."""
     old, new = transfer_uris(arguments.source, arguments.dest)
     branch = lake.repository(same_repository(old, new)).branch(new.ref)
     copied = branch.copy(old.key, new.key, old.ref, arguments.recursive, arguments.force)
@@ -21,7 +21,7 @@ def cp(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("source", metavar="lakefs://REPO/REF/KEY")
     parser.add_argument("dest", metavar="lakefs://REPO/BRANCH/KEY")

@@ -13,7 +13,7 @@ from sparklake.lake import Lake
 
 
 def create_branch(lake: Lake, arguments: Namespace) -> Document:
-    """Creates a branch."""
+    """Create a branch."""
     repository, branch, source = refs_at(lake, arguments.branch, arguments.source)
     lifetime = duration(arguments.expires)
     made = repository.create_branch(branch, source, arguments.hidden, lifetime)
@@ -21,7 +21,7 @@ def create_branch(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("branch", metavar="lakefs://REPO/NAME")
     parser.add_argument("--source", metavar="lakefs://REPO/REF", required=True)

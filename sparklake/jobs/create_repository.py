@@ -15,7 +15,7 @@ from sparklake.uri import repository_uri
 
 
 def create_repository(lake: Lake, arguments: Namespace) -> Document:
-    """Creates a repository."""
+    """Create a repository."""
     name = repository_uri(arguments.repository)
     made = lake.create_repository(
         name,
@@ -29,7 +29,7 @@ def create_repository(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("storage_namespace", metavar="STORAGE_NAMESPACE")

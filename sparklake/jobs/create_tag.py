@@ -12,13 +12,13 @@ from sparklake.lake import Lake
 
 
 def create_tag(lake: Lake, arguments: Namespace) -> Document:
-    """Creates a tag."""
+    """Create a tag."""
     repository, tag, ref = refs_at(lake, arguments.tag, arguments.ref)
     return tag_document(repository.create_tag(tag, ref))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("tag", metavar="lakefs://REPO/TAG")
     parser.add_argument("ref", metavar="lakefs://REPO/REF")

@@ -13,14 +13,14 @@ from sparklake.uri import ref_uri
 
 
 def delete_branch(lake: Lake, arguments: Namespace) -> Document:
-    """Deletes a branch."""
+    """Delete a branch."""
     branch = ref_uri(arguments.branch)
     lake.repository(branch.repository).delete_branch(branch.ref)
     return {"name": branch.ref, "deleted": True}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("branch", metavar="lakefs://REPO/NAME")
     return run(parser, delete_branch, argv)

@@ -13,7 +13,7 @@ from sparklake.uri import repository_uri
 
 
 def delete_repository(lake: Lake, arguments: Namespace) -> Document:
-    """Deletes a repository."""
+    """Delete a repository."""
     name = repository_uri(arguments.repository)
     namespace = lake.repository(name).info.storage_namespace
     lake.delete_repository(name, arguments.force)
@@ -21,7 +21,7 @@ def delete_repository(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("-y", "--yes", action="store_true", help="never asked by a job")

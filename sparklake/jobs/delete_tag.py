@@ -13,14 +13,14 @@ from sparklake.uri import ref_uri
 
 
 def delete_tag(lake: Lake, arguments: Namespace) -> Document:
-    """Deletes a tag."""
+    """Delete a tag."""
     tag = ref_uri(arguments.tag)
     lake.repository(tag.repository).delete_tag(tag.ref)
     return {"name": tag.ref, "deleted": True}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("tag", metavar="lakefs://REPO/TAG")
     return run(parser, delete_tag, argv)

@@ -21,7 +21,7 @@ from sparklake.verbs.base.differences import Differences
 
 
 def diff(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:
-    """Counts differences by type, as Spark computes them."""
+    """Count differences by type, as Spark computes them."""
     shape = diff_shape(
         by_folder=arguments.by_folder,
         tree=arguments.tree,
@@ -60,7 +60,7 @@ def _counted(rows: Differences, to: str | None) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("left", metavar="lakefs://REPO/LEFT")
     parser.add_argument("right", metavar="lakefs://REPO/RIGHT", nargs="?")

@@ -13,7 +13,7 @@ from sparklake.lake import Lake
 
 
 def diff_table(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:
-    """Lists rows that differ, or counts them."""
+    """List rows that differ, or counts them."""
     repository, left, right = refs_at(lake, arguments.left, arguments.right)
     found = repository.diff_table(
         *(left, right, arguments.path, arguments.key, arguments.format, arguments.column)
@@ -26,7 +26,7 @@ def diff_table(lake: Lake, arguments: Namespace) -> Document | Iterable[Document
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("left", metavar="lakefs://REPO/LEFT")
     parser.add_argument("right", metavar="lakefs://REPO/RIGHT")

@@ -13,12 +13,12 @@ from sparklake.uri import repository_uri
 
 
 def dump_refs(lake: Lake, arguments: Namespace) -> Document:
-    """Dumps refs."""
+    """Dump refs."""
     return dump_document(lake.repository(repository_uri(arguments.repository)).dump_refs())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     return run(parser, dump_refs, argv)

@@ -15,7 +15,7 @@ _SWITCHES = ("incremental", "keep_removed", "overwrite", "manifest_only", "dry_r
 
 
 def export(lake: Lake, arguments: Namespace) -> Document:
-    """Exports a ref, or what lies under a prefix of it."""
+    """Export a ref, or what lies under a prefix of it."""
     source = prefix_uri(arguments.source)
     switches = {name: getattr(arguments, name) for name in _SWITCHES}
     made = lake.repository(source.repository).export(
@@ -27,7 +27,7 @@ def export(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("source", metavar="lakefs://REPO/REF[/PREFIX]")
     parser.add_argument("--to", metavar="URI_OR_DIR", required=True)

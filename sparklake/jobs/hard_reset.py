@@ -12,7 +12,7 @@ from sparklake.lake import Lake
 
 
 def hard_reset(lake: Lake, arguments: Namespace) -> Document:
-    """Moves a branch."""
+    """Move a branch."""
     repository, name, ref = refs_at(lake, arguments.branch, arguments.ref)
     wanted = arguments.expect
     expected = None if wanted is None else refs_at(lake, arguments.branch, wanted)[2]
@@ -22,7 +22,7 @@ def hard_reset(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")
     parser.add_argument("ref", metavar="lakefs://REPO/REF")

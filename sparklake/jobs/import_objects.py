@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def import_objects(lake: Lake, arguments: Namespace) -> Document:
-    """Imports objects under a prefix of a branch."""
+    """Import objects under a prefix of a branch."""
     target = prefix_uri(arguments.target)
     branch = lake.repository(target.repository).branch(target.ref)
     report = branch.import_objects(
@@ -43,7 +43,7 @@ def _source(arguments: Namespace) -> ImportSource:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = commit_parser(__doc__)
     parser.add_argument("target", metavar="lakefs://REPO/BRANCH/[PREFIX]")
     parser.add_argument("--from", dest="source", metavar="URI_OR_DIR")

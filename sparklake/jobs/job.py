@@ -26,7 +26,7 @@ Verb = Callable[[Lake, Namespace], Result]
 
 
 def job_parser(description: str | None) -> ArgumentParser:
-    """Returns a parser of what every job takes."""
+    """Return a parser of what every job takes."""
     parser = ArgumentParser(description=description, allow_abbrev=False)
     parser.add_argument("--dsn", help="the Postgres of the refs; SPARKLAKE_DSN")
     parser.add_argument("--home", help="where an embedded one is, without a DSN; SPARKLAKE_HOME")
@@ -35,18 +35,18 @@ def job_parser(description: str | None) -> ArgumentParser:
 
 
 def explain_option(parser: ArgumentParser) -> None:
-    """Lets a job tell what it would do, and change nothing."""
+    """Let a job tell what it would do, and change nothing."""
     parser.add_argument("--explain", action="store_true", help="what would be read, and where")
 
 
 def paths_option(parser: ArgumentParser, *, required: bool = False) -> None:
-    """Lets a job keep to chosen paths."""
+    """Let a job keep to chosen paths."""
     what = "only this object, or what is below a prefix that ends with '/'; repeatable"
     parser.add_argument("--path", action="append", required=required, help=what)
 
 
 def commit_parser(description: str | None) -> ArgumentParser:
-    """Returns a parser of what every job takes that commits."""
+    """Return a parser of what every job takes that commits."""
     parser = job_parser(description)
     parser.add_argument("-m", "--message")
     parser.add_argument("--committer", help="SPARKLAKE_COMMITTER, or this user")
@@ -55,7 +55,7 @@ def commit_parser(description: str | None) -> ArgumentParser:
 
 
 def signing(arguments: Namespace) -> dict[str, Any]:
-    """Returns what `commit_parser` has parsed, as the verbs take it that commit."""
+    """Return what `commit_parser` has parsed, as the verbs take it that commit."""
     return {
         "message": arguments.message,
         "committer": arguments.committer,
@@ -64,7 +64,7 @@ def signing(arguments: Namespace) -> dict[str, Any]:
 
 
 def deciding_options(parser: ArgumentParser) -> None:
-    """Lets a job be told how conflicts are decided."""
+    """Let a job be told how conflicts are decided."""
     parser.add_argument("--strategy", metavar="NAME", type=_checked(named_strategy))
     parser.add_argument(
         "--rule", action="append", metavar="GLOB=NAME", type=_checked(check_rule), help="repeatable"
@@ -73,7 +73,7 @@ def deciding_options(parser: ArgumentParser) -> None:
 
 
 def deciding(arguments: Namespace) -> dict[str, Any]:
-    """Returns what `deciding_options` has parsed, as the verbs take it that merge."""
+    """Return what `deciding_options` has parsed, as the verbs take it that merge."""
     return {
         "strategy": arguments.strategy,
         "rules": rule_pairs(arguments.rule),
@@ -82,7 +82,7 @@ def deciding(arguments: Namespace) -> dict[str, Any]:
 
 
 def _checked(check: Callable[[str], object]) -> Callable[[str], str]:
-    """Returns the parser of a text that must pass a check."""
+    """Return the parser of a text that must pass a check."""
 
     def parse(text: str) -> str:
         try:
@@ -95,7 +95,7 @@ def _checked(check: Callable[[str], object]) -> Callable[[str], str]:
 
 
 def replay_parser(description: str | None) -> ArgumentParser:
-    """Returns a parser of what every job takes that makes commits of the changes of others."""
+    """Return a parser of what every job takes that makes commits of the changes of others."""
     parser = commit_parser(description)
     parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")
     parser.add_argument("refs", metavar="lakefs://REPO/REF", nargs="+")
@@ -106,7 +106,7 @@ def replay_parser(description: str | None) -> ArgumentParser:
 
 
 def replaying(lake: Lake, arguments: Namespace) -> tuple[Branch, list[str], dict[str, Any]]:
-    """Returns what `replay_parser` has parsed: the branch, the refs, and how they are replayed."""
+    """Return what `replay_parser` has parsed: the branch, the refs, and how they are replayed."""
     refs = [refs_at(lake, arguments.branch, each)[2] for each in arguments.refs]
     terms = {name: getattr(arguments, name) for name in ("parent_number", "allow_empty")}
     terms |= {**deciding(arguments), **signing(arguments)}
@@ -114,14 +114,14 @@ def replaying(lake: Lake, arguments: Namespace) -> tuple[Branch, list[str], dict
 
 
 def positive(text: str) -> int:
-    """Parses a number from 1 on."""
+    """Parse a number from 1 on."""
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is no number from 1 on")
     return int(text)
 
 
 def branch_at(lake: Lake, text: str) -> Branch:
-    """Opens the branch that a URI names."""
+    """Open the branch that a URI names."""
     target = ref_uri(text)
     return lake.repository(target.repository).branch(target.ref)
 
@@ -129,13 +129,13 @@ def branch_at(lake: Lake, text: str) -> Branch:
 def refs_at(
     lake: Lake, first: str, second: str, force: bool = False
 ) -> tuple[Repository, str, str]:
-    """Opens the repository of two refs that URIs name; returns it and the refs."""
+    """Open the repository of two refs that URIs name; return it and the refs."""
     one, other = ref_uri(first), ref_uri(second)
     return lake.repository(same_repository(one, other), force), one.ref, other.ref
 
 
 def run(parser: ArgumentParser, verb: Verb, argv: Sequence[str] | None = None) -> int:
-    """Runs one verb on a lake and prints its result; returns the exit code.
+    """Run one verb on a lake and print its result; return the exit code.
 
     The lake uses the session that spark-submit is for. Without one, Spark is started by a verb that
     cannot do without, and by no other.

@@ -13,13 +13,13 @@ from sparklake.uri import repository_uri
 
 
 def list_branches(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Lists branches."""
+    """List branches."""
     repository = lake.repository(repository_uri(arguments.repository))
     return map(branch_document, repository.branch_states(hidden=arguments.all))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("--all", action="store_true", help="the hidden ones, too")

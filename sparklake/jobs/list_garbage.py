@@ -13,13 +13,13 @@ from sparklake.uri import repository_uri
 
 
 def list_garbage(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Lists objects as they come."""
+    """List objects as they come."""
     repository = lake.repository(repository_uri(arguments.repository))
     return map(object_document, repository.garbage(arguments.run_id))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("run_id", metavar="RUN")

@@ -13,13 +13,13 @@ from sparklake.uri import refs_uri
 
 
 def list_hook_runs(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Lists runs of hooks."""
+    """List runs of hooks."""
     repository, ref = refs_uri(arguments.refs)
     return map(hook_run_document, lake.repository(repository).hook_runs(arguments.amount, ref))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("refs", metavar="lakefs://REPO[/REF]")
     parser.add_argument("--amount", type=positive, default=100, help="at most so many")

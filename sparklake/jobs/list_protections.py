@@ -13,13 +13,13 @@ from sparklake.uri import repository_uri
 
 
 def list_protections(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Lists rules."""
+    """List rules."""
     repository = lake.repository(repository_uri(arguments.repository))
     return map(rule_document, repository.settings.protection)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     return run(parser, list_protections, argv)

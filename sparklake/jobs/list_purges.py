@@ -13,13 +13,13 @@ from sparklake.uri import repository_uri
 
 
 def list_purges(lake: Lake, arguments: Namespace) -> list[Document]:
-    """Lists purges."""
+    """List purges."""
     repository = lake.repository(repository_uri(arguments.repository))
     return [purge_document(each, repository.receipt(each.id)) for each in repository.purges()]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     return run(parser, list_purges, argv)

@@ -12,12 +12,12 @@ from sparklake.lake import Lake
 
 
 def list_repositories(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Lists repositories."""
+    """List repositories."""
     return (repository_document(each.info) for each in lake.repositories())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     return run(parser, list_repositories, argv)
 

@@ -13,12 +13,12 @@ from sparklake.uri import repository_uri
 
 
 def list_tags(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Lists tags."""
+    """List tags."""
     return map(tag_document, lake.repository(repository_uri(arguments.repository)).tags())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     return run(parser, list_tags, argv)

@@ -13,13 +13,13 @@ from sparklake.uri import repository_uri
 
 
 def list_writes(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Lists writes."""
+    """List writes."""
     found = lake.repository(repository_uri(arguments.repository)).writes()
     return map(write_document, found)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     return run(parser, list_writes, argv)

@@ -16,7 +16,7 @@ from sparklake.verbs.history.lanes import names_of
 
 
 def log(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:
-    """Lists commits, or draws them."""
+    """List commits, or draws them."""
     target = ref_uri(arguments.ref)
     repository = lake.repository(target.repository)
     commits = repository.log(
@@ -41,7 +41,7 @@ def log(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("ref", metavar="lakefs://REPO/REF")
     parser.add_argument("--amount", type=positive, help="at most so many commits")

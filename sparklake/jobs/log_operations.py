@@ -13,14 +13,14 @@ from sparklake.uri import refs_uri
 
 
 def log_operations(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Lists moves."""
+    """List moves."""
     repository, ref = refs_uri(arguments.refs)
     found = lake.repository(repository).operations(arguments.amount, ref)
     return map(operation_document, found)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("refs", metavar="lakefs://REPO[/REF]")
     parser.add_argument("--amount", type=positive, default=100, help="at most so many")

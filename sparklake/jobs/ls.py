@@ -16,7 +16,7 @@ from sparklake.uri import prefix_uri
 
 
 def ls(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:
-    """Lists objects as they come, however many there are."""
+    """List objects as they come, however many there are."""
     place = prefix_uri(arguments.prefix)
     repository = lake.repository(place.repository)
     if arguments.explain:
@@ -27,7 +27,7 @@ def ls(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("prefix", metavar="lakefs://REPO/REF/[PREFIX]")
     parser.add_argument("-r", "--recursive", action="store_true", help="all levels")

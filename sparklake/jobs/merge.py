@@ -21,7 +21,7 @@ from sparklake.lake import Lake
 
 
 def merge(lake: Lake, arguments: Namespace) -> Document:
-    """Merges source into dest."""
+    """Merge source into dest."""
     repository, source, dest = refs_at(lake, arguments.source, arguments.dest, arguments.force)
     options = {"allow_empty": arguments.allow_empty, "paths": arguments.path}
     if arguments.explain:
@@ -34,7 +34,7 @@ def merge(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = commit_parser(__doc__)
     parser.add_argument("source", metavar="lakefs://REPO/SOURCE")
     parser.add_argument("dest", metavar="lakefs://REPO/DEST")

@@ -12,7 +12,7 @@ from sparklake.lake import Lake
 
 
 def merge_base(lake: Lake, arguments: Namespace) -> Document | Iterable[Document]:
-    """Finds a common ancestor, or a list of them."""
+    """Find a common ancestor, or a list of them."""
     repository, left, right = refs_at(lake, arguments.left, arguments.right)
     if arguments.all:
         return map(commit_document, repository.merge_bases(left, right))
@@ -20,7 +20,7 @@ def merge_base(lake: Lake, arguments: Namespace) -> Document | Iterable[Document
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("left", metavar="lakefs://REPO/A")
     parser.add_argument("right", metavar="lakefs://REPO/B")

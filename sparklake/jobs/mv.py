@@ -13,7 +13,7 @@ from sparklake.uri import same_branch, transfer_uris
 
 
 def mv(lake: Lake, arguments: Namespace) -> Document:
-    """Stages a move."""
+    """Stage a move."""
     old, new = transfer_uris(arguments.source, arguments.dest)
     branch = lake.repository(old.repository).branch(same_branch(old, new))
     moved = branch.move(old.key, new.key, arguments.recursive, arguments.force)
@@ -21,7 +21,7 @@ def mv(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("source", metavar="lakefs://REPO/BRANCH/KEY")
     parser.add_argument("dest", metavar="lakefs://REPO/BRANCH/KEY")

@@ -13,13 +13,13 @@ from sparklake.uri import repository_uri
 
 
 def prune_branch(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Prunes branches."""
+    """Prune branches."""
     repository = lake.repository(repository_uri(arguments.repository))
     return map(branch_document, repository.prune_branches(arguments.dry_run))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("--dry-run", action="store_true", help="only tell which ones")

@@ -15,7 +15,7 @@ from sparklake.uri import folder_uri, object_uri
 
 
 def put(lake: Lake, arguments: Namespace) -> Document:
-    """Stages a file as an object, or all files below a folder."""
+    """Stage a file as an object, or all files below a folder."""
     target = (folder_uri if arguments.recursive else object_uri)(arguments.object)
     branch = lake.repository(target.repository).branch(target.ref)
     metadata, content_type = labels(arguments.meta), arguments.content_type or ""
@@ -29,7 +29,7 @@ def put(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("file", metavar="FILE", help="of the driver, or - for stdin")
     parser.add_argument("object", metavar="lakefs://REPO/BRANCH/KEY")

@@ -12,7 +12,7 @@ from sparklake.lake import Lake
 
 
 def rebase(lake: Lake, arguments: Namespace) -> Document:
-    """Rebases a branch."""
+    """Rebase a branch."""
     repository, name, onto = refs_at(lake, arguments.branch, arguments.onto)
     branch = repository.branch(name)
     made = branch.rebase(onto, **deciding(arguments))
@@ -20,7 +20,7 @@ def rebase(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")
     parser.add_argument("--onto", metavar="lakefs://REPO/REF", required=True)

@@ -13,14 +13,14 @@ from sparklake.uri import repository_uri
 
 
 def remove_protection(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Removes rules."""
+    """Remove rules."""
     settings = lake.repository(repository_uri(arguments.repository)).settings
     settings.unprotect(*arguments.patterns)
     return map(rule_document, settings.protection)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("patterns", metavar="PATTERN", nargs="+")

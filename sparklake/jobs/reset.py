@@ -12,14 +12,14 @@ from sparklake.lake import Lake
 
 
 def reset(lake: Lake, arguments: Namespace) -> Document:
-    """Resets a branch."""
+    """Reset a branch."""
     branch = branch_at(lake, arguments.branch)
     branch.reset(arguments.prefix, arguments.object)
     return {"name": branch.name, "dirty": branch.is_dirty}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")
     parser.add_argument("--prefix", help="only of keys that begin so")

@@ -12,13 +12,13 @@ from sparklake.lake import Lake
 
 
 def restore(lake: Lake, arguments: Namespace) -> Document:
-    """Restores paths."""
+    """Restore paths."""
     repository, branch, ref = refs_at(lake, arguments.branch, arguments.source)
     return restored_document(repository.branch(branch).restore(ref, arguments.path))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")
     parser.add_argument("--from", dest="source", metavar="lakefs://REPO/REF", required=True)

@@ -13,7 +13,7 @@ from sparklake.uri import repository_uri
 
 
 def restore_refs(lake: Lake, arguments: Namespace) -> Document:
-    """Restores refs."""
+    """Restore refs."""
     name = repository_uri(arguments.repository)
     made = lake.restore_repository(
         name, arguments.storage_namespace, arguments.default_branch, arguments.range_records
@@ -22,7 +22,7 @@ def restore_refs(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("storage_namespace", metavar="STORAGE_NAMESPACE")

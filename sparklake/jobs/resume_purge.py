@@ -13,14 +13,14 @@ from sparklake.uri import repository_uri
 
 
 def resume_purge(lake: Lake, arguments: Namespace) -> Document:
-    """Carries on a purge."""
+    """Carry on a purge."""
     repository = lake.repository(repository_uri(arguments.repository))
     made = repository.resume_purge(arguments.purge)
     return purge_document(made, repository.receipt(made.id))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("purge", metavar="PURGE")

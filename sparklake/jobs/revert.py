@@ -12,13 +12,13 @@ from sparklake.lake import Lake
 
 
 def revert(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Reverts commits."""
+    """Revert commits."""
     branch, refs, terms = replaying(lake, arguments)
     return [commit_document(each) for each in branch.revert(*refs, **terms)]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     return run(replay_parser(__doc__), revert, argv)
 
 

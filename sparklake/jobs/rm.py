@@ -13,14 +13,14 @@ from sparklake.uri import folder_uri, object_uri
 
 
 def rm(lake: Lake, arguments: Namespace) -> Document:
-    """Stages a removal."""
+    """Stage a removal."""
     target = (folder_uri if arguments.recursive else object_uri)(arguments.object)
     branch = lake.repository(target.repository).branch(target.ref)
     return {"path": target.key, "removed": branch.remove(target.key, arguments.recursive)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("object", metavar="lakefs://REPO/BRANCH/KEY")
     parser.add_argument("-r", "--recursive", action="store_true", help="with everything below KEY/")

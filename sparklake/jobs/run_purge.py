@@ -15,7 +15,7 @@ _SWITCHES = ("commit", "even_shared", "also_external", "dry_run")
 
 
 def run_purge(lake: Lake, arguments: Namespace) -> Document:
-    """Purges paths."""
+    """Purge paths."""
     repository = lake.repository(repository_uri(arguments.repository))
     switches = {name: getattr(arguments, name) for name in _SWITCHES}
     made = repository.purge(arguments.patterns, arguments.message, **switches)
@@ -23,7 +23,7 @@ def run_purge(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("patterns", metavar="PATTERN", nargs="+")

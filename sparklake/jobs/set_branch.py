@@ -14,7 +14,7 @@ from sparklake.lake import Lake
 
 
 def set_branch(lake: Lake, arguments: Namespace) -> Document:
-    """Sets an expiry."""
+    """Set an expiry."""
     lifetime = duration(arguments.expires)
     if arguments.never is (lifetime is not None):
         raise InvalidInputError("say either --expires, such as 7d, or --never")
@@ -22,7 +22,7 @@ def set_branch(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("branch", metavar="lakefs://REPO/NAME")
     parser.add_argument("--expires", metavar="7d", help="from now: 30m, 12h, 7d or 2w")

@@ -15,7 +15,7 @@ from sparklake.uri import repository_uri
 
 
 def set_repository(lake: Lake, arguments: Namespace) -> Document:
-    """Changes settings."""
+    """Change settings."""
     name, metadata = repository_uri(arguments.repository), labels(arguments.meta)
     change = settings_change(read_only=arguments.read_only, writable=arguments.writable)
     if change is None and not metadata and not arguments.unset:
@@ -25,7 +25,7 @@ def set_repository(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("--read-only", action="store_true", help="let it refuse all changes")

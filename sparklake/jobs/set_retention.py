@@ -14,7 +14,7 @@ from sparklake.uri import repository_uri
 
 
 def set_retention(lake: Lake, arguments: Namespace) -> Document:
-    """Replaces all rules."""
+    """Replace all rules."""
     settings = lake.repository(repository_uri(arguments.repository)).settings
     return retention_document(
         settings.set_retention(arguments.default, branch_days(arguments.branch))
@@ -22,7 +22,7 @@ def set_retention(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("--default", metavar="DAYS", type=int, required=True)

@@ -13,13 +13,13 @@ from sparklake.uri import ref_uri
 
 
 def show(lake: Lake, arguments: Namespace) -> Document:
-    """Compares a commit with its first parent."""
+    """Compare a commit with its first parent."""
     target = ref_uri(arguments.ref)
     return summary_document(lake.repository(target.repository).show(target.ref))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("ref", metavar="lakefs://REPO/REF")
     return run(parser, show, argv)

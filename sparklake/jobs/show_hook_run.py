@@ -13,13 +13,13 @@ from sparklake.uri import repository_uri
 
 
 def show_hook_run(lake: Lake, arguments: Namespace) -> Document:
-    """Shows a run of hooks."""
+    """Show a run of hooks."""
     repository = lake.repository(repository_uri(arguments.repository))
     return hook_run_document(repository.hook_run(arguments.run))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     parser.add_argument("run", metavar="RUN")

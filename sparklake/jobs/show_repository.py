@@ -13,12 +13,12 @@ from sparklake.uri import repository_uri
 
 
 def show_repository(lake: Lake, arguments: Namespace) -> Document:
-    """Shows a repository."""
+    """Show a repository."""
     return repository_document(lake.repository(repository_uri(arguments.repository)).info)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     return run(parser, show_repository, argv)

@@ -13,13 +13,13 @@ from sparklake.uri import repository_uri
 
 
 def show_retention(lake: Lake, arguments: Namespace) -> Document:
-    """Shows all rules."""
+    """Show all rules."""
     repository = lake.repository(repository_uri(arguments.repository))
     return retention_document(repository.settings.retention)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("repository", metavar="lakefs://REPO")
     return run(parser, show_retention, argv)

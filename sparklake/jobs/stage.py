@@ -13,14 +13,14 @@ from sparklake.session import spark_session
 
 
 def stage(lake: Lake, arguments: Namespace) -> Document:
-    """Stages the rows of a table that Spark can read."""
+    """Stage the rows of a table that Spark can read."""
     branch = branch_at(lake, arguments.branch)
     branch.stage(spark_session().read.format(arguments.format).load(arguments.rows))
     return branch_document(branch.state)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")
     parser.add_argument("rows", metavar="URI", help="a file or directory of rows, for Spark")

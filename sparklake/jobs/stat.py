@@ -13,13 +13,13 @@ from sparklake.uri import object_uri
 
 
 def stat(lake: Lake, arguments: Namespace) -> Document:
-    """Looks an object up."""
+    """Look an object up."""
     target = object_uri(arguments.object)
     return object_document(lake.repository(target.repository).stat(target.ref, target.key))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("object", metavar="lakefs://REPO/REF/KEY")
     return run(parser, stat, argv)

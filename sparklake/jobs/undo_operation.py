@@ -12,14 +12,14 @@ from sparklake.lake import Lake
 
 
 def undo_operation(lake: Lake, arguments: Namespace) -> Document:
-    """Undoes a move."""
+    """Undo a move."""
     branch = branch_at(lake, arguments.branch)
     branch.undo()
     return branch_document(branch.state)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("branch", metavar="lakefs://REPO/BRANCH")
     return run(parser, undo_operation, argv)

@@ -17,7 +17,7 @@ from sparklake.verbs.tables.write_request import WriteMode
 
 
 def write(lake: Lake, arguments: Namespace) -> Document:
-    """Writes a table."""
+    """Write a table."""
     target = object_uri(arguments.target)
     branch = lake.repository(target.repository).branch(target.ref)
     reader = spark_session().read.format(arguments.source_format)
@@ -28,7 +28,7 @@ def write(lake: Lake, arguments: Namespace) -> Document:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the job; returns its exit code."""
+    """Run the job; return its exit code."""
     parser = job_parser(__doc__)
     parser.add_argument("target", metavar="lakefs://REPO/BRANCH/PATH")
     parser.add_argument("--from", dest="source", metavar="URI", required=True)

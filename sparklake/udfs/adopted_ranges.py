@@ -42,7 +42,7 @@ from sparklake.udfs.strategies.objects import DATA_FOLDER
 
 COLLECTIONS_FOLDER = "_sparklake/gc"
 MARKER_KEY = f"{COLLECTIONS_FOLDER}/open"
-"""Is there while a collection takes objects, from before it begins to look for what is named."""
+"""There while a collection takes objects, from before it begins to look for what is named."""
 
 OBJECT_THREADS = 16
 
@@ -58,7 +58,7 @@ class _Other:
 
 
 def is_sweep_open(store: ObjectStore) -> bool:
-    """Tells whether a collection may be taking objects."""
+    """Return whether a collection may be taking objects."""
     return store.find(MARKER_KEY) is not None
 
 

@@ -30,7 +30,7 @@ FOLDER_DDL = ", ".join(["path string", *(f"{name} bigint" for name in COUNTS)])
 
 @dataclass(frozen=True, slots=True)
 class FolderDiff:
-    """Is what differs in a folder, or of an object that is not so deep; of all where path is "".
+    """What differs in a folder, or of an object that is not so deep; of all where path is "".
 
     A number stops at 2^63 - 1.
     """
@@ -44,13 +44,13 @@ class FolderDiff:
     bytes_removed: int = 0
 
     def plus(self, other: FolderDiff) -> FolderDiff:
-        """Returns both together, under the path of this one."""
+        """Return both together, under the path of this one."""
         return FolderDiff(
             self.path, *(bounded(getattr(self, name) + getattr(other, name)) for name in COUNTS)
         )
 
     def at(self, path: str) -> FolderDiff:
-        """Returns the same numbers of another path."""
+        """Return the same numbers of another path."""
         return FolderDiff(path, *(getattr(self, name) for name in COUNTS))
 
 
@@ -62,7 +62,7 @@ class FolderBatch:
     depth: int
 
     def __call__(self, changes: Changes) -> pa.RecordBatch:
-        """Returns changes as a batch of FOLDER_SCHEMA, a row for each run of paths of a folder."""
+        """Return changes as a batch of FOLDER_SCHEMA, a row for each run of paths of a folder."""
         folders = self._folders(text_of(changes.keys()))
         starts = _run_starts(folders)
         before, after, there = _sizes(changes.left), _sizes(changes.right), ~changes.conflicts
@@ -79,7 +79,7 @@ class FolderBatch:
         return pa.record_batch([folders.take(pa.array(starts)), *sums], schema=FOLDER_SCHEMA)
 
     def _folders(self, paths: pa.StringArray) -> pa.StringArray:
-        """Returns for each path the folder of this depth around it, itself if it has none."""
+        """Return for each path the folder of this depth around it, itself if it has none."""
         if not self.depth:
             return pa.array([""] * len(paths), pa.string())
         below = pc.utf8_slice_codeunits(paths, len(self.prefix))
@@ -90,19 +90,19 @@ class FolderBatch:
 
 
 def folder_rows(batch: pa.RecordBatch) -> Iterator[FolderDiff]:
-    """Yields the rows in a batch of FOLDER_SCHEMA."""
+    """Yield the rows in a batch of FOLDER_SCHEMA."""
     for row in batch.to_pylist():
         yield FolderDiff(**row)
 
 
 def _sizes(rows: Rows) -> Positions:
-    """Returns the size of each row's object, 0 where there is none."""
+    """Return the size of each row's object, 0 where there is none."""
     sizes = np.zeros(len(rows.at), np.int64)
     sizes[rows.present] = decode_entries(rows.records()).size
     return sizes
 
 
 def _run_starts(texts: pa.StringArray) -> Positions:
-    """Returns where another text than the one before it stands; there is at least one text."""
+    """Return where another text than the one before it stands; there is at least one text."""
     differ = pc.not_equal(texts[1:], texts[:-1]).to_numpy(zero_copy_only=False)
     return np.flatnonzero(np.concatenate(([True], differ)))

@@ -40,7 +40,7 @@ MANIFEST_SCHEMA = pa.schema(
 
 
 class ManifestFormat(str, Enum):
-    """Is the form of a manifest's files, and how their names end."""
+    """The form of a manifest's files, and how their names end."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -48,7 +48,7 @@ class ManifestFormat(str, Enum):
 
 
 def encode_manifest(table: pa.Table, form: ManifestFormat) -> bytes:
-    """Returns rows of MANIFEST_SCHEMA as a file."""
+    """Return rows of MANIFEST_SCHEMA as a file."""
     if form is ManifestFormat.JSONL:
         return b"".join(msgspec.json.encode(row) + b"\n" for row in table.to_pylist())
     file = io.BytesIO()
@@ -73,7 +73,7 @@ REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
 
 
 class Step(str, Enum):
-    """Is what a pass over the changes does with them."""
+    """What a pass over the changes does with them."""
 
     SURVEY = "survey"
     REMOVE = "remove"
@@ -83,7 +83,7 @@ class Step(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """Is an object that the destination cannot hold."""
+    """An object that the destination cannot hold."""
 
     path: str
     reason: str
@@ -91,7 +91,7 @@ class Unfit:
 
 @dataclass(slots=True)
 class ExportReport:
-    """Is what a task did, or would do; `copied_bytes` is of added and changed objects.
+    """What a task did, or would do; `copied_bytes` is of added and changed objects.
 
     It stops at 2^63 - 1.
     """
@@ -105,13 +105,13 @@ class ExportReport:
     unfit: list[Unfit] = field(default_factory=list)
 
     def note_unfit(self, path: str, reason: str) -> None:
-        """Notes an object that the destination cannot hold."""
+        """Note an object that the destination cannot hold."""
         self.unfit_count += 1
         if len(self.unfit) < MOST_UNFIT:
             self.unfit.append(Unfit(path, reason))
 
     def plus(self, other: ExportReport) -> None:
-        """Adds what another task did."""
+        """Add what another task did."""
         for name in ("added", "changed", "removed", "copied_bytes", "unfit_count"):
             setattr(self, name, bounded(getattr(self, name) + getattr(other, name)))
         self.unfit = (self.unfit + other.unfit)[:MOST_UNFIT]
@@ -119,7 +119,7 @@ class ExportReport:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """Is what all tasks of an export have in common.
+    """What all tasks of an export have in common.
 
     A manifest goes to names that begin with `manifest`; `reserves` keeps the names of an export's
     own files free. Without `removals` what is gone stays, without `writes` nothing is copied.
@@ -141,14 +141,14 @@ _decode = msgspec.msgpack.Decoder(ExportReport).decode
 
 
 def decode_reports(batches: Iterable[pa.RecordBatch]) -> Iterator[ExportReport]:
-    """Yields the reports in batches of REPORT_SCHEMA."""
+    """Yield the reports in batches of REPORT_SCHEMA."""
     for batch in batches:
         for encoded in batch.column("report"):
             yield _decode(encoded.as_py())
 
 
 def export_body(export: Export, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields a report a task, as REPORT_SCHEMA; sides are left, which is there, and right."""
+    """Yield a report a task, as REPORT_SCHEMA; sides are left, which is there, and right."""
     store, destination = export.workspace.open_store(), open_destination(export.to)
     work = _STEPS[export.step]
     with Threads(COPY_THREADS, "sparklake-export") as pool:
@@ -165,7 +165,7 @@ def export_body(export: Export, batches: Iterable[pa.RecordBatch]) -> Iterator[p
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """Is one task under way."""
+    """One task under way."""
 
     export: Export
     destination: Destination
@@ -173,7 +173,7 @@ class _Share:
     report: ExportReport
 
     def rows(self, changes: Changes) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Returns what is to be there, and what is to be there no more, as MANIFEST_SCHEMA."""
+        """Return what is to be there, and what is to be there no more, as MANIFEST_SCHEMA."""
         namespace = self.export.workspace.storage_namespace
         if not self.export.writes:
             changes = changes.where(~changes.right.present)
@@ -188,7 +188,7 @@ class _Share:
         return self._manifest(kinds, written), self._manifest(removed, gone)
 
     def why_unfit(self, path: str) -> str:
-        """Returns why there can be no object of a path, and "" where there can."""
+        """Return why there can be no object of a path, and "" where there can."""
         own = path == MARKER_KEY or path.startswith(MANIFEST_FOLDER)
         if own and self.export.reserves:
             return "has a name that is kept for the export's own files"
@@ -203,7 +203,7 @@ class _Share:
         return pa.record_batch([types, *columns, kind, commits], schema=MANIFEST_SCHEMA)
 
     def count(self, written: pa.RecordBatch, gone: pa.RecordBatch) -> None:
-        """Counts rows."""
+        """Count rows."""
         kinds = written.column("type").to_pylist()
         added = kinds.count(ChangeType.ADDED.value)
         self.report.added += added
@@ -244,7 +244,7 @@ def _copy(share: _Share, parts: Iterable[Changes]) -> None:
 
 
 def _copied(destination: Destination, row: Mapping[str, Any]) -> Unfit | None:
-    """Copies the object of a row; returns what keeps the destination from holding it."""
+    """Copy the object of a row; return what keeps the destination from holding it."""
     wanted = Wanted(**{each.name: row[each.name] for each in fields(Wanted)})
     try:
         destination.copy(wanted.path, wanted)
@@ -282,7 +282,7 @@ class _Names:
         self._begun: list[str] = []
 
     def check(self, path: str) -> None:
-        """Notes a path that is unfit."""
+        """Note a path that is unfit."""
         reason = self._reason(path)
         if reason:
             self._share.report.note_unfit(path, reason)

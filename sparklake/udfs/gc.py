@@ -55,7 +55,7 @@ _decode_ranges = msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
 
 
 def encode_work(shares: Iterable[str | Sequence[RangeInfo]]) -> pa.Table:
-    """Returns prefixes to list, or ranges to read, as a table of TASK_SCHEMA, a row each."""
+    """Return prefixes to list, or ranges to read, as a table of TASK_SCHEMA, a row each."""
     encoded = pa.array([_encode(each) for each in shares], pa.binary())
     return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
 
@@ -63,7 +63,7 @@ def encode_work(shares: Iterable[str | Sequence[RangeInfo]]) -> pa.Table:
 def listed_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yields RECORD_SCHEMA for what lies under prefixes: objects whose paths are their keys.
+    """Yield RECORD_SCHEMA for what lies under prefixes: objects whose paths are their keys.
 
     Raises NamespaceInUseError where another namespace lies among them.
     """
@@ -76,7 +76,7 @@ def listed_body(
 
 
 def named_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields RECORD_SCHEMA for the addresses in the namespace that ranges name."""
+    """Yield RECORD_SCHEMA for the addresses in the namespace that ranges name."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     for batch in batches:
         for encoded in batch.column("task").to_pylist():
@@ -88,7 +88,7 @@ def named_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Itera
 def named_rows_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yields RECORD_SCHEMA for the addresses in the namespace that records name."""
+    """Yield RECORD_SCHEMA for the addresses in the namespace that records name."""
     own = OwnNamespace(workspace.storage_namespace)
     for batch in batches:
         yield _named_batch(own, record_block(batch))
@@ -106,7 +106,7 @@ def _named_batch(own: OwnNamespace, block: Block) -> pa.RecordBatch:
 def distinct_run_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Writes the ranges of a run from rows of RECORD_SCHEMA in key order, each key once."""
+    """Write the ranges of a run from rows of RECORD_SCHEMA in key order, each key once."""
     sink = open_sink(workspace)
     written = sink.write(_distinct(batches))
     sink.put()
@@ -120,7 +120,7 @@ def garbage_body(
     watched: str | None,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Yields RECORD_SCHEMA for what nobody names and is older.
+    """Yield RECORD_SCHEMA for what nobody names and is older.
 
     Sides are what is listed, and what is named, in two lists. `before` is in unix nanoseconds. What
     lies under a spared prefix is passed over. Raises NamespaceInUseError for what lies in another
@@ -141,7 +141,7 @@ def garbage_body(
 
 
 def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields WEIGHT_SCHEMA: how many objects a list has, and their bytes."""
+    """Yield WEIGHT_SCHEMA: how many objects a list has, and their bytes."""
     store = workspace.open_store()
     for task in decode_tasks(batches):
         (blocks,) = open_sides(store, task.pieces)
@@ -152,7 +152,7 @@ def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Itera
 def sweep_body(
     workspace: Workspace, namespace: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Deletes the objects of a list from a namespace; yields WEIGHT_SCHEMA of what is gone.
+    """Delete the objects of a list from a namespace; yield WEIGHT_SCHEMA of what is gone.
 
     Raises NamespaceInUseError before it deletes from a namespace that lies in this one.
     """
@@ -179,7 +179,7 @@ def _check_apart(marks: NamespaceMarks, keys: Iterable[str]) -> None:
 
 
 def _listed(store: ObjectStore, found: StoredObject) -> Iterator[Record]:
-    """Yields the record of an object, unless its key is none by which one could be named."""
+    """Yield the record of an object, unless its key is none by which one could be named."""
     if found.key.endswith(f"/{MARKER_KEY}") and found.key.startswith(_FOLDER):
         raise nested_error(f"{store.uri}/{found.key.removesuffix(f'/{MARKER_KEY}')}")
     address = f"{store.uri}/{found.key}"
@@ -190,7 +190,7 @@ def _listed(store: ObjectStore, found: StoredObject) -> Iterator[Record]:
 
 
 def _keys(own: OwnNamespace, address: str, *, relative: bool) -> Iterator[str]:
-    """Yields what an address may be in the namespace.
+    """Yield what an address may be in the namespace.
 
     A full one may be another spelling of a place in it, or lead there by symbolic links: whatever
     it could be stays.

@@ -37,7 +37,7 @@ def preview_body(
     choice: Choice,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Counts what a merge of the chosen keys would change in dest: sides are base, source, dest.
+    """Count what a merge of the chosen keys would change in dest: sides are base, source, dest.
 
     What a strategy decides counts as changed as well, unless it is what dest has. The first
     conflicts are reported, those that it decides, too. What is kept under other keys is reported.
@@ -73,7 +73,7 @@ class _Tally:
         self._contest([each for each in contested if isinstance(each, Conflict)])
 
     def result(self, logs: tuple[bytes, ...]) -> PreviewResult:
-        """Returns the counts, without what conflicts keep under other paths."""
+        """Return the counts, without what conflicts keep under other paths."""
         judge = self.judge
         said = PreviewResult(conflicts=judge.conflicts, unresolved=judge.left, logs=logs)
         return structs.replace(said, **self.counts)
@@ -98,7 +98,7 @@ def _size(key: bytes, stored: bytes) -> Sizes:
 
 
 def _sizes(rows: Rows) -> Sizes:
-    """Returns the sizes of the objects of some rows, 0 where there is none."""
+    """Return the sizes of the objects of some rows, 0 where there is none."""
     sizes = np.zeros(len(rows.at), np.int64)
     sizes[rows.present] = decode_entries(rows.records()).size
     return sizes

@@ -33,7 +33,7 @@ class OwnNamespace:
         self._real_folder = lru_cache(_FOLDERS_KEPT)(_real_folder)
 
     def has(self, address: str) -> bool:
-        """Tells whether the namespace has an address that has been normalised."""
+        """Return whether the namespace has an address that has been normalised."""
         return self.find_key(address) is not None
 
     def find_key(self, address: str) -> str | None:

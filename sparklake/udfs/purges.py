@@ -69,7 +69,7 @@ REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Is some ranges, or rows, of one origin: the `order`-th commit, or what a branch has staged.
+    """Some ranges, or rows, of one origin: the `order`-th commit, or what a branch has staged.
 
     `branch` is a branch whose head or staging has them, if one does.
     """
@@ -83,7 +83,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """Is that a path which is to be purged names an address."""
+    """That a path which is to be purged names an address."""
 
     path: str
     order: int
@@ -95,7 +95,7 @@ class Naming:
 
 @dataclass(frozen=True)
 class Patterns:
-    """Is the paths to purge, as globs; one that ends with '/' is all below it."""
+    """The paths to purge, as globs; one that ends with '/' is all below it."""
 
     globs: tuple[str, ...]
 
@@ -109,7 +109,7 @@ class Patterns:
 
 @dataclass(slots=True)
 class FoundReport:
-    """Is what a task has found: parts of the list, and what stands in the way."""
+    """What a task has found: parts of the list, and what stands in the way."""
 
     parts: list[str] = field(default_factory=list)
     counts: PurgeCounts = field(default_factory=PurgeCounts)
@@ -121,7 +121,7 @@ class FoundReport:
 
 
 def purge_folder(purge_id: str) -> str:
-    """Returns the folder of what is kept of a purge, a key in the storage namespace."""
+    """Return the folder of what is kept of a purge, a key in the storage namespace."""
     return f"_sparklake/purges/{purge_id}/"
 
 
@@ -132,7 +132,7 @@ decode_found = msgspec.msgpack.Decoder(FoundReport).decode
 
 
 def encode_work(work: Iterable[object]) -> pa.Table:
-    """Returns scans, or the names of parts, as a table of TASK_SCHEMA, a row each."""
+    """Return scans, or the names of parts, as a table of TASK_SCHEMA, a row each."""
     encoded = pa.array([_encode(each) for each in work], pa.binary())
     return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
 
@@ -140,7 +140,7 @@ def encode_work(work: Iterable[object]) -> pa.Table:
 def scan_body(
     workspace: Workspace, patterns: Patterns, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yields RECORD_SCHEMA: each address that is named, with a Naming where that is purged."""
+    """Yield RECORD_SCHEMA: each address that is named, with a Naming where that is purged."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     for batch in batches:
         for encoded in batch.column("task"):
@@ -171,7 +171,7 @@ def _named(
 
 
 def one_spelling(addresses: pa.Array, own: OwnNamespace) -> pa.Array:
-    """Returns addresses of which those of one object are equal: an object may be staged by any.
+    """Return addresses of which those of one object are equal: an object may be staged by any.
 
     One that leads into the namespace by symbolic links is that of the object which is there.
     """
@@ -193,7 +193,7 @@ def _normal(address: str) -> str:
 def found_body(
     workspace: Workspace, folder: str, also_external: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Writes what is to go as parts of FOUND_SCHEMA; takes the addresses in their order.
+    """Write what is to go as parts of FOUND_SCHEMA; takes the addresses in their order.
 
     Yields a FoundReport as REPORT_SCHEMA.
     """
@@ -219,7 +219,7 @@ class _Listing:
     _rows: list[dict[str, Any]] = field(default_factory=list)
 
     def take(self, address: str, namings: Iterable[bytes]) -> None:
-        """Notes who names an address, if that is to be purged."""
+        """Note who names an address, if that is to be purged."""
         is_shared, found = False, dict[str, Naming]()
         for stored in namings:
             if not stored:
@@ -264,7 +264,7 @@ class _Listing:
                 self.report.live.append((naming.branch, naming.path))
 
     def write(self) -> None:
-        """Writes what is held as a part, named by what it holds: a task may run twice."""
+        """Write what is held as a part, named by what it holds: a task may run twice."""
         if not self._rows:
             return
         body = _parquet(pa.Table.from_pylist(self._rows, schema=FOUND_SCHEMA))
@@ -275,7 +275,7 @@ class _Listing:
 
 
 def own_key(workspace: Workspace, address: str) -> str | None:
-    """Returns the key of an object that is the repository's own to delete."""
+    """Return the key of an object that is the repository's own to delete."""
     root = f"{workspace.storage_namespace}/"
     key = address.removeprefix(root)
     if not address.startswith(root) or not key.startswith(f"{DATA_FOLDER}/"):
@@ -342,7 +342,7 @@ def delete_body(
     also_external: bool,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Deletes what parts list, and then writes those of the receipt; yields their names."""
+    """Delete what parts list, and then writes those of the receipt; yield their names."""
     store = workspace.open_store()
     places = _Places(workspace, store, also_external)
     for batch in batches:
@@ -358,7 +358,7 @@ def delete_body(
 
 
 def _deleted(places: _Places, found: pa.Table) -> pa.Array:
-    """Deletes the objects of rows; returns when, and null where one is not ours."""
+    """Delete the objects of rows; return when, and null where one is not ours."""
     addresses = found.column("address").to_pylist()
     names = list(dict.fromkeys(addresses))
     with Threads(DELETE_THREADS, "sparklake-purge") as pool:

@@ -51,7 +51,7 @@ Encode = Callable[[Changes], pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """Is one object that differs; checksums are None where the object is not there.
+    """One object that differs; checksums are None where the object is not there.
 
     Of a conflict, left is dest, right is source, and base is what both had; else base is None. What
     is special about it is its `reason`.
@@ -67,7 +67,7 @@ class DiffRow:
 
 
 def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields OBJECT_SCHEMA: sides are base, then staged layers, the newest first."""
+    """Yield OBJECT_SCHEMA: sides are base, then staged layers, the newest first."""
     for base, *layers in _tasks(workspace, batches):
         for block in apply(layers, base, ChangeCounts()):
             yield object_batch(block, workspace.storage_namespace)
@@ -76,20 +76,20 @@ def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterat
 def diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yields DIFF_SCHEMA, or what changes are encoded as: sides are left, right."""
+    """Yield DIFF_SCHEMA, or what changes are encoded as: sides are left, right."""
     for left, right in _tasks(workspace, batches):
         yield from map(encode or diff_batch, diff(left, right))
 
 
 def removed_batch(changes: Changes) -> pa.RecordBatch:
-    """Returns the keys, of a two-way diff, that the right side does not have."""
+    """Return the keys, of a two-way diff, that the right side does not have."""
     return pa.record_batch([changes.where(~changes.right.present).keys()], names=["key"])
 
 
 def staged_diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yields what `diff_body` does: sides are base, then staged layers, the newest first."""
+    """Yield what `diff_body` does: sides are base, then staged layers, the newest first."""
     for base, *layers in _tasks(workspace, batches):
         yield from map(encode or diff_batch, staged_diff(layers, base))
 
@@ -97,20 +97,20 @@ def staged_diff_body(
 def three_way_diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yields what `diff_body` does of what a merge would change: sides are base, source, dest."""
+    """Yield what `diff_body` does of what a merge would change: sides are base, source, dest."""
     for base, source, dest in _tasks(workspace, batches):
         yield from map(encode or diff_batch, three_way_diff(base, source, dest))
 
 
 def _tasks(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[Sequence[Blocks]]:
-    """Yields the streams of each task's sides."""
+    """Yield the streams of each task's sides."""
     store = workspace.open_store()
     for task in decode_tasks(batches):
         yield open_sides(store, task.pieces)
 
 
 def diff_row(change: Change | Conflict) -> DiffRow:
-    """Returns the row of a change; of a conflict, left is dest and right is source."""
+    """Return the row of a change; of a conflict, left is dest and right is source."""
     if isinstance(change, Conflict):
         kind, values = ChangeType.CONFLICT, (change.dest, change.source, change.base)
     else:
@@ -130,7 +130,7 @@ def diff_row(change: Change | Conflict) -> DiffRow:
 
 
 def diff_batch(changes: Changes) -> pa.RecordBatch:
-    """Returns changes as one batch of DIFF_SCHEMA."""
+    """Return changes as one batch of DIFF_SCHEMA."""
     left, right, base = (_Side.of(rows) for rows in (changes.left, changes.right, changes.base))
     kinds = np.select(
         [changes.conflicts, ~changes.left.present, ~changes.right.present],
@@ -152,7 +152,7 @@ def diff_batch(changes: Changes) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """Is what a diff shows of one side; null where there is no object."""
+    """What a diff shows of one side; null where there is no object."""
 
     size: pa.Array
     checksum: pa.Array
@@ -166,7 +166,7 @@ class _Side:
 
 
 def diff_rows(batch: pa.RecordBatch) -> Iterator[DiffRow]:
-    """Yields the rows in a batch of DIFF_SCHEMA."""
+    """Yield the rows in a batch of DIFF_SCHEMA."""
     for row in batch.to_pylist():
         row["type"] = ChangeType(row["type"])
         yield DiffRow(**row)

@@ -47,13 +47,13 @@ class ConflictCountResult(msgspec.Struct, frozen=True, tag="conflict-count"):
 
 
 class ConflictResult(msgspec.Struct, frozen=True, tag="conflict"):
-    """Is one conflict; only the first ones of a task are reported."""
+    """One conflict; only the first ones of a task are reported."""
 
     conflict: Conflict
 
 
 class Kept(NamedTuple):
-    """Is a side of a conflict on a key, whose object another key is wanted for; its stored value.
+    """A side of a conflict on a key, whose object another key is wanted for; its stored value.
 
     The value's record id is that of the first key.
     """
@@ -114,7 +114,7 @@ _decode = msgspec.msgpack.Decoder(Result).decode
 
 
 def encode_results(results: Iterable[Result]) -> pa.RecordBatch:
-    """Returns results, and what the cache did, as one batch of RESULT_SCHEMA."""
+    """Return results, and what the cache did, as one batch of RESULT_SCHEMA."""
     cache = CacheResult(*TALLY.report())
     said = (*results, cache) if cache.counts.reads else results
     column = pa.array([_encode(result) for result in said], pa.binary())
@@ -122,7 +122,7 @@ def encode_results(results: Iterable[Result]) -> pa.RecordBatch:
 
 
 def decode_results(batches: Iterable[pa.RecordBatch]) -> Iterator[Result]:
-    """Yields the results in batches of RESULT_SCHEMA."""
+    """Yield the results in batches of RESULT_SCHEMA."""
     for batch in batches:
         for encoded in batch.column("result"):
             yield _decode(encoded.as_py())

@@ -54,7 +54,7 @@ def stage_body(
     *,
     closed: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Turns rows of STAGE_SCHEMA into rows of RECORD_SCHEMA; raises InvalidRecordError.
+    """Turn rows of STAGE_SCHEMA into rows of RECORD_SCHEMA; raise InvalidRecordError.
 
     `staged_at` is in unix nanoseconds. With `closed`, raises CollectionOpenError for an address
     that lies in the namespace.
@@ -88,7 +88,7 @@ def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
 
 
 def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
-    """Tells which rows need no look of their own: whole, without metadata, and not removals."""
+    """Return which rows need no look of their own: whole, without metadata, and not removals."""
     if not {"path", "size", "address", "checksum"} <= set(rows.schema.names):
         return np.zeros(rows.num_rows, bool)
     path, address = rows.column("path"), rows.column("address")
@@ -139,7 +139,7 @@ def _is_empty(maps: pa.Array) -> pa.BooleanArray:
 
 
 def _is_plain_key(texts: pa.StringArray) -> pa.BooleanArray:
-    """Tells which texts are keys at first sight: no part of dots, no '/' in front, no NUL."""
+    """Return which texts are keys at first sight: no part of dots, no '/' in front, no NUL."""
     return pc.and_(
         pc.match_substring_regex(texts, r"^[^./\x00]"),
         pc.invert(pc.match_substring_regex(texts, r"/\.|\x00")),
@@ -147,7 +147,7 @@ def _is_plain_key(texts: pa.StringArray) -> pa.BooleanArray:
 
 
 def plain_records(rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
-    """Returns the records of plain rows."""
+    """Return the records of plain rows."""
     address = rows.column("address")
     relative = pc.invert(pc.match_substring(address, "://")).to_numpy(zero_copy_only=False)
     seconds, nanos = _plain_mtimes(rows, staged_at)
@@ -184,7 +184,7 @@ def _plain_mtimes(rows: pa.RecordBatch, staged_at: int) -> tuple[Positions, Posi
 
 
 def staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns a batch with the types of STAGE_SCHEMA, but for mtimes; other widths are allowed."""
+    """Return a batch with the types of STAGE_SCHEMA, but for mtimes; other widths are allowed."""
     for index, name in enumerate(batch.schema.names):
         given, wanted = batch.column(index), STAGE_SCHEMA.field(name).type
         if not _means(given.type, wanted):
@@ -198,7 +198,7 @@ def staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _means(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tells whether a column's values are what another type's are, in another width or encoding."""
+    """Return whether a type differs from another only in width or encoding."""
     if pa.types.is_dictionary(given):
         given = given.value_type
     if pa.types.is_map(given) and pa.types.is_map(wanted):
@@ -214,7 +214,7 @@ def _means(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> Record:
-    """Returns the record of one row of STAGE_SCHEMA; raises what is wrong with it."""
+    """Return the record of one row of STAGE_SCHEMA; raise what is wrong with it."""
     path = row.get("path")
     if path is None:
         raise InvalidRecordError("a row to stage has no path")
@@ -254,7 +254,7 @@ def _staged_metadata(row: dict[str, Any]) -> dict[str, str]:
 
 
 def object_checksum(workspace: Workspace, address: str) -> str:
-    """Returns the checksum of the object at an address; raises MissingFileError."""
+    """Return the checksum of the object at an address; raise MissingFileError."""
     if "://" not in address:
         return open_store(workspace.storage_namespace).checksum(address)
     store, key = open_object(address)

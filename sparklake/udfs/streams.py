@@ -15,7 +15,7 @@ from sparklake.graveler.sstable.store import read_ranges
 
 
 def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator[Block]]:
-    """Returns a stream for each side of some pieces, which all have the same number of sides.
+    """Return a stream for each side of some pieces, which all have the same number of sides.
 
     A task works on all its pieces at once: what is done for many records costs little more than
     for few. Between its pieces no side has a record, unless the result is cut by `within_each`.
@@ -26,14 +26,14 @@ def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator
 
 
 def within_each(blocks: Blocks, pieces: Sequence[TaskPiece]) -> Iterator[tuple[TaskPiece, Blocks]]:
-    """Yields each piece with the part of a stream that lies in its interval, to be used at once."""
+    """Yield each piece with the part of a stream that lies in its interval, to be used at once."""
     stream = _Cut(iter(blocks))
     for each in pieces:
         yield each, stream.within(each.piece.interval)
 
 
 def records_of(blocks: Blocks, choice: Choice) -> Blocks:
-    """Returns what a stream has of the chosen keys."""
+    """Return what a stream has of the chosen keys."""
     return blocks if choice.is_everything else _chosen(blocks, choice)
 
 

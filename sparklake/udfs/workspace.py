@@ -33,7 +33,7 @@ _decode = msgspec.msgpack.Decoder(Task).decode
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Is what a task needs to know of its repository.
+    """What a task needs to know of its repository.
 
     What the trees `versions` name may stand for other objects of equal content at the same paths.
     `instance` is the repository's uid.
@@ -47,22 +47,22 @@ class Workspace:
 
     @property
     def compresses(self) -> bool:
-        """Tells whether tables are compressed, as they are where their bytes travel."""
+        """Whether tables are compressed, as they are where their bytes travel."""
         return not self.storage_namespace.startswith("file://")
 
     def open_store(self) -> ObjectStore:
-        """Returns the repository's store; tables of a remote one come from this machine's cache."""
+        """Return the repository's store; tables of a remote one come from this machine's cache."""
         return open_cached_store(self.storage_namespace, self.cache, self.instance)
 
 
 def encode_tasks(tasks: Iterable[Task]) -> pa.Table:
-    """Returns tasks in key order as a table of TASK_SCHEMA, a row each."""
+    """Return tasks in key order as a table of TASK_SCHEMA, a row each."""
     encoded = pa.array([_encode(task) for task in tasks], pa.binary())
     return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
 
 
 def decode_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[Task]:
-    """Yields the tasks in batches of TASK_SCHEMA."""
+    """Yield the tasks in batches of TASK_SCHEMA."""
     for batch in batches:
         for encoded in batch.column("task"):
             yield _decode(encoded.as_py())
@@ -84,27 +84,27 @@ class RangeSink:
     _bytes: int = 0
 
     def write(self, blocks: Blocks) -> tuple[WrittenRange, ...]:
-        """Cuts records in key order into ranges; returns them."""
+        """Cut records in key order into ranges; return them."""
         return tuple(self.cut(blocks))
 
     def cut(self, blocks: Blocks) -> Iterator[WrittenRange]:
-        """Cuts records in key order into ranges; yields each when it is written."""
+        """Cut records in key order into ranges; yield each when it is written."""
         for written, file in write_ranges(blocks, self.range_records, compress=self.compress):
             self._add(written.info, file)
             yield written
 
     def write_one(self, records: Block) -> RangeInfo:
-        """Writes the records of one range, already cut."""
+        """Write the records of one range, already cut."""
         info, file = make_range(records, compress=self.compress)
         self._add(info, file)
         return info
 
     def drop(self) -> None:
-        """Lets go of the ranges that have not been put."""
+        """Let go of the ranges that have not been put."""
         self._files, self._bytes = {}, 0
 
     def put(self) -> None:
-        """Makes the ranges durable in the store, and lets go of them here.
+        """Make the ranges durable in the store, and let go of them here.
 
         Of those that exist already, what they name can stand for what ours name. Raises
         AddressTakenError or CollectionOpenError.
@@ -121,7 +121,7 @@ class RangeSink:
 
 
 def open_sink(workspace: Workspace, *, withheld: bool = False) -> RangeSink:
-    """Opens the store of a workspace for one task."""
+    """Open the store of a workspace for one task."""
     return sink_into(workspace.open_store(), workspace, withheld=withheld)
 
 

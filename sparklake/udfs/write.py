@@ -42,7 +42,7 @@ RECORD_SCHEMA = pa.schema(
 def apply_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], choice: Choice = ALL
 ) -> Iterator[pa.RecordBatch]:
-    """Writes what layers have of the chosen keys over a base: sides are base, then layers.
+    """Write what layers have of the chosen keys over a base: sides are base, then layers.
 
     The newest layer is the first.
     """
@@ -61,7 +61,7 @@ def merge_body(
     batches: Iterable[pa.RecordBatch],
     choice: Choice = ALL,
 ) -> Iterator[pa.RecordBatch]:
-    """Writes a three-way merge of the chosen keys, the others as in dest.
+    """Write a three-way merge of the chosen keys, the others as in dest.
 
     Sides are base, source, dest. A task in which a conflict is left writes nothing and reports the
     first ones; nor does one write anything whose strategy fails.
@@ -85,7 +85,7 @@ def merge_body(
 def virtual_merge_body(
     workspace: Workspace, name: CommitId, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Writes the virtual merge of a name: where both sides changed a key, that they disagree."""
+    """Write the virtual merge of a name: where both sides changed a key, that they disagree."""
 
     def disagree(conflicts: Sequence[Conflict]) -> list[bytes | None]:
         return [disagreement(each.key, name) for each in conflicts]
@@ -99,7 +99,7 @@ def virtual_merge_body(
 
 
 def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Writes the ranges of a run from rows of RECORD_SCHEMA in key order."""
+    """Write the ranges of a run from rows of RECORD_SCHEMA in key order."""
     sink = open_sink(workspace)
     written = sink.write(_distinct(map(record_block, batches)))
     sink.put()
@@ -107,7 +107,7 @@ def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterato
 
 
 def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceResult]:
-    """Writes the records of a task as ranges, which begin anew with each of its pieces."""
+    """Write the records of a task as ranges, which begin anew with each of its pieces."""
     return [
         PieceResult(each.position, sink.write(inside))
         for each, inside in within_each(blocks, task.pieces)
@@ -115,20 +115,20 @@ def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceRes
 
 
 def _keys(changed: ChangedKeys) -> list[KeysResult]:
-    """Returns the message of a task that has changed something."""
+    """Return the message of a task that has changed something."""
     if changed.keys is None:
         return [KeysResult(None)]
     return [KeysResult(tuple(changed.keys))] if changed.keys else []
 
 
 def record_block(batch: pa.RecordBatch) -> Block:
-    """Returns the block of a batch of RECORD_SCHEMA in key order."""
+    """Return the block of a batch of RECORD_SCHEMA in key order."""
     keys, stored = (batch.column(name).cast(pa.binary()) for name in ("key", "stored"))
     return block_of(keys, stored)
 
 
 def _distinct(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Passes on blocks that are not empty; raises InvalidRecordError for a key that is repeated."""
+    """Pass on blocks that are not empty; raise InvalidRecordError for a key that is repeated."""
     last = None
     for block in blocks:
         if not len(block):

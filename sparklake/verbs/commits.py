@@ -37,7 +37,7 @@ def commit(
     allow_empty: bool = False,
     choice: Choice = ALL,
 ) -> Commit:
-    """Commits what is staged on a branch, of the chosen keys; the rest stays staged.
+    """Commit what is staged on a branch, of the chosen keys; the rest stays staged.
 
     Raises NoChangesError when that is nothing, ChangesTakenError when another writer has committed
     it meanwhile, RaceLostError when the branch kept moving.
@@ -66,7 +66,7 @@ def commit(
 
 
 def explain_commit(context: Context, branch: str, choice: Choice = ALL) -> Explanation:
-    """Returns what a commit of a branch would do; it seals, writes and moves nothing."""
+    """Return what a commit of a branch would do; it seals, write and moves nothing."""
     name = get_branch(context, branch).name
 
     def plan(found: Resolved) -> Plan:
@@ -117,7 +117,7 @@ def apply_layers(
     layers: Sequence[Layer],
     choice: Choice = ALL,
 ) -> MetaRange:
-    """Writes the tree of staged layers over a base; the base itself when they change nothing."""
+    """Write the tree of staged layers over a base; the base itself when they change nothing."""
     plan = staged.plan(base, layers)
     if not plan.stretches and not plan.adopted:
         return base
@@ -128,13 +128,13 @@ def apply_layers(
 
 
 def reset_object(context: Context, branch: str, path: str) -> None:
-    """Drops what is staged of one object; where nothing is, that is no error."""
+    """Drop what is staged of one object; where nothing is, that is no error."""
     key = object_key(path)
     _reset(context, branch, Interval(key, successor(key)))
 
 
 def reset_prefix(context: Context, branch: str, prefix: str) -> None:
-    """Drops what is staged of all objects whose paths begin with a prefix."""
+    """Drop what is staged of all objects whose paths begin with a prefix."""
     _reset(context, branch, prefix_interval(key_prefix(prefix)))
 
 

@@ -35,7 +35,7 @@ def dsn(home: Path) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def environment(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets every command find the home, and see no terminal and no settings of this machine."""
+    """Let every command find the home, and see no terminal and no settings of this machine."""
     for name in ("SPARKLAKE_DSN", "SPARKLAKE_CONFIG", "FORCE_COLOR", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SPARKLAKE_HOME", str(home))

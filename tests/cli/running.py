@@ -18,7 +18,7 @@ from sparklake.cli.main import main
 
 @dataclass(frozen=True)
 class Ran:
-    """Is what came of a command."""
+    """What came of a command."""
 
     code: int
     out: bytes
@@ -34,7 +34,7 @@ class Ran:
 
 
 def run(*arguments: str, stdin: bytes = b"") -> Ran:
-    """Runs a command, whatever comes of it."""
+    """Run a command, whatever comes of it."""
     out, err, given = (
         io.TextIOWrapper(io.BytesIO(raw), "utf-8", newline="") for raw in (b"", b"", stdin)
     )
@@ -46,14 +46,14 @@ def run(*arguments: str, stdin: bytes = b"") -> Ran:
 
 
 def ok(*arguments: str, stdin: bytes = b"") -> str:
-    """Runs a command that must succeed; returns its text."""
+    """Run a command that must succeed; return its text."""
     ran = run(*arguments, stdin=stdin)
     assert ran.code == 0, (arguments, ran)
     return ran.text
 
 
 def said(*arguments: str, stdin: bytes = b"") -> Any:
-    """Runs a command that must succeed; returns its JSON."""
+    """Run a command that must succeed; return its JSON."""
     ran = run("--output", "json", *arguments, stdin=stdin)
     assert ran.code == 0, (arguments, ran)
     assert ran.err == ""
@@ -61,7 +61,7 @@ def said(*arguments: str, stdin: bytes = b"") -> Any:
 
 
 def failed(code: int, *arguments: str, stdin: bytes = b"") -> str:
-    """Runs a command that must fail alike in text and JSON; returns what it says."""
+    """Run a command that must fail alike in text and JSON; return what it says."""
     ran = run("--output", "json", *arguments, stdin=stdin)
     assert ran.code == code, (arguments, ran)
     assert ran.err == ""
@@ -72,7 +72,7 @@ def failed(code: int, *arguments: str, stdin: bytes = b"") -> str:
 
 
 class Scene:
-    """Is a fresh repository with a branch `main`, and short ways to change it."""
+    """A fresh repository with a branch `main`, and short ways to change it."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
@@ -84,7 +84,7 @@ class Scene:
         return "lakefs://" + "/".join(part for part in (self.name, ref, key) if part is not None)
 
     def put(self, ref: str, objects: dict[str, str | None]) -> None:
-        """Stages objects; None removes."""
+        """Stage objects; None removes."""
         for key, body in objects.items():
             if body is None:
                 ok("rm", self.uri(ref, key))
@@ -92,7 +92,7 @@ class Scene:
                 ok("put", "-", self.uri(ref, key), stdin=body.encode())
 
     def commit(self, ref: str, objects: dict[str, str | None], message: str = "change") -> Any:
-        """Stages objects and commits them."""
+        """Stage objects and commit them."""
         self.put(ref, objects)
         return said("commit", self.uri(ref), "-m", message)
 
@@ -104,7 +104,7 @@ class Scene:
         return [each["path"] for each in said("ls", "-r", self.uri(ref, prefix))]
 
     def diverge(self) -> tuple[str, str]:
-        """Makes main and dev conflict over `both`; returns their URIs."""
+        """Make main and dev conflict over `both`; return their URIs."""
         self.commit("main", {"both": "base", "left": "1", "right": "1"})
         dev = self.branch("dev")
         self.commit("main", {"both": "main", "left": "2"})

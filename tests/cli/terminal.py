@@ -19,7 +19,7 @@ def on_terminal(
     stdout: IO[bytes] | None = None,
     **environment: str,
 ) -> str:
-    """Runs the command on a terminal, or its stderr only; returns what is to be seen there."""
+    """Run the command on a terminal, or its stderr only; return what is to be seen there."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*command, *words],
@@ -35,7 +35,7 @@ def on_terminal(
 
 
 def screen(ours: int) -> bytes:
-    """Returns what is written to a terminal until its last writer has gone, and closes it."""
+    """Return what is written to a terminal until its last writer has gone, and close it."""
     seen = b""
     while True:
         try:

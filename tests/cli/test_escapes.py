@@ -17,7 +17,7 @@ SHOWN = "x\\x1b[2J\\x9b31m\\u202e[bold]\\r\\nerror: y"
 
 
 def obeyed(text: str) -> set[str]:
-    """Returns what a terminal would obey, but for line ends."""
+    """Return what a terminal would obey, but for line ends."""
     return {each for each in text if not each.isprintable()} - {"\n"}
 
 

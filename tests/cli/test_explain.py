@@ -17,7 +17,7 @@ KEYS = [
 
 @pytest.fixture
 def commands(scene: Scene) -> dict[str, Sequence[str]]:
-    """Returns commands that there is something to do for, and the job of each."""
+    """Return commands that there is something to do for, and the job of each."""
     dev, main = scene.diverge()
     scene.put("dev", {"staged": "1"})
     clean = scene.branch("clean", "dev@")

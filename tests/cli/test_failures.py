@@ -247,7 +247,7 @@ USAGE = [
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Scene:
-    """A repository that no failure may change."""
+    """Return a repository that no failure may change."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARKLAKE_HOME", str(home))
         scene = Scene(tmp_path_factory.mktemp("lasting"))
@@ -269,7 +269,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Scene:
 
 @pytest.fixture(scope="module")
 def lake(home: Path) -> Iterator[Lake]:
-    """Looks at what the commands may not change: all refs, staged rows and moves, and all files."""
+    """Look at what the commands may not change: all refs, staged rows and moves, and all files."""
     with sparklake.connect(home=home) as opened:
         yield opened
 
@@ -351,7 +351,7 @@ def test_a_lost_race_is_5(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def meanwhile(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Lets another writer act once, while a commit computes."""
+    """Let another writer act once, while a commit computes."""
     apply_layers = commits.apply_layers
 
     def racing(*arguments: Any) -> Any:

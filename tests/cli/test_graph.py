@@ -91,7 +91,7 @@ def test_a_commit_without_parents_ends_its_lane() -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    """Commits in an order in which children come first, each with up to three parents."""
+    """Commit in an order in which children come first, each with up to three parents."""
     size = draw(st.integers(1, 12))
     return {
         str(at): [
@@ -108,7 +108,7 @@ def histories(draw: st.DrawFn) -> History:
 
 @given(histories())
 def test_every_edge_is_drawn(history: History) -> None:
-    """Follows the lanes of a picture down, by its characters alone, from commit to commit."""
+    """Follow the lanes of a picture down, by its characters alone, from commit to commit."""
     lanes = Lanes()
     pending: dict[int, set[str]] = {}  # what comes down in each column: the commits it is from
     found = {commit: set[str]() for commit in history}
@@ -126,7 +126,7 @@ def test_every_edge_is_drawn(history: History) -> None:
 
 
 def follow(link: str, commit: str, pending: dict[int, set[str]]) -> None:
-    """Moves what comes down to where a link leads it; one end of a link is always the commit's."""
+    """Move what comes down to where a link leads it; one end of a link is always the commit's."""
     gaps = [at for at, mark in enumerate(link) if at % 2 and mark == "-"]
     left, right = gaps[0] - 1, gaps[-1] + 1
     mine = left if commit in pending.get(left, set()) else right

@@ -26,7 +26,7 @@ sys.exit(main.main())
 
 
 def command(seconds: float) -> Sequence[str]:
-    """Returns a command that says what it does after some seconds."""
+    """Return a command that says what it does after some seconds."""
     return (sys.executable, "-c", PATIENT.format(seconds=seconds))
 
 

@@ -42,7 +42,7 @@ def test_a_folder_needs_its_option_and_a_file_none(scene: Scene, tmp_path: Path)
 
 
 def odd_folder(tmp_path: Path) -> str:
-    """Makes a folder that has two files, and one of all that is none."""
+    """Make a folder that has two files, and one of all that is none."""
     made = Path(folder(tmp_path))
     (tmp_path / "secret").write_bytes(b"secret")
     (tmp_path / "beyond").mkdir()

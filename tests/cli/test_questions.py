@@ -15,7 +15,7 @@ from tests.cli.terminal import screen
 
 
 def answered(answer: bytes, *words: str) -> tuple[int, str]:
-    """Runs the command on a terminal where an answer is typed; returns its exit code and screen."""
+    """Run the command on a terminal where an answer is typed; return its exit code and screen."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "sparklake.cli", *words],
@@ -83,7 +83,7 @@ DELETIONS = [["gc", "run"], ["purge", "run", "users/*", "-m", "request 7", "--co
 
 
 def words_of(deletion: list[str], scene: Scene, *options: str) -> list[str]:
-    """Returns a deletion that takes what this test has put; all that is there is old enough."""
+    """Return a deletion that takes what this test has put; all that is there is old enough."""
     command, verb, *rest = deletion
     spared = ["--grace", "0m"] if command == "gc" else []
     return [command, verb, scene.uri(), *rest, *spared, *options]
@@ -91,7 +91,7 @@ def words_of(deletion: list[str], scene: Scene, *options: str) -> list[str]:
 
 @pytest.fixture
 def doomed(scene: Scene, tmp_path: Path) -> Scene:
-    """Leaves an object that nothing names, and one that a purge is told of."""
+    """Leave an object that nothing names, and one that a purge is told of."""
     body = tmp_path / "body"
     for content in (b"first", b"second"):
         body.write_bytes(content)

@@ -14,7 +14,7 @@ from tests.support.lakes import files_below
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with odd names in it."""
+    """Return a folder with odd names in it."""
     made = tmp_path / "files of mine"
     (made / "sub").mkdir(parents=True)
     for at in range(40):
@@ -71,14 +71,14 @@ def check_what_it_did(name: str, steps: dict[str, Any]) -> None:
 
 
 def latest(home: Path) -> tuple[str, Path]:
-    """Returns the repository of the latest quickstart, and its namespace."""
+    """Return the repository of the latest quickstart, and its namespace."""
     names = [each["name"] for each in said("repo", "list")]
     name = max((each for each in names if each.startswith("quickstart")), key=len)
     return name, home / "quickstart" / name
 
 
 def commands_to_try(text: str, name: str) -> list[list[str]]:
-    """Returns the commands that the story ends with, but for the one that deletes it."""
+    """Return the commands that the story ends with, but for the one that deletes it."""
     lines = [line.split() for line in text.splitlines() if line.startswith("  sparklake ")]
     assert len(lines) == 5
     assert all(name in " ".join(words) for words in lines)

@@ -20,5 +20,5 @@ def pool() -> Iterator[PoolRunner]:
 
 @pytest.fixture(params=["local", "pool"])
 def runner(request: pytest.FixtureRequest) -> Runner:
-    """Returns each runner of this machine in turn."""
+    """Return each runner of this machine in turn."""
     return LocalRunner() if request.param == "local" else request.getfixturevalue("pool")

@@ -24,7 +24,7 @@ Row = tuple[str, bytes, str | None, str | None, str | None]
 
 
 def check_run(trees: Trees, triple: Triple, task_records: int) -> None:
-    """Merges under every strategy, and compares trees, conflicts and diffs with the oracle."""
+    """Merge under every strategy, and compares trees, conflicts and diffs with the oracle."""
     sides = [trees.write_records(objects_of(each)) for each in triple]
     base, source, dest = sides
     expected_rows = three_way_rows(triple)
@@ -57,7 +57,7 @@ def check_result(
     expected: Contents,
     task_records: int,
 ) -> None:
-    """Compares a merged tree with that of the dict, and how it differs from what it was."""
+    """Compare a merged tree with that of the dict, and how it differs from what it was."""
     tree = trees.finish(outcome.pieces)
     assert tree.id == oracle.meta_range_id(expected, trees.workspace.range_records)
     assert trees.contents(tree) == expected
@@ -67,7 +67,7 @@ def check_result(
 
 
 def diffed(trees: Trees, plan: Plan, body: Body, task_records: int) -> Iterator[Row]:
-    """Yields what a diff finds: an object's checksum says what its identity is."""
+    """Yield what a diff finds: an object's checksum says what its identity is."""
     work = encode_tasks(pack(divided(plan, task_records), task_records))
     for batch in trees.runner.stream(partial(body, trees.workspace), work):
         yield from map(row_of, diff_rows(batch))
@@ -87,7 +87,7 @@ def two_way_rows(left: Contents, right: Contents) -> list[Row]:
 
 
 def three_way_rows(triple: Triple) -> list[Row]:
-    """Returns what a merge would change in dest, and its conflicts, by the oracle alone."""
+    """Return what a merge would change in dest, and its conflicts, by the oracle alone."""
     after, conflicts = oracle.merged(*triple, triple.dest)
     rows = two_way_rows(triple.dest, after)
     for key in conflicts:
@@ -101,7 +101,7 @@ def text(identity: bytes | None) -> str | None:
 
 
 def objects_of(contents: Contents) -> list[Record]:
-    """Returns objects whose checksum is their identity."""
+    """Return objects whose checksum is their identity."""
     return [encoded(key, each, entry_of(each)) for key, each in sorted(contents.items())]
 
 

@@ -69,7 +69,7 @@ def test_a_commit_adopts_what_it_would_write(
 def commit(
     trees: Trees, base: Contents, layers: list[Layer], after: Contents
 ) -> tuple[list[RangeInfo], list[str], ChangeCounts]:
-    """Returns the ranges of a commit, the names of what it read, and its counts."""
+    """Return the ranges of a commit, the names of what it read, and its counts."""
     tree = trees.write(base)
     with recorded_reads() as reads:
         made, outcome = trees.commit(tree, layers)

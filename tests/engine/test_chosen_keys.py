@@ -26,7 +26,7 @@ KEYS = [f"{folder}{number:02d}".encode() for folder in FOLDERS for number in ran
 
 
 def tree_of(chance: random.Random, start: Contents) -> Contents:
-    """Returns contents with changes here and there; of some folders all of them."""
+    """Return contents with changes here and there; of some folders all of them."""
     rewritten = tuple(each.encode() for each in FOLDERS if chance.random() < 0.2)
     rate = chance.choice((0.02, 0.2))
     return oracle.changed(
@@ -40,7 +40,7 @@ def tree_of(chance: random.Random, start: Contents) -> Contents:
 
 
 def choice_of(chance: random.Random) -> tuple[Choice, set[bytes]]:
-    """Returns chosen keys, and those of KEYS that they are."""
+    """Return chosen keys, and those of KEYS that they are."""
     paths = [
         *chance.sample(FOLDERS, chance.randint(0, 2)),
         *(key.decode() for key in chance.sample(KEYS, chance.randint(1, 4))),

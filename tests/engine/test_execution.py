@@ -48,7 +48,7 @@ def tree(trees: Trees) -> MetaRange:
 
 
 def neighbours(tree: MetaRange) -> tuple[RangeInfo, RangeInfo]:
-    """Returns two ranges in the middle, of several records, that fit into one."""
+    """Return two ranges in the middle, of several records, that fit into one."""
     return next(
         (one, other)
         for one, other in list(pairwise(tree.ranges))[20:]
@@ -57,7 +57,7 @@ def neighbours(tree: MetaRange) -> tuple[RangeInfo, RangeInfo]:
 
 
 def commit(trees: Trees, tree: MetaRange, changes: Changes) -> tuple[MetaRange, list[str]]:
-    """Commits one layer of rows; returns the tree and the names of what was read."""
+    """Commit one layer of rows; return the tree and the names of what was read."""
     with recorded_reads() as reads:
         after, _ = trees.commit(tree, [trees.rows(changes)])
     assert after.id == oracle.meta_range_id(oracle.changed(PAIRS, changes), SIZE)

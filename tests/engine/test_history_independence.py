@@ -92,7 +92,7 @@ def test_a_replaced_interval(
     range_records: int,
     task_records: int,
 ) -> None:
-    """Bounds fall anywhere: both into one range, too."""
+    """Bound fall anywhere: both into one range, too."""
     start, stop = ends
     within = Interval(start, stop) if stop is None or start <= stop else Interval(stop, start)
     inside = {key: each for key, each in others.items() if key in within}
@@ -159,7 +159,7 @@ class Histories(RuleBasedStateMachine):
         staged: list[tuple[Changes, list[int] | None]],
         task_records: int,
     ) -> tuple[MetaRange, Contents]:
-        """Commits layers, given oldest first: rows, or runs of several partitions."""
+        """Commit layers, given oldest first: rows, or runs of several partitions."""
         layers: list[Layer] = []
         after = base[1]
         for layer, cuts in staged:
@@ -220,7 +220,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(tree=consumes(known))
     def forget(self, tree: tuple[MetaRange, Contents]) -> None:
-        """Keeps the number of trees small, so that their descendants meet."""
+        """Keep the number of trees small, so that their descendants meet."""
 
 
 def test_histories(runner: Runner) -> None:

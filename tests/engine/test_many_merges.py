@@ -24,7 +24,7 @@ RANGE_RECORDS = (2, 3, 5, 8, 16, 64)
 
 
 def check_many(seed: object, count: int, runner: Runner | None = None) -> None:
-    """Merges triples some hundred at a time: to write a file takes as long as to merge several."""
+    """Merge triples some hundred at a time: to write a file takes as long as to merge several."""
     chance = random.Random(f"{seed} trees")
     for part in parts(random_triples(f"{seed} trees", count), chance, 400):
         with open_trees(chance.choice(RANGE_RECORDS), runner) as trees:

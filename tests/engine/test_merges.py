@@ -212,7 +212,7 @@ def test_a_merge_reads_the_ranges_that_both_sides_changed() -> None:
 
 
 def middle_of_range(pairs: Contents, key: bytes, size: int) -> bytes:
-    """Returns a key whose change to S or D moves no range end, in a range at or after a key."""
+    """Return a key whose change to S or D moves no range end, in a range at or after a key."""
     for records in oracle.cut(pairs, size):
         if records[0][0] >= key and len(records) < 4 * size:
             for each, _ in records[:-1]:

@@ -55,7 +55,7 @@ class TestPoolRunner(RunnerContract):
 
 @pytest.fixture
 def own() -> Iterator[PoolRunner]:
-    """Returns a pool whose workers a test may kill."""
+    """Return a pool whose workers a test may kill."""
     runner = PoolRunner(2)
     yield runner
     runner.close()
@@ -67,7 +67,7 @@ def pids(runner: PoolRunner, rows: int = 12) -> set[int]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Waits for something that must come; the time limit of tests is that of this, too."""
+    """Wait for something that must come; the time limit of tests is that of this, too."""
     while not condition():
         time.sleep(0.01)
 
@@ -178,7 +178,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def position_body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields how many rows a run of this body was given."""
+    """Yield how many rows a run of this body was given."""
     yield pa.record_batch([pa.array([sum(batch.num_rows for batch in batches)])], names=["rows"])
 
 

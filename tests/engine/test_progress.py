@@ -23,7 +23,7 @@ KEYS = [b"k%03d" % number for number in range(200)]
 
 
 class Noted:
-    """Is progress that notes what it is told."""
+    """Progress that notes what it is told."""
 
     def __init__(self) -> None:
         self.totals: list[int] = []

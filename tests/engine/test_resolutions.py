@@ -47,7 +47,7 @@ SIDES = (side(0), side(1), side(2))
 
 
 def decided(take: str, row: Row, strategy: str, rules: Rules) -> bytes | str | None:
-    """Returns the identity that a row ends with, None for none, CONFLICT for one that is left."""
+    """Return the identity that a row ends with, None for none, CONFLICT for one that is left."""
     if not row.is_conflict:
         return row.no_strategy
     path = key_of(take, row).decode()
@@ -128,7 +128,7 @@ def test_the_tree_is_the_same_in_any_number_of_tasks(seed: int, runner: Runner) 
 
 
 def merged(sides: list[Contents]) -> tuple[Contents, int]:
-    """Returns what BY_NAME and its rules make of three sides, and how many conflicts there are."""
+    """Return what BY_NAME and its rules make of three sides, and how many conflicts there are."""
     result, conflicts = {}, 0
     for key in sorted({key for each in sides for key in each}):
         base, source, dest = (each.get(key) for each in sides)

@@ -181,7 +181,7 @@ def tree(trees: Trees) -> MetaRange:
 
 
 def spots(tree: MetaRange) -> list[RangeInfo]:
-    """Returns ranges, none beside another, whose first key can change with nothing else."""
+    """Return ranges, none beside another, whose first key can change with nothing else."""
     fitting = [
         here
         for before, here in pairwise(tree.ranges[:-1])
@@ -191,7 +191,7 @@ def spots(tree: MetaRange) -> list[RangeInfo]:
 
 
 def inner_change(*ranges: RangeInfo) -> Changes:
-    """Returns a change of the first record of ranges, which then ends none."""
+    """Return a change of the first record of ranges, which then ends none."""
     return {each.min_key: other_identity(each.min_key) for each in ranges}
 
 
@@ -205,7 +205,7 @@ def moved(trees: Trees, head: MetaRange, change: Changes) -> MetaRange:
 
 
 def fresh(old: MetaRange, new: MetaRange) -> list[str]:
-    """Returns the ids of the ranges that a tree has and another one has not."""
+    """Return the ids of the ranges that a tree has and another one has not."""
     known = {each.id for each in old.ranges}
     return [each.id for each in new.ranges if each.id not in known]
 

@@ -78,7 +78,7 @@ def test_records_of_one_key_are_in_one_share(
 
 @pytest.fixture
 def merged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Notes how many records were sorted together after they had been sorted in their files."""
+    """Note how many records were sorted together after they had been sorted in their files."""
     noted: list[int] = []
     sort = sorting._sorted
 

@@ -162,7 +162,7 @@ _GROUPS = 20
 
 
 def wide(path: Path) -> int:
-    """Writes a table of 8 columns, of which each is a small part; returns its size."""
+    """Write a table of 8 columns, of which each is a small part; return its size."""
     numbers = pa.array(range(_ROWS), pa.int64())
     columns = {f"c{number}": numbers for number in range(8)}
     pq.write_table(

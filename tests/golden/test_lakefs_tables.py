@@ -116,7 +116,7 @@ def test_a_history_is_rebuilt_from_its_first_commit() -> None:
 
 
 def nanoseconds(text: str) -> int:
-    """Reads a time of nine decimals, which datetime cannot."""
+    """Read a time of nine decimals, which datetime cannot."""
     seconds, _, decimals = text.removesuffix("Z").partition(".")
     moment = datetime.fromisoformat(seconds).replace(tzinfo=timezone.utc)
     return int(moment.timestamp()) * 1_000_000_000 + int(decimals.ljust(9, "0") or 0)
@@ -231,14 +231,14 @@ tables = pytest.mark.parametrize("name", TABLES, ids=lambda name: name[:8])
 
 
 def read_table(name: str, root: Path) -> object:
-    """Reads one table, whichever kind it is."""
+    """Read one table, whichever kind it is."""
     if name in INFOS:
         return flat(read_ranges(open_store(str(root)), [INFOS[RangeId(name)]]))
     return read_tree(name, root)
 
 
 def tried(name: str, body: bytes, scratch: Path) -> object:
-    """Reads a table whose file holds other bytes; returns CorruptFileError if that names it."""
+    """Read a table whose file holds other bytes; return CorruptFileError if that names it."""
     root = scratch / "namespace"
     file = root / "_lakefs" / name
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ def check_merge(
     sizes: Sequence[int] = SIZES,
     policies: Sequence[Policy] = STRATEGIES,
 ) -> None:
-    """Compares the merges of policies, and the three-way diff, with the oracle."""
+    """Compare the merges of policies, and the three-way diff, with the oracle."""
     triple = Triple(base, source, dest)
     blocks = [list(side) for side in blocks_of(sided(*triple), sizes)]
     rows = rows_of(three_way_diff(*map(iter, blocks)))
@@ -59,7 +59,7 @@ def check_merge(
 
 
 def sided(base: Contents, source: Contents, dest: Contents) -> tuple[list[Record], ...]:
-    """Returns streams whose data says which side a record is from: merges never look at it."""
+    """Return streams whose data says which side a record is from: merges never look at it."""
     sides = {b"base": base, b"source": source, b"dest": dest}
     return tuple(records_of(each, data) for data, each in sides.items())
 
@@ -67,12 +67,12 @@ def sided(base: Contents, source: Contents, dest: Contents) -> tuple[list[Record
 def blocks_of(
     streams: Iterable[list[Record]], sizes: Sequence[int] = SIZES
 ) -> list[Iterator[Block]]:
-    """Returns streams in blocks that are cut at other places in each."""
+    """Return streams in blocks that are cut at other places in each."""
     return [in_blocks(stream, (1 + at, *sizes)) for at, stream in enumerate(streams)]
 
 
 def rows_of(stream: Iterable[algebra.Changes]) -> list[Change | Conflict]:
-    """Returns the rows of columns of changes, none of which may be empty."""
+    """Return the rows of columns of changes, none of which may be empty."""
     columns = list(stream)
     assert all(map(len, columns))
     return [row for each in columns for row in each]

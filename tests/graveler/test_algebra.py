@@ -38,7 +38,7 @@ changes = st.dictionaries(st.sampled_from(KEYS), st.sampled_from((*NAMES, None))
 
 
 def check_merges(cases: Iterable[tuple[Contents, Contents, Contents]]) -> None:
-    """Checks many cases as a few merges, each case in a folder of its own: keys stand alone."""
+    """Check many cases as a few merges, each case in a folder of its own: keys stand alone."""
     numbered = enumerate(cases)
     while chunk := list(islice(numbered, 2_000)):
         sides: tuple[Contents, Contents, Contents] = ({}, {}, {})
@@ -62,7 +62,7 @@ def test_every_row_is_merged(row: Row, strategy: Strategy) -> None:
 
 
 def arrangements(keys: int) -> Iterator[tuple[Contents, Contents, Contents]]:
-    """Yields every arrangement of identities A, B, C or none over the keys of three sides.
+    """Yield every arrangement of identities A, B, C or none over the keys of three sides.
 
     Identities are only ever compared, so of arrangements that differ in their names alone the one
     that names them in order stands for all.
@@ -128,7 +128,7 @@ def test_identities_of_other_keys_are_never_compared() -> None:
 
 
 def test_a_merge_holds_one_block_of_each_side() -> None:
-    """Blocks come out as they go in: nothing waits for the end of a stream."""
+    """Block come out as they go in: nothing waits for the end of a stream."""
     asked: list[bytes] = []
 
     def stream(pairs: Mapping[bytes, bytes]) -> Iterator[Block]:

@@ -32,14 +32,14 @@ some_records = st.dictionaries(keys, st.binary(min_size=1, max_size=300), max_si
 
 
 def unread(records: list[Record]) -> Block:
-    """Returns a block as it comes out of another writer's file: no length has been read yet."""
+    """Return a block as it comes out of another writer's file: no length has been read yet."""
     if not records:
         return EMPTY
     return block_of_encoded(Encoded(block_of_records(records).encoded.entries))
 
 
 def packed(records: list[Record]) -> Block:
-    """Returns a block as it comes out of a file of ours: no data block has been opened yet."""
+    """Return a block as it comes out of a file of ours: no data block has been opened yet."""
     if not records:
         return EMPTY
     read = read_table("table", make_table(block_of_records(records)).file)
@@ -48,7 +48,7 @@ def packed(records: list[Record]) -> Block:
 
 
 def mixed(records: list[Record]) -> Block:
-    """Returns a block of which some is packed and some is not."""
+    """Return a block of which some is packed and some is not."""
     makers = (packed, block_of_records, unread)
     thirds = range(0, len(records), 3)
     return concatenated(
@@ -168,7 +168,7 @@ def test_entries_of_another_form_are_refused() -> None:
 
 
 def ids_of(rows: list[tuple[int, int]]) -> np.ndarray:
-    """Returns ids by their first and their last word."""
+    """Return ids by their first and their last word."""
     return np.array([(first, 0, 0, last) for first, last in rows], np.uint64).reshape(len(rows), 4)
 
 

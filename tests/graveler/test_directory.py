@@ -38,13 +38,13 @@ def changed(*numbers: int) -> list[Record]:
 
 
 def blocks_of(table: Table, *numbers: int) -> set[int]:
-    """Returns which data blocks some records of BASE are in."""
+    """Return which data blocks some records of BASE are in."""
     ends = np.cumsum(table.directory.numbers[Column.COUNT])
     return set(np.searchsorted(ends, numbers, "right").tolist())
 
 
 def packed(table: Table) -> list[bytes]:
-    """Returns the data blocks of a table as they lie in its file."""
+    """Return the data blocks of a table as they lie in its file."""
     places = table.directory.numbers[Column.OFFSET : Column.SIZE + 1].T.tolist()
     return [table.file[offset : offset + size] for offset, size in places]
 
@@ -142,7 +142,7 @@ def test_a_key_is_found_in_one_data_block() -> None:
 
 
 def damaged(file: bytes, number: int) -> bytes:
-    """Returns a file in which a byte of a data block is another one."""
+    """Return a file in which a byte of a data block is another one."""
     _, table = opened(file)
     at = int(table.directory.numbers[Column.OFFSET, number]) + 3
     return file[:at] + bytes([file[at] ^ 1]) + file[at + 1 :]

@@ -35,7 +35,7 @@ BLOCKS = ((1_001, 777, 2_048), (100_000,), (2_000, 1, 900))
 
 
 def check_many(seed: object, count: int) -> None:
-    """Merges triples in parts, each under both strategies and one of the other policies."""
+    """Merge triples in parts, each under both strategies and one of the other policies."""
     chance = random.Random(f"{seed} parts")
     for number, part in enumerate(parts(random_triples(seed, count), chance, 1_000)):
         more = POLICIES[len(STRATEGIES) + number % (len(POLICIES) - len(STRATEGIES))]

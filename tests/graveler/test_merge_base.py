@@ -27,7 +27,7 @@ def bases(history: History, left: str, right: str) -> list[str]:
 
 
 def ancestors(history: History, commit: str) -> set[str]:
-    """Returns a commit and all that it stands on."""
+    """Return a commit and all that it stands on."""
     return {commit}.union(*(ancestors(history, parent) for parent in history[commit]))
 
 
@@ -92,7 +92,7 @@ def test_random_histories() -> None:
 
 
 def tangled_history(chance: random.Random, name: str) -> History:
-    """Returns commits that often merge the latest ones into each other."""
+    """Return commits that often merge the latest ones into each other."""
     history: History = {}
     for number in range(chance.randint(2, 24)):
         latest = [*history][-chance.choice((3, 4, 5, 8)) :]

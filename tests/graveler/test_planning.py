@@ -33,12 +33,12 @@ Ranges = tuple[RangeInfo, ...]
 
 
 def span(name: str, keys: str, count: int = 10) -> RangeInfo:
-    """Returns a range by its id, and its first and last key as two letters."""
+    """Return a range by its id, and its first and last key as two letters."""
     return RangeInfo(RangeId(name), keys[0].encode(), keys[-1].encode(), count, count * 100)
 
 
 def described(pairs: Contents, range_records: int = 3) -> Ranges:
-    """Returns the ranges of contents, without writing any."""
+    """Return the ranges of contents, without writing any."""
     return tuple(
         RangeInfo(RangeId(file_id(each)), each[0][0], each[-1][0], len(each), 10 * len(each))
         for each in cut(pairs, range_records)
@@ -216,7 +216,7 @@ def infos(sides: Sequence[Sequence[RangeInfo]]) -> list[tuple[RangeInfo, ...]]:
 
 
 def by_range(plan: Plan) -> tuple[Copied | Opened, ...]:
-    """Returns the pieces of a plan, each range that is copied by itself."""
+    """Return the pieces of a plan, each range that is copied by itself."""
     return tuple(
         each
         for piece in plan.pieces
@@ -389,7 +389,7 @@ def test_staged_layers_are_planned_as_if_each_range_were_looked_at(
 
 
 def sides_in(sides: list[Side], interval: Interval) -> list[Side]:
-    """Returns what is in an interval, every record and range looked at."""
+    """Return what is in an interval, every record and range looked at."""
     return [
         Side(
             tuple(

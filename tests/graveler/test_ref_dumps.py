@@ -73,7 +73,7 @@ names = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_:+=-]{0,40}", fullmatch=True)
 
 @st.composite
 def snapshots(draw: st.DrawFn) -> RefsSnapshot:
-    """Draws refs over a history of any shape, with several roots and commits that nothing names."""
+    """Draw refs over a history of any shape, with several roots and commit that nothing names."""
     commits: list[Commit] = []
     for number in range(draw(st.integers(1, 12))):
         parents = (

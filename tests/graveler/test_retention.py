@@ -20,7 +20,7 @@ NOW = 1000 * DAY
 
 @dataclass
 class History:
-    """Is commits as name -> (age in days, parents), parents first; branches and tags by name."""
+    """Commits as name -> (age in days, parents), parents first; branches and tags by name."""
 
     commits: dict[str, tuple[float, list[str]]]
     branches: dict[str, str] = field(default_factory=dict)

@@ -63,7 +63,7 @@ def shown(stretch: Stretch) -> tuple[list[Record], bool]:
 
 
 def made(key: bytes, number: int) -> Record:
-    """Returns a record with a record id of our choice."""
+    """Return a record with a record id of our choice."""
     return key, b"stored" + number.to_bytes(32, "big")
 
 

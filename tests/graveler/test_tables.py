@@ -57,7 +57,7 @@ def table(trees: Trees, name: str) -> Path:
 
 
 def raw_items(path: Path, scratch: Path) -> list[tuple[bytes, bytes]]:
-    """Reads an SSTable through RocksDB alone."""
+    """Read an SSTable through RocksDB alone."""
     database = Rdict(str(scratch / "raw"), Options(raw_mode=True))
     try:
         database.ingest_external_file([str(path)])
@@ -68,7 +68,7 @@ def raw_items(path: Path, scratch: Path) -> list[tuple[bytes, bytes]]:
 
 
 def fields(value: bytes) -> list[bytes]:
-    """Returns the fields of a stored value, each behind the zigzag varint of its length."""
+    """Return the fields of a stored value, each behind the zigzag varint of its length."""
     found = []
     for _ in range(2):
         number = shift = 0
@@ -120,7 +120,7 @@ def test_the_id_of_a_metarange_is_a_hash_of_its_ranges(trees: Trees) -> None:
 
 
 def range_data(each: RangeInfo) -> bytes:
-    """Returns the protobuf RangeData, put together by hand."""
+    """Return the protobuf RangeData, put together by hand."""
 
     def varint(number: int) -> bytes:
         low, high = number & 0x7F, number >> 7
@@ -146,7 +146,7 @@ def test_data_takes_no_part_in_an_id(trees: Trees) -> None:
 
 
 def inspected(*arguments: str | Path) -> list[dict[str, Any]]:
-    """Returns what the peer says of tables: a JSON object each, one after the other."""
+    """Return what the peer says of tables: a JSON object each, one after the other."""
     done = subprocess.run(
         [PROGRAM, "inspect", *arguments], capture_output=True, text=True, check=True
     )
@@ -295,13 +295,13 @@ def test_a_missing_file_is_named(trees: Trees, which: str) -> None:
 
 
 def put(trees: Trees, name: str, records: list[Record]) -> None:
-    """Puts other records in the place of a table."""
+    """Put other records in the place of a table."""
     table(trees, name).unlink()
     write_as_rocksdb_does(table(trees, name), records)
 
 
 def write_as_rocksdb_does(path: Path, records: list[Record]) -> None:
-    """Writes a table that is not of our layout, though of the same format."""
+    """Write a table that is not of our layout, though of the same format."""
     options = Options(raw_mode=True)
     options.set_compression_type(DBCompressionType.snappy())
     writer = SstFileWriter(options)

@@ -45,7 +45,7 @@ def virtual_base(history: History, trees: dict[str, Tree], left: str, right: str
 
 
 def check(history: History, trees: dict[str, Tree], left: str, right: str) -> None:
-    """Merges two commits over the base and over that of the model: with the same end."""
+    """Merge two commits over the base and over that of the model: with the same end."""
     found = virtual_base(history, trees, left, right)
     expected = base_tree(history, trees, [left], [right])
     sides = trees[left], trees[right]

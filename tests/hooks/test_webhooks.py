@@ -98,7 +98,7 @@ def test_a_redirect_is_checked_as_the_first_url_is(server: HookServer) -> None:
 
 
 def names(**known: str) -> Any:
-    """Lets names lead to addresses; addresses lead to themselves."""
+    """Let names lead to addresses; addresses lead to themselves."""
 
     def found(host: str, port: int, *_: object, **__: object) -> list[tuple[Any, ...]]:
         address = known.get(host.partition(".")[0], host)

@@ -13,7 +13,7 @@ from tests.cli.running import Ran
 
 
 def run(name: str, *arguments: str, stdin: bytes = b"") -> Ran:
-    """Runs a job, whatever comes of it."""
+    """Run a job, whatever comes of it."""
     out, err, given = (io.TextIOWrapper(io.BytesIO(raw), "utf-8") for raw in (b"", b"", stdin))
     with redirect_stdout(out), redirect_stderr(err), mock.patch.object(sys, "stdin", given):
         code = import_module(f"sparklake.jobs.{name}").main(arguments)
@@ -23,7 +23,7 @@ def run(name: str, *arguments: str, stdin: bytes = b"") -> Ran:
 
 
 def job(code: int, name: str, *arguments: str, stdin: bytes = b"") -> Any:
-    """Runs a job; returns what it prints."""
+    """Run a job; return what it prints."""
     ran = run(name, *arguments, stdin=stdin)
     assert ran.code == code, ran
     return ran.json

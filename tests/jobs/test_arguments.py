@@ -55,7 +55,7 @@ JOBS = sorted(MODULES - {"job"})
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yields the commands, under the names that they have as jobs."""
+    """Yield the commands, under the names that they have as jobs."""
     root: Any = get_command(app)
     for name, command in root.commands.items():
         if name in NOT_JOBS:
@@ -71,7 +71,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 
 def leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the commands below another one, with all their words."""
+    """Yield the commands below another one, with all their words."""
     for verb, inner in getattr(command, "commands", {}).items():
         if hasattr(inner, "commands"):
             yield from leaves(f"{name} {verb}", inner)

@@ -27,7 +27,7 @@ WAIT_SECONDS = 120
 def interrupted(
     command: Sequence[str], environment: Mapping[str, str], marks: Path
 ) -> tuple[int, str, str]:
-    """Runs a program until tasks are at work, then interrupts it as a terminal does."""
+    """Run a program until tasks are at work, then interrupts it as a terminal does."""
     process = subprocess.Popen(
         command,
         env=environment,
@@ -54,7 +54,7 @@ def refs(scene: Scene) -> Any:
 
 
 def check_usable(scene: Scene, before: Any, marks: Path) -> None:
-    """Checks that a merge of `dev` into `main` has left no task and no trace, and can be done."""
+    """Check that a merge of `dev` into `main` has left no task and no trace, and can be done."""
     assert refs(scene) == before
     tasks = [int(each.name) for each in marks.iterdir()]
     assert tasks

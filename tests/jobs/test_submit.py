@@ -18,14 +18,14 @@ SPARK, LOCAL = ("--engine", "spark"), ("--engine", "local")
 
 
 def submit(cluster: Cluster, name: str, *arguments: str) -> tuple[int, Any]:
-    """Submits a job; returns its exit code and what it prints."""
+    """Submit a job; return its exit code and what it prints."""
     ran = cluster.submit(PACKAGE / "jobs" / f"{name}.py", *arguments, *SPARK)
     assert "Traceback" not in ran.stderr, ran.stderr
     return ran.returncode, json.loads(ran.stdout)
 
 
 def diverge(scene: Scene) -> tuple[str, str]:
-    """Changes main, and stages changes on dev; both change `00`."""
+    """Change main, and stage changes on dev; both change `00`."""
     dev = scene.branch("dev")
     scene.commit("main", {"00": "main", "31": None})
     scene.put("dev", {"00": "dev!", "17": None, "new": "1"})

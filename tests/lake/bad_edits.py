@@ -30,7 +30,7 @@ def transfer(verb: str, *names: str, branch: str = "main", **words: Any) -> Verb
 
 
 def both(title: str, error: Any, words: str, *names: str, **terms: Any) -> list[Case]:
-    """Returns the same case of a move and of a copy."""
+    """Return the same case of a move and of a copy."""
     return [
         (f"{verb} {title}", error, words, transfer(verb, *names, **terms))
         for verb in ("move", "copy")
@@ -154,7 +154,7 @@ def preview(source: str, dest: str, **words: Any) -> Verb:
 
 
 def transaction(branch: str = "dev", message: str = "m", **words: Any) -> Verb:
-    """Returns a transaction whose body is not to be reached."""
+    """Return a transaction whose body is not to be reached."""
 
     def verb(lab: Lab) -> None:
         with lab.ghost(branch).transaction(message, **words):

@@ -34,7 +34,7 @@ def replay(verb: str, *refs: str, branch: str = "main", **terms: Any) -> Verb:
 
 
 def both(title: str, error: Any, words: str, *refs: str, **terms: Any) -> list[Case]:
-    """Returns the same case of revert and of cherry-pick."""
+    """Return the same case of revert and of cherry-pick."""
     return [
         (f"{verb} {title}", error, words, replay(verb, *refs, **terms))
         for verb in ("revert", "cherry_pick")

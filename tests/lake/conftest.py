@@ -71,7 +71,7 @@ def bucket(s3_env: dict[str, str]) -> Bucket:
 
 @pytest.fixture(scope="session")
 def scratch() -> Iterator[Path]:
-    """Keeps temporary files on the file system of the namespaces, so that links work."""
+    """Keep temporary files on the file system of the namespaces, so that links work."""
     with memory_folder() as folder, mock.patch.dict(os.environ, SPARKLAKE_SCRATCH=str(folder)):
         yield folder
 
@@ -85,5 +85,5 @@ def folder(scratch: Path) -> Iterator[Path]:
 
 @pytest.fixture(params=[1, 4096], ids=["small ranges", "large ranges"])
 def desk(request: pytest.FixtureRequest, folder: Path) -> Desk:
-    """Has logs that span many ranges, and one that is in a range with all else."""
+    """Have logs that span many ranges, and one that is in a range with all else."""
     return desk_on(memory_lake(), folder, request.param)

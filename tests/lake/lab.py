@@ -16,20 +16,20 @@ LONG = "x" * 1025
 
 @dataclass(frozen=True)
 class Lab:
-    """Is a lake on which every case of the table is tried: none may leave a trace."""
+    """A lake on which every case of the table is tried: none may leave a trace."""
 
     lake: Lake
     repo: Repository
     folder: Path
     gone: Repository
-    """Is a handle on a repository that is gone by now."""
+    """A handle on a repository that is gone by now."""
 
     @property
     def main(self) -> Branch:
         return self.repo.branch("main")
 
     def ghost(self, name: str) -> Branch:
-        """Returns a handle on a branch that is gone by now."""
+        """Return a handle on a branch that is gone by now."""
         return Branch(self.repo._context, name)
 
 

@@ -26,7 +26,7 @@ def _verbs() -> dict[str, tuple[type, str, Callable[..., Any]]]:
 
 @contextmanager
 def noted_refusals() -> Iterator[set[str]]:
-    """Yields the names of the verbs that raise an error of ours meanwhile."""
+    """Yield the names of the verbs that raise an error of ours meanwhile."""
     refusals: set[str] = set()
 
     def noting(name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,5 +66,5 @@ def noted_refusals() -> Iterator[set[str]]:
 
 
 def never_refused(refusals: set[str]) -> set[str]:
-    """Returns the other verbs."""
+    """Return the other verbs."""
     return _verbs().keys() - refusals

@@ -134,7 +134,7 @@ def delete(files: Iterable[Path]) -> None:
 
 
 def named(repo: Repository) -> Iterator[ObjectInfo]:
-    """Yields every object of every commit, and of what is staged."""
+    """Yield every object of every commit, and of what is staged."""
     for each in repo._context.refs.commits.find_by_prefix("", 1000):
         yield from repo.objects(each.id)
     for state in repo.branch_states(hidden=True):
@@ -148,7 +148,7 @@ def check(repo: Repository) -> None:
 
 
 def run_schedule(seed: int, folder: Path) -> Counter[str]:
-    """Runs one schedule; returns how often things came to pass."""
+    """Run one schedule; return how often things came to pass."""
     chance = Random(seed)
     outside = folder / f"{seed}-outside"
     outside.mkdir()

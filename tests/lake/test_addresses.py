@@ -30,7 +30,7 @@ def main(repo: Repository) -> Branch:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Callable[[str], str]:
-    """Returns the function that writes an object of others and returns its address."""
+    """Return the function that writes an object of others and return its address."""
 
     def write(name: str) -> str:
         (tmp_path / name).write_bytes(BODY)

@@ -109,7 +109,7 @@ def pairs(key: str, value: str | None) -> pa.Array:
 
 
 def table(**columns: pa.Array | None) -> pa.Table:
-    """Returns a row that could be staged, but for the columns given; None leaves one out."""
+    """Return a row that could be staged, but for the columns given; None leaves one out."""
     row = {"path": "k", "size": 1, "address": "data/x", "checksum": "c"}
     good = stage_table([row])
     merged = {name: good.column(name) for name in good.schema.names} | columns

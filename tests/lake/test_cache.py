@@ -56,7 +56,7 @@ def lake_of(refs: MemoryRefStore, folder: Path, max_bytes: int | None = None) ->
 
 @contextmanager
 def table_reads() -> Iterator[list[str]]:
-    """Notes which tables a bucket is asked for."""
+    """Note which tables a bucket is asked for."""
     names: list[str] = []
     get = S3Store.get
 
@@ -70,7 +70,7 @@ def table_reads() -> Iterator[list[str]]:
 
 
 def written(lake: Lake, namespace: str) -> Repository:
-    """Makes a repository of many ranges: main, and dev with one change."""
+    """Make a repository of many ranges: main, and dev with one change."""
     repo = lake.create_repository("lake", namespace, range_records=4)
     commit_all(repo.branch("main"), dict(OBJECTS), "base")
     commit_all(repo.create_branch("dev", "main"), {"k/015": b"changed"}, "one change")

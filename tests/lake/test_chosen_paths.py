@@ -195,7 +195,7 @@ def test_an_empty_commit_of_nothing_chosen(repo: Repository) -> None:
 
 
 def three_way(base: Tree, source: Tree, dest: Tree, chosen: list[str]) -> tuple[Tree, list[str]]:
-    """Returns what a merge makes of dest, source winning, and what was in conflict."""
+    """Return what a merge makes of dest, source winning, and what was in conflict."""
     merged, conflicts = dict(dest), []
     for path in sorted({*base, *source, *dest}):
         before, theirs, ours = base.get(path), source.get(path), dest.get(path)
@@ -208,7 +208,7 @@ def three_way(base: Tree, source: Tree, dest: Tree, chosen: list[str]) -> tuple[
 
 
 def counts(left: Tree, right: Tree) -> dict[str, tuple[int, int]]:
-    """Returns how many differ, and their bytes."""
+    """Return how many differ, and their bytes."""
     added = [right[path] for path in right.keys() - left.keys()]
     removed = [left[path] for path in left.keys() - right.keys()]
     both = left.keys() & right.keys()

@@ -45,7 +45,7 @@ def quick(tmp_path: Path) -> Iterator[Path]:
 
 
 class Writer:
-    """Is an actor that takes random steps on shared branches, by a handle of its own."""
+    """An actor that takes random steps on shared branches, by a handle of its own."""
 
     def __init__(self, lake: Lake, name: str, chance: Random) -> None:
         self.repo = lake.repository("repo")
@@ -53,7 +53,7 @@ class Writer:
         self.chance = chance
         self.made = count()
         self.promised: list[str] = []
-        """Is the commits that it was told of."""
+        """The commits that it was told of."""
 
     def __call__(self) -> None:
         for _ in range(self.chance.randint(2, 4)):
@@ -90,7 +90,7 @@ class Writer:
         return [branch.commit("c").id]
 
     def write(self) -> None:
-        """Writes files to a fresh place and stages them, as a table is written."""
+        """Write files to a fresh place and stage them, as a table is written."""
         context, name = self.repo._context, self.branch()
         fence = open_branch(context, name, Action.STAGE).fence
         rows = []
@@ -150,7 +150,7 @@ class Writer:
         self.repo.branch(self.branch()).hard_reset(self.a_commit(), force=True)
 
     def stage(self) -> None:
-        """Stages a row of an object that it has seen somewhere."""
+        """Stage a row of an object that it has seen somewhere."""
         found = self.repo.stat(self.branch(), self.chance.choice(PATHS))
         row = {"path": "s", "size": found.size, "checksum": found.checksum}
         self.repo.branch(self.branch()).stage(stage_table([{**row, "address": found.address}]))
@@ -169,7 +169,7 @@ def md5(body: bytes) -> str:
 
 
 def named(repo: Repository) -> Iterator[ObjectInfo]:
-    """Yields every object of every commit that has not expired, and of what is staged."""
+    """Yield every object of every commit that has not expired, and of what is staged."""
     commits = repo._context.refs.commits
     ids = [each.id for each in commits.find_by_prefix("", 1000)]
     for each in sorted(set(ids) - commits.expired(ids)):
@@ -181,7 +181,7 @@ def named(repo: Repository) -> Iterator[ObjectInfo]:
 
 
 def check(repo: Repository) -> set[str]:
-    """Reads all that is named; returns the addresses in the namespace."""
+    """Read all that is named; return the addresses in the namespace."""
     refs = repo._context.refs
     assert not refs.commits.expired([each.commit_id for each in refs.snapshot().named])
     root, addresses = repo.info.storage_namespace, set()
@@ -193,7 +193,7 @@ def check(repo: Repository) -> set[str]:
 
 
 def let_expire(repo: Repository) -> None:
-    """Makes two branches of commits that name what no head does, and keeps heads alone."""
+    """Make two branches of commits that name what no head does, and keep heads alone."""
     main, dev = repo.branch("main"), repo.branch("dev")
     dev.commit("dev")
     for body in (b"2", b"3", b"4"):
@@ -209,7 +209,7 @@ def let_expire(repo: Repository) -> None:
 
 
 def run_schedule(seed: int, folder: Path) -> bool:
-    """Runs one schedule; tells whether its collection came to its end.
+    """Run one schedule; tells whether its collection came to its end.
 
     In every second one commits expire that are no heads, in half of these before others come.
     """

@@ -29,7 +29,7 @@ NO_GRACE = timedelta()
 
 
 def objects_of(repository: Repository) -> set[str]:
-    """Returns the addresses, in the namespace, of all objects that are there."""
+    """Return the addresses, in the namespace, of all objects that are there."""
     root = namespace_of(repository)
     return {str(each.relative_to(root)) for each in (root / "data").rglob("*") if each.is_file()}
 

@@ -33,13 +33,13 @@ def ids(repo: Repository, ref: str) -> list[str]:
 
 
 def changed(repo: Repository, branch: str, path: str, body: bytes) -> None:
-    """Commits one change, as another process does."""
+    """Commit one change, as another process does."""
     commit_all(Branch(repo._context, branch), {path: body}, path)
 
 
 @contextmanager
 def overtaken(repo: Repository, act: Callable[[], object]) -> Iterator[list[list[str]]]:
-    """Lets another writer act before the first move of a branch; notes what each attempt reads.
+    """Let another writer act before the first move of a branch; notes what each attempt reads.
 
     The reads of an attempt are those of ranges, from the move before it to its own.
     """
@@ -66,7 +66,7 @@ def test_a_commit_that_lost_reads_what_has_moved(repo: Repository) -> None:
     base = repo.resolve("main").id
 
     def others() -> None:
-        """Merges, since another commit would take what is staged."""
+        """Merge, since another commit would take what is staged."""
         repo.create_branch("dev", base)
         changed(repo, "dev", "k/041", b"theirs")
         move_to(repo, "main", "dev")
@@ -84,7 +84,7 @@ def test_a_commit_that_lost_reads_what_has_moved(repo: Repository) -> None:
 
 
 def move_to(repo: Repository, branch: str, ref: str) -> None:
-    """Moves a branch to a commit that is there already, whatever is staged."""
+    """Move a branch to a commit that is there already, whatever is staged."""
     head, target = (repo.resolve(each) for each in (f"{branch}@", ref))
     repo._context.refs.branches.move(
         BranchMove(branch, head.id, target.id, "merge", "they", fence=0)

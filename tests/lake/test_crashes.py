@@ -51,7 +51,7 @@ class Mortals:
         self._dsn = dsn
 
     def send(self, last: int, verb: str, **order: Any) -> bool:
-        """Runs a verb that dies instead of taking a step; returns whether it came to that."""
+        """Run a verb that dies instead of taking a step; return whether it came to that."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -91,7 +91,7 @@ def repository(survivor: Lake, folder: Path) -> Repository:
 
 @pytest.fixture
 def fresh(survivor: Lake, repository: Repository) -> Callable[[str], Branch]:
-    """Makes a branch, by a handle on the repository that knows nothing yet."""
+    """Make a branch, by a handle on the repository that knows nothing yet."""
     numbers = count(1)
 
     def make(source: str) -> Branch:
@@ -102,7 +102,7 @@ def fresh(survivor: Lake, repository: Repository) -> Callable[[str], Branch]:
 
 
 def deaths(run: Callable[[int], bool]) -> int:
-    """Runs a verb that dies before step 1, then 2, and so on until it survives; counts deaths."""
+    """Run a verb that dies before step 1, then 2, and so on until it survives; counts deaths."""
     for last in range(1, MAX_STEPS):
         if not run(last):
             return last - 1
@@ -110,7 +110,7 @@ def deaths(run: Callable[[int], bool]) -> int:
 
 
 def lines(repository: Repository, branch: Branch, verb: str) -> int:
-    """Returns how often a verb has moved a branch."""
+    """Return how often a verb has moved a branch."""
     moves = repository.operations(1000)
     return sum((each.verb, each.ref) == (verb, branch.name) for each in moves)
 
@@ -187,7 +187,7 @@ def test_a_collection_that_dies_is_ended_by_the_next_one(
 
 
 def collect(lake: Lake, repository: Repository) -> None:
-    """Collects garbage, once the server has noticed that who held the lock is dead."""
+    """Collect garbage, once the server has noticed that who held the lock is dead."""
     for _ in range(500):
         with suppress(CollectionOpenError):
             lake.repository(repository.name).collect_garbage(grace=timedelta())
@@ -202,7 +202,7 @@ def objects_of(repository: Repository) -> set[str]:
 
 
 def named_by(repository: Repository) -> set[str]:
-    """Returns the addresses that main names, staged or not."""
+    """Return the addresses that main names, staged or not."""
     return {each.address for ref in ("main", "main@") for each in repository.objects(ref)}
 
 

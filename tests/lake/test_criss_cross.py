@@ -35,7 +35,7 @@ def repo(request: pytest.FixtureRequest, folder: Path) -> Repository:
 def planted(
     repo: Repository, history: History, trees: Mapping[str, Sizes], suffix: str = ""
 ) -> dict[str, Commit]:
-    """Adds commits of any trees, parents first, each with a branch of its name and the suffix."""
+    """Add commits of any trees, parents first, each with a branch of its name and the suffix."""
     branches, first = repo._context.refs.branches, repo.resolve("main")
     made: dict[str, Commit] = {}
     for number, (name, parents) in enumerate(history.items()):
@@ -67,7 +67,7 @@ def rows(repo: Repository, dest: str, source: str) -> list[tuple[str, str, str |
 
 
 def agreed(repo: Repository, ref: str) -> bool:
-    """Tells whether no record of a tree says that ancestors disagree."""
+    """Return whether no record of a tree says that ancestors disagree."""
     blocks = read_ranges(repo._context.store, tuple(repo.tree(ref).ranges))
     return not any(disagreements(block.stored_array()).any() for block in blocks)
 

@@ -65,7 +65,7 @@ def file_of(repo: Repository, table_id: str) -> Path:
 
 
 def changed_range(repo: Repository) -> str:
-    """Returns the range of main that a diff with dev must open."""
+    """Return the range of main that a diff with dev must open."""
     (found,) = set(range_ids(repo, "main")) - set(range_ids(repo, "dev"))
     return found
 
@@ -89,7 +89,7 @@ def scribble(path: Path) -> None:
 
 
 def replace(path: Path, body: bytes) -> None:
-    """Puts another file in its place; links to the old one, if any, stay as they are."""
+    """Put another file in its place; links to the old one, if any, stay as they are."""
     path.unlink()
     path.write_bytes(body)
 
@@ -230,7 +230,7 @@ WRITERS: dict[str, Callable[[Repository, Path], object]] = {
 
 @pytest.fixture
 def away(small_lake: Lake, repo: Repository, folder: Path) -> Iterator[Path]:
-    """Takes the namespace away, as a disk that is not mounted, and looks for what is left."""
+    """Take the namespace away, as a disk that is not mounted, and looks for what is left."""
     source = folder / "source"
     source.mkdir()
     (source / "file").write_bytes(b"file")
@@ -317,7 +317,7 @@ def test_no_permission(mode: int, verb: str) -> None:
 
 
 def answer_of_a_stranger(namespace: Path, verb: str) -> dict[str, Any]:
-    """Returns how a verb ends for a user who may do little."""
+    """Return how a verb ends for a user who may do little."""
     tried = subprocess.run(
         [sys.executable, "-m", "tests.support.stranger", str(NOBODY), str(namespace), verb],
         cwd=ROOT,

@@ -29,7 +29,7 @@ from tests.support.lakes import contents, memory_lake
 
 @pytest.fixture
 def repo(folder: Path) -> Repository:
-    """Has a table of the ids 1 to 3, each in a file."""
+    """Have a table of the ids 1 to 3, each in a file."""
     repo = memory_lake().create_repository("lake", str(folder / "namespace"), range_records=4)
     change(repo, folder, append(1), append(2), append(3))
     repo.create_tag("left", "main")
@@ -47,7 +47,7 @@ def sides(repo: Repository, left: str, right: str) -> tuple[TableSide, TableSide
 
 
 def ids(side: TableSide) -> list[int]:
-    """Returns the ids in a view of a side, as the Rust reader has them."""
+    """Return the ids in a view of a side, as the Rust reader has them."""
     assert side.view is not None
     table = deltalake.DeltaTable(side.view)
     assert len(table.file_uris()) == len(side.paths)

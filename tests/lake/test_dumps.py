@@ -73,7 +73,7 @@ def a_name() -> str:
 
 
 def built(lake: Lake, folder: Path) -> Repository:
-    """Makes a repository with branches, tags, merges, and commits that no ref names."""
+    """Make a repository with branches, tags, merges, and commit that no ref names."""
     repo = lake.create_repository(a_name(), str(folder / "ns"), "trunk", range_records=3)
     trunk = repo.branch("trunk")
     commit_all(trunk, {f"d/{number}": b"%d" % number for number in range(20)}, "base")
@@ -89,7 +89,7 @@ def built(lake: Lake, folder: Path) -> Repository:
 
 
 def committed(repo: Repository) -> dict[str, Any]:
-    """Returns all that a dump must keep."""
+    """Return all that a dump must keep."""
     snapshot = repo._context.refs.snapshot()
     return {
         "branches": {each.name: each.commit_id for each in snapshot.branches},
@@ -228,7 +228,7 @@ def test_any_history_comes_back(scratch: Path, steps: list[tuple[str, int, int]]
 
 
 def attempted(verb: Callable[[], object]) -> None:
-    """Runs a verb that may find nothing to do, or staged changes in the way."""
+    """Run a verb that may find nothing to do, or staged changes in the way."""
     with suppress(NoChangesError, DirtyBranchError):
         verb()
 

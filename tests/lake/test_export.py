@@ -40,7 +40,7 @@ def repo(small_lake: Lake, folder: Path) -> Repository:
 
 
 def tree_of(folder: Path) -> dict[str, bytes]:
-    """Returns what users see of an export."""
+    """Return what users see of an export."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
@@ -285,7 +285,7 @@ STEPS = st.lists(st.tuples(COMMITS, st.none() | st.integers(0, 12), st.booleans(
 
 
 def fits(tree: dict[str, bytes]) -> dict[str, bytes]:
-    """Returns a tree without what lies below an object."""
+    """Return a tree without what lies below an object."""
     return {p: b for p, b in tree.items() if not any(p.startswith(f"{q}/") for q in tree)}
 
 

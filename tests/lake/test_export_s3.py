@@ -21,7 +21,7 @@ from tests.support.s3 import recorded_requests
 
 TREE = {"a": b"1", "t/x=1/\u00e9 b%.csv": b"22", "t/x=2/c": b"", "u/d": b"4444"}
 LARGE = bytes(range(256)) * (70 << 10)
-"""Is of two parts."""
+"""Of two parts."""
 
 
 @pytest.fixture(params=["local", "s3"])

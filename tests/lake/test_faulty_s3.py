@@ -19,7 +19,7 @@ def faulty(
     s3_env: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[FaultyS3]:
-    """Yields a bad line to a bucket; only what arranges a test goes round it."""
+    """Yield a bad line to a bucket; only what arranges a test goes round it."""
     with faulty_s3(s3_endpoint, rate=0.1, seed=7) as line:
         monkeypatch.setenv("AWS_ENDPOINT_URL", line.endpoint)
         monkeypatch.delenv("AWS_MAX_ATTEMPTS")

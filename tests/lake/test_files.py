@@ -215,7 +215,7 @@ def test_files_are_written_at_the_same_time(repo: Repository, main: Branch) -> N
 
 
 class Asked:
-    """Is content that notes what it is asked for."""
+    """Content that notes what it is asked for."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body

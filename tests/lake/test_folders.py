@@ -31,7 +31,7 @@ PATHS = [
 
 
 def level(contents: Sizes, prefix: str) -> list[tuple[str, int | None]]:
-    """Returns the folders of a level, without a size, and its objects."""
+    """Return the folders of a level, without a size, and its objects."""
     shown: dict[str, int | None] = {}
     for path, size in sorted(contents.items()):
         if path.startswith(prefix) and size is not None:
@@ -60,7 +60,7 @@ def is_inside(each: RangeInfo, folder: str) -> bool:
 
 
 def mixed(repo: Repository) -> list[str]:
-    """Returns the ranges with something of `top/` that do not lie inside of one of its folders."""
+    """Return the ranges with something of `top/` that do not lie inside of one of its folders."""
     folders = [path for path, size in level(dict.fromkeys(PATHS, 1), "top/") if size is None]
     return [
         each.id

@@ -20,7 +20,7 @@ changes = st.dictionaries(st.sampled_from(KEYS), st.none() | st.integers(1, 9), 
 
 
 def restored(folder: Path, tree: dict[str, int], cuts: set[int]) -> Repository:
-    """Restores a repository of one tree, whose ranges end after some positions."""
+    """Restore a repository of one tree, whose ranges end after some positions."""
     records = [
         foreign_record(path, Entry(f"data/{path}", size, f"s{size}", 0))
         for path, size in sorted(tree.items())
@@ -33,7 +33,7 @@ def listed(repo: Repository, ref: str) -> dict[str, int]:
 
 
 def changed(repo: Repository, branch: str, change: dict[str, int | None], *, in_bulk: bool) -> None:
-    """Stages changes as rows or as a run, and commits them."""
+    """Stage changes as rows or as a run, and commit them."""
     before = listed(repo, branch)
     (stage_sizes if in_bulk else put_sizes)(repo.branch(branch), change)
     after = applied(before, change)

@@ -41,7 +41,7 @@ def source(folder: Path) -> Path:
 
 @pytest.fixture
 def repo(arena: Lake, folder: Path) -> Repository:
-    """Has two commits on main, and one more on dev, with something staged there."""
+    """Have two commits on main, and one more on dev, with something staged there."""
     name = f"guards-{uuid4().hex[:8]}"
     made = arena.create_repository(name, str(folder / name), range_records=2)
     for body in (b"1", b"2"):

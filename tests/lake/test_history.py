@@ -41,7 +41,7 @@ def moment(seconds: int) -> datetime:
 
 @dataclass
 class Shape:
-    """Is a random history, whose clocks are wrong, with the first commit under it."""
+    """A random history, whose clocks are wrong, with the first commit under it."""
 
     commits: dict[str, Commit]
     names: list[str]

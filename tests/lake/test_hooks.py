@@ -44,7 +44,7 @@ FILE = "_sparklake/hooks/guard.yaml"
 
 
 def declared(*events: str, function: str = "note", branches: Sequence[str] = ()) -> bytes:
-    """Returns a file of one Python hook."""
+    """Return a file of one Python hook."""
     on = "".join(f"  {event}: {{branches: [{', '.join(branches)}]}}\n" for event in events)
     return hook_file(on, python(function))
 
@@ -93,7 +93,7 @@ def reopened(repository: Repository, store: RefStore, **settings: tuple[str, ...
 
 
 def guard(repository: Repository, files: Mapping[str, bytes | None] | bytes) -> None:
-    """Commits files of hooks to main."""
+    """Commit files of hooks to main."""
     given = {FILE: files} if isinstance(files, bytes) else files
     commit_all(repository.branch("main"), given, "guard")
     CALLS.clear()
@@ -111,7 +111,7 @@ def refused(
 
 
 def moved(repository: Repository) -> dict[str, Any]:
-    """Returns all of the refs that a publish changes; what is staged is none of it."""
+    """Return all of the refs that a publish changes; what is staged is none of it."""
     found = refs_of(repository)
     heads = [(name, commit_id) for name, commit_id, *_ in found["branches"]]
     return {**found, "branches": heads, "rows": None}
@@ -288,7 +288,7 @@ def test_who_loses_a_race_is_asked_again_for_the_new_tree(repository: Repository
 
 
 def _move_away(repository: Repository) -> None:
-    """Moves main to another commit, and takes nothing of what is staged on it."""
+    """Move main to another commit, and take nothing of what is staged on it."""
     head = repository.resolve("main")
     moved = commit_all(repository.create_branch("side", "main"), {"elsewhere": b"1"}, "side")
     move = BranchMove("main", head.id, moved.id, "test", TESTER, fence=0)

@@ -102,7 +102,7 @@ def test_a_file_of_an_inventory_may_be_empty(main: Branch, client: Any, bucket: 
 
 
 def put_file(client: Any, bucket: str, body: bytes) -> dict[str, str]:
-    """Puts a file of an inventory; returns what a manifest says of it."""
+    """Put a file of an inventory; return what a manifest says of it."""
     key = f"inventory/own/{len(body)}.csv.gz"
     client.put_object(Bucket=bucket, Key=key, Body=gzip.compress(body))
     return {"key": key}

@@ -125,7 +125,7 @@ def expected_reason(spec: dict[str, Any]) -> str | None:
 def expected_tree(
     good: Sequence[dict[str, Any]], now: int
 ) -> tuple[dict[str, set[tuple[int, str]]], Counter[tuple[str | None, str]]]:
-    """Returns what stands of each path, and how many rows of it do not."""
+    """Return what stands of each path, and how many rows of it do not."""
     tree: dict[str, set[tuple[int, str]]] = {}
     lost: Counter[tuple[str | None, str]] = Counter()
 

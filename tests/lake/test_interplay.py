@@ -62,7 +62,7 @@ def test_verbs_leave_each_other_what_is_right(
 
 
 def a_source(folder: Path) -> Path:
-    """Returns a folder to import."""
+    """Return a folder to import."""
     folder.mkdir()
     (folder / "x.csv").write_bytes(b"1\n")
     (folder / "i").write_bytes(b"2\n")

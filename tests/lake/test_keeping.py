@@ -33,7 +33,7 @@ def kept(key: bytes, under: bytes, content: bytes) -> Kept:
 
 
 def placed(wishes: list[tuple[bytes, bytes]], tree: Contents) -> Contents:
-    """Returns what is written for contents under keys that are wanted, beside a tree."""
+    """Return what is written for contents under keys that are wanted, beside a tree."""
     each = [kept(b"from %03d" % at, *wish) for at, wish in enumerate(wishes)]
     there = {key: stored(key, content) for key, content in tree.items()}
     return identities(places(each, there.get))

@@ -32,7 +32,7 @@ def repo(any_lake: Lake, folder: Path) -> Repository:
 
 @pytest.fixture
 def commits(repo: Repository) -> list[Commit]:
-    """Makes three commits on main, of which the last is its head."""
+    """Make three commits on main, of which the last is its head."""
     main = repo.branch("main")
     return [commit_all(main, {"k": b"%d" % number}, f"{number}") for number in range(3)]
 
@@ -51,7 +51,7 @@ def moves(
 
 @contextmanager
 def others_first(act: Callable[[], object]) -> Iterator[None]:
-    """Lets others act once, just before a branch is moved."""
+    """Let others act once, just before a branch is moved."""
     move, left = MemoryBranches.move, [act]
 
     def late(branches: MemoryBranches, wanted: BranchMove) -> None:

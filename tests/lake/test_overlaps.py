@@ -63,7 +63,7 @@ def link(at: Path, to: Path) -> Path:
 
 
 def spellings(folder: Path) -> list[str]:
-    """Returns ways to name a folder inside of `ns/data`, none of which begins with its path."""
+    """Return ways to name a folder inside of `ns/data`, none of which begins with its path."""
     link(folder / "lnk", folder / "ns" / "data")
     (folder / "deep").mkdir()
     link(folder / "deep" / "up", folder)
@@ -168,7 +168,7 @@ def test_an_import_and_an_export_see_through_links(small_lake: Lake, folder: Pat
 
 
 def moved_in(any_lake: Lake, lake: Lake, folder: Path) -> tuple[Repository, Repository]:
-    """Returns two repositories; the second was moved into the first, and linked from its place."""
+    """Return two repositories; the second was moved into the first, and linked from its place."""
     outer, inner = made(any_lake, folder / "ns"), made(lake, folder / "inner")
     shutil.move(folder / "inner", folder / "ns" / "data" / "inner")
     link(folder / "inner", folder / "ns" / "data" / "inner")

@@ -32,7 +32,7 @@ def new_repository(lake: Lake, folder: Path, range_records: int = 4) -> Reposito
 
 
 def without_summaries(repo: Repository) -> Repository:
-    """Returns the repository as one is whose commits were restored."""
+    """Return the repository as one is whose commits were restored."""
     repo._context.refs.commits.touched = lambda commit_ids: {}  # type: ignore[method-assign]
     return repo
 
@@ -59,7 +59,7 @@ def check_blame(known: Histories, repo: Repository) -> None:
 
 
 def check_summaries(known: Histories, repo: Repository) -> int:
-    """Checks that what is kept of a commit holds all that it changed; counts those by name."""
+    """Check that what is kept of a commit holds all that it changed; counts those by name."""
     kept, exact = repo._context.refs.commits.touched(list(known.commits)), 0
     for each in known.commits.values():
         if each.id not in kept:

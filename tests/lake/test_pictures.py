@@ -23,7 +23,7 @@ EVIL = '<script>alert("1")</script> & $x_1$ \x1b[31m né'
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[Commit]:
-    """Some commits, each with up to three of the later ones as its parents, children first."""
+    """Return commits, each with up to three of the later ones as its parents, children first."""
     made: list[Commit] = []
     for number in range(draw(st.integers(1, 12))):
         parents = st.lists(st.sampled_from(made), max_size=3, unique_by=id) if made else st.just([])

@@ -43,7 +43,7 @@ def repo(any_lake: Lake, folder: Path) -> Repository:
 
 
 def bytes_of(repo: Repository) -> set[str]:
-    """Returns the addresses where there is something."""
+    """Return the addresses where there is something."""
     root = namespace_of(repo)
     return {f"file://{each}" for each in (root / "data").rglob("*") if each.is_file()}
 

@@ -46,7 +46,7 @@ Race = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture
 def race(dsn: str, repo: Repository, scratch: Path) -> Race:
-    """Runs works as processes that begin at the same moment; returns what each one says."""
+    """Run works as processes that begin at the same moment; return what each one says."""
 
     def run(*works: str, turns: int) -> list[dict[str, Any]]:
         with ExitStack() as stack:
@@ -74,7 +74,7 @@ def race(dsn: str, repo: Repository, scratch: Path) -> Race:
 
 
 def first_parents(repo: Repository, branch: str) -> list[str]:
-    """Returns the messages of a branch's own commits, the oldest first."""
+    """Return the messages of a branch's own commits, the oldest first."""
     commit = repo.resolve(branch)
     messages = [commit.message]
     while commit.parents:
@@ -84,7 +84,7 @@ def first_parents(repo: Repository, branch: str) -> list[str]:
 
 
 def check_log(repo: Repository) -> None:
-    """Checks that every move of main began where the one before it had ended."""
+    """Check that every move of main began where the one before it had ended."""
     moves = [each for each in repo.operations(10_000) if each.ref == "main"][::-1]
     assert moves[-1].to_commit == repo.resolve("main").id
     for before, after in pairwise(moves):
@@ -241,7 +241,7 @@ def test_readers_see_all_of_a_commit_or_none(race: Race, repo: Repository) -> No
 
 
 def pair(repo: Repository, turn: int) -> list[tuple[bytes, bytes]]:
-    """Returns two records, as a put stages one."""
+    """Return two records, as a put stages one."""
     entry = Entry("data/x", turn, "c", 0)
     return [entry_record(f"pair/{turn}/{side}", entry) for side in ("left", "right")]
 

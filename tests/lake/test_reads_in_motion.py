@@ -30,7 +30,7 @@ def branch(repo: Repository) -> Branch:
 
 
 def once_before(function: Callable[..., Any], act: Callable[[], object]) -> Callable[..., Any]:
-    """Returns the function, which acts before its first call."""
+    """Return the function, which acts before its first call."""
     acted = False
 
     def call(*arguments: Any) -> Any:

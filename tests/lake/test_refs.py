@@ -52,7 +52,7 @@ STEPS = [kind + count for kind in "~^" for count in ("", "0", "1", "2", "3", "4"
 
 
 def resolved(repo: Repository, expressions: Sequence[str]) -> list[str | None]:
-    """Returns the names of the commits that expressions mean, None where there is none."""
+    """Return the names of the commits that expressions mean, None where there is none."""
     found: list[str | None] = []
     for each in expressions:
         try:

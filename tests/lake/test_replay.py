@@ -48,7 +48,7 @@ def moves(repo: Repository) -> list[tuple[str, str, str | None]]:
 
 
 def diamond(repo: Repository, main: Branch) -> Commit:
-    """Makes main a merge: its first parent changed k/001, its second k/070, each alone."""
+    """Make main a merge: its first parent changed k/001, its second k/070, each alone."""
     dev = repo.create_branch("dev", "main")
     commit_all(dev, {"k/070": b"theirs"}, "theirs")
     commit_all(main, {"k/001": b"ours"}, "ours")
@@ -245,7 +245,7 @@ both = pytest.mark.parametrize("verb", [Branch.revert, Branch.cherry_pick])
 
 
 def a_root(repo: Repository, branch: str) -> Commit:
-    """Makes a branch whose one commit has contents and no parent."""
+    """Make a branch whose one commit has contents and no parent."""
     tree = repo.resolve("main").meta_range_id
     root = new_commit(
         parents=(), committer="ann", message="root", creation_date=1, meta_range_id=tree
@@ -345,7 +345,7 @@ def test_an_empty_commit_where_it_is_asked_for(
 
 @contextmanager
 def moving(repo: Repository, branch: str, times: int) -> Iterator[None]:
-    """Lets others commit on a branch just before each of the next moves of it."""
+    """Let others commit on a branch just before each of the next moves of it."""
     left, move, own = [times], MemoryBranches.move, repo.create_branch("others", branch)
 
     def late(branches: MemoryBranches, wanted: BranchMove) -> None:

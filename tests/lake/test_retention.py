@@ -30,7 +30,7 @@ DAY = 24 * 60 * 60
 
 
 def objects_of(repository: Repository) -> set[str]:
-    """Returns the addresses, in the namespace, of all objects that are there."""
+    """Return the addresses, in the namespace, of all objects that are there."""
     root = namespace_of(repository)
     return {str(each.relative_to(root)) for each in (root / "data").rglob("*") if each.is_file()}
 
@@ -42,7 +42,7 @@ def bodies_of(repository: Repository) -> set[bytes]:
 
 @contextmanager
 def days_ago(days: float) -> Iterator[None]:
-    """Lets commits be made some days ago."""
+    """Let commits be made some days ago."""
     then = int(datetime.now(timezone.utc).timestamp() - days * DAY)
     with (
         mock.patch.object(publish, "now", return_value=then),
@@ -52,13 +52,13 @@ def days_ago(days: float) -> Iterator[None]:
 
 
 def expired(repo: Repository, ref: str = "main") -> set[str]:
-    """Returns the messages of the commits of a ref that have expired, but for the first one's."""
+    """Return the messages of the commits of a ref that have expired, but for the first one's."""
     found = {commit.message for commit, has_expired in repo.log(ref).marked() if has_expired}
     return found - {"Repository created"}
 
 
 def collect(repo: Repository) -> int:
-    """Collects all garbage; returns how many commits have expired."""
+    """Collect all garbage; return how many commits have expired."""
     return repo.collect_garbage(grace=NO_GRACE).run.commits_expired
 
 

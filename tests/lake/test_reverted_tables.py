@@ -36,13 +36,13 @@ REWRITES: dict[str, list[list[Action]]] = {
         [remove("f1", **OLD), add("f1", **NEW)],
     ],
 }
-"""Is what a lake commit does to a table after the file f1 was added to it once more."""
+"""What a lake commit does to a table after the file f1 was added to it once more."""
 
 RESTATED = add("f1", dataChange=False, stats='{"numRecords": 1}')
 
 
 def restated_and(table: WrittenTable, rewrite: str) -> str:
-    """Commits statistics of f1, and then a rewrite of it, as one commit of the lake."""
+    """Commit statistics of f1, and then a rewrite of it, as one commit of the lake."""
     table.change(RESTATED)
     for actions in REWRITES[rewrite]:
         table.change(*actions)

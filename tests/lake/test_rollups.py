@@ -93,7 +93,7 @@ def test_folders_are_those_of_a_plain_dict(repo: Repository, seed: int) -> None:
 
 
 def check_tree(tree: DiffTree, left: Sizes, right: Sizes) -> int:
-    """Checks that each folder of a tree has the numbers of all that is in it."""
+    """Check that each folder of a tree has the numbers of all that is in it."""
     path = tree.total.path
     if path.endswith("/"):
         assert tree.total == total(expected(left, right, path, 0)).at(path)

@@ -175,7 +175,7 @@ def test_the_same_tree_in_a_bucket_and_a_directory(
 
 
 def refused(lake: Lake, bucket: Bucket, error: type[SparklakeError], words: str, verb: Any) -> None:
-    """Expects an error of exactly this class, and that neither refs nor bucket have changed."""
+    """Expect an error of exactly this class, and that neither refs nor bucket have changed."""
     before = [refs_of(each) for each in lake.repositories()], bucket.objects()
     with pytest.raises(error, match=words) as raised:
         verb()
@@ -302,7 +302,7 @@ def test_tables_that_are_gone_or_corrupt(
 
 
 def all_verbs(lake: Lake, bucket: Bucket) -> list[Any]:
-    """Returns verbs that need the bucket, by a handle that has read nothing yet."""
+    """Return verbs that need the bucket, by a handle that has read nothing yet."""
     opened = lake.repository("lake")
     main = opened.branch("main")
     place = f"s3://{bucket.name}"

@@ -45,7 +45,7 @@ def main(repo: Repository) -> Branch:
 
 
 def parted(repo: Repository, base: Contents, source: Contents, dest: Contents) -> Branch:
-    """Makes main and dev, which part after a first commit; dest comes last."""
+    """Make main and dev, which part after a first commit; dest comes last."""
     main = repo.branch("main")
     commit_all(main, base, "base")
     commit_all(repo.create_branch("dev", "main"), source, "source")
@@ -58,7 +58,7 @@ def said(commit: Commit) -> str:
 
 
 def check_refused(repo: Repository, kind: type[Exception], how: dict[str, Any], words: str) -> None:
-    """Checks that a merge is refused and moves nothing."""
+    """Check that a merge is refused and moves nothing."""
     head, before = repo.branch("main").head, contents(repo, "main")
     with pytest.raises(kind, match=words):
         repo.merge("dev", "main", **how)

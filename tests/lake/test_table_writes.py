@@ -50,7 +50,7 @@ def files_of(repo: Repository) -> list[str]:
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Lets something happen between a write's look at the table and its landing."""
+    """Let something happen between a write's look at the table and its landing."""
     landed = writes.stage_batches
 
     def once(*arguments: Any, **options: Any) -> None:
@@ -205,7 +205,7 @@ def left(old: set[str], new: set[str], mode: WriteMode, depth: int) -> set[str]:
 
 
 def joins_others(old: set[str], mode: WriteMode, partition_by: tuple[str, ...]) -> bool:
-    """Tells whether new files would join some that are partitioned otherwise."""
+    """Return whether new files would join some that are partitioned otherwise."""
     first = next((each for each in sorted(old) if each != "_SUCCESS"), None)
     if mode is WriteMode.OVERWRITE or first is None:
         return False

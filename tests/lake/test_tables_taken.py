@@ -31,7 +31,7 @@ from tests.support.meanwhile import just_before
 
 
 def clash(desk: Desk) -> None:
-    """Lets both sides rewrite one file, and each append besides; one has more versions."""
+    """Let both sides rewrite one file, and each append besides; one has more versions."""
     desk.change("dev", delete("id = 1"), append(3))
     desk.change("main", delete("id = 1"), append(4), append(5))
 
@@ -109,7 +109,7 @@ def moved(change: Change) -> Change:
 
 
 def test_the_shorter_log_takes_away_what_the_longer_has_more(desk: Desk) -> None:
-    """Commits and checkpoints that only dest has would lead back to dest's table."""
+    """Commit and checkpoints that only dest has would lead back to dest's table."""
     desk.change("dev", delete("id = 1"))
     desk.change("main", delete("id = 1"), append(4), checkpoint, append(5))
     desk.repo.merge("dev", "main", "source-wins")
@@ -198,7 +198,7 @@ def test_a_merge_that_loses_a_race_takes_the_table_as_it_has_become(desk: Desk) 
 
 
 def changes(first: int) -> st.SearchStrategy[list[Change]]:
-    """Draws what one side does to a table of the ids 1 and 2: its own ids begin at a number."""
+    """Draw what one side does to a table of the ids 1 and 2: its own ids begin at a number."""
     some: list[Change] = [
         *(append(each) for each in (first, first + 1)),
         *(delete(f"id = {each}") for each in (1, 2, first)),

@@ -27,7 +27,7 @@ from tests.support.lakes import commit_all, contents, refused
 
 
 class BodyError(Exception):
-    """Is an error of a user's own."""
+    """An error of a user's own."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def main(repo: Repository) -> Branch:
 
 
 def attempt(branch: Branch, body: Callable[[Branch], object], **options: Any) -> None:
-    """Runs one transaction."""
+    """Run one transaction."""
     with branch.transaction("x", **options) as tx:
         body(tx)
 

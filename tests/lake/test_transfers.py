@@ -240,7 +240,7 @@ def test_a_change_that_comes_between_is_moved_too(
 
 
 def model(tree: Tree, source: str, dest: str, here: Tree, *, removing: bool, force: bool) -> Tree:
-    """Returns what a transfer makes of `here`; raises what the verbs raise."""
+    """Return what a transfer makes of `here`; raise what the verbs raise."""
     folder = source.endswith("/") or not source
     if removing and (
         source == dest or (folder and (source.startswith(dest) or dest.startswith(source)))

@@ -65,7 +65,7 @@ def main(repo: Repository) -> Branch:
 
 @contextmanager
 def recorded_calls() -> Iterator[list[str]]:
-    """Notes every call of a local store."""
+    """Note every call of a local store."""
     calls: list[str] = []
     with mock.patch.multiple(LocalStore, **{name: noting(name, calls) for name in CALLS}):
         yield calls
@@ -708,7 +708,7 @@ def test_a_merge_opens_only_what_both_sides_changed(repo: Repository, main: Bran
 
 
 def is_at(repo: Repository, range_id: str, key: str) -> bool:
-    """Tells whether a range holds a key, in any of the trees."""
+    """Return whether a range holds a key, in any of the trees."""
     trees = (repo._context.tree(repo.resolve(ref)) for ref in ("main~1", "main", "dev"))
     found = (each for tree in trees for each in tree.ranges if each.id == range_id)
     return any(each.min_key <= key.encode() <= each.max_key for each in found)

@@ -197,7 +197,7 @@ def test_the_etag_of_an_encrypted_object_is_no_md5(
 
 
 def put_encrypted(bucket: Bucket, key: str) -> None:
-    """Puts BODY by KMS, with the ETag of something else, as AWS does and moto does not."""
+    """Put BODY by KMS, with the ETag of something else, as AWS does and moto does not."""
     client = aws_client("s3", dict(os.environ))
     client.put_object(Bucket=bucket.name, Key=key, Body=BODY, ServerSideEncryption="aws:kms")
     (backend,) = (found for found in all_backends() if bucket.name in found.buckets)
@@ -205,5 +205,5 @@ def put_encrypted(bucket: Bucket, key: str) -> None:
 
 
 def all_backends() -> Iterator[Any]:
-    """Yields moto's backends, which are in this process."""
+    """Yield moto's backends, which are in this process."""
     return (each for account in s3_backends.values() for each in account.values())

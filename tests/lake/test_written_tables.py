@@ -371,7 +371,7 @@ class Histories:
         return f"{rows}-{self.number}"
 
     def other(self, table: WrittenTable, which: int) -> str:
-        """Returns one of the two other branches."""
+        """Return one of the two other branches."""
         return [name for name in self.tables if name != table.branch][which % 2]
 
     def append(self, table: WrittenTable, _: int) -> None:
@@ -399,7 +399,7 @@ class Histories:
         self.rewrite(table, which)
 
     def revert_last(self, table: WrittenTable, _: int) -> None:
-        """Reverts the head, which may be a revert."""
+        """Revert the head, which may be a revert."""
         self.repo.branch(table.branch).revert(table.branch, parent_number=1)
 
     def vacuum(self, table: WrittenTable, _: int) -> None:
@@ -456,7 +456,7 @@ def steps() -> st.SearchStrategy[list[Step]]:
 
 
 def check_tables(range_records: int, drawn: Sequence[Step]) -> None:
-    """Expects after each step that no live file is missing, no commit, and no row there twice."""
+    """Expect after each step that no live file is missing, no commit, and no row there twice."""
     with memory_folder() as folder:
         repo = repository(folder, range_records)
         main = WrittenTable(repo, "main")

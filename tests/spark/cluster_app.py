@@ -50,7 +50,7 @@ Fault = Callable[..., Iterator[pa.RecordBatch]]
 
 
 def process_body(marks: Path, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Yields what an executor runs, and whether it has come near the ref store.
+    """Yield what an executor runs, and whether it has come near the ref store.
 
     Leaves its mark, and waits for that of another one, which quick tasks might not need.
     """
@@ -66,7 +66,7 @@ def process_body(marks: Path, batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def executor() -> int:
-    """Returns the process of the executor, a JVM: it has a daemon, and that one has us."""
+    """Return the process of the executor, a JVM: it has a daemon, and that one has us."""
     stat = Path(f"/proc/{os.getppid()}/stat").read_text()
     return int(stat.rpartition(")")[2].split()[1])
 
@@ -86,7 +86,7 @@ def first_time(marks: str, name: str) -> bool:
 def exit_once(
     marks: str, workspace: Workspace, batches: Batches, choice: Choice
 ) -> Iterator[pa.RecordBatch]:
-    """Lets the Python of one task die."""
+    """Let the Python of one task die."""
     results = list(apply_body(workspace, batches, choice))
     if first_time(marks, "exited"):
         os._exit(1)
@@ -96,7 +96,7 @@ def exit_once(
 def fail_first(
     marks: str, workspace: Workspace, resolution: Resolution, batches: Batches, choice: Choice
 ) -> Iterator[pa.RecordBatch]:
-    """Fails the first attempt of every task."""
+    """Fail the first attempt of every task."""
     results = list(merge_body(workspace, resolution, batches, choice))
     if context().attemptNumber() == 0:
         Path(marks, f"failed-{context().partitionId()}").touch()
@@ -107,7 +107,7 @@ def fail_first(
 def kill_executor(
     marks: str, workspace: Workspace, resolution: Resolution, batches: Batches, choice: Choice
 ) -> Iterator[pa.RecordBatch]:
-    """Kills the executor of one task, with all that runs there."""
+    """Kill the executor of one task, with all that runs there."""
     results = list(merge_body(workspace, resolution, batches, choice))
     if first_time(marks, "killed"):
         os.kill(executor(), signal.SIGKILL)
@@ -118,7 +118,7 @@ def kill_executor(
 def straggle(
     marks: str, workspace: Workspace, resolution: Resolution, batches: Batches, choice: Choice
 ) -> Iterator[pa.RecordBatch]:
-    """Holds one task back until Spark runs it a second time; then both write at once."""
+    """Hold one task back until Spark runs it a second time; then both write at once."""
     if context().partitionId() == 0:
         here, there = ("first", "second") if context().attemptNumber() == 0 else ("second", "first")
         Path(marks, here).touch()
@@ -131,7 +131,7 @@ def straggle(
 def fail_first_ranges(
     marks: str, workspace: Workspace, terms: ImportTerms, batches: Batches
 ) -> Iterator[pa.RecordBatch]:
-    """Fails the first attempt of every task that writes ranges of an import."""
+    """Fail the first attempt of every task that writes ranges of an import."""
     results = list(ranges_body(workspace, terms, batches))
     if context().attemptNumber() == 0:
         Path(marks, f"failed-{context().partitionId()}").touch()
@@ -142,7 +142,7 @@ def fail_first_ranges(
 def kill_encoder(
     marks: str, workspace: Workspace, terms: ImportTerms, read: Read, batches: Batches
 ) -> Iterator[pa.RecordBatch]:
-    """Kills the executor of one task that encodes rows, when it has done all of its work."""
+    """Kill the executor of one task that encodes rows, when it has done all of its work."""
     yield from import_body(workspace, terms, read, batches)
     if first_time(marks, "killed"):
         os.kill(executor(), signal.SIGKILL)
@@ -159,7 +159,7 @@ def context() -> TaskContext:
 
 
 def prepare(repo: Repository, source: Path) -> list[str]:
-    """Imports, and commits to two branches; returns the ids of the trees."""
+    """Import, and commit to two branches; return the ids of the trees."""
     main = repo.branch("main")
     trees = [main.import_objects(str(source), "raw").commit]
     for name, step in (("ours", 7), ("theirs", 11)):
@@ -173,7 +173,7 @@ def prepare(repo: Repository, source: Path) -> list[str]:
 
 
 def rows_to_import() -> pa.Table:
-    """Returns rows in no order, of which some have the same path and some cannot be imported.
+    """Return rows in no order, of which some have the same path and some cannot be imported.
 
     Of errors there are fewer than a task would tell the driver.
     """
@@ -190,7 +190,7 @@ def rows_to_import() -> pa.Table:
 
 
 def imported(repo: Repository, rows: pa.Table | DataFrame, errors_to: Path) -> list[Any]:
-    """Imports rows; returns the tree, and what was left out, also as tasks have written it."""
+    """Import rows; return the tree, and what was left out, also as tasks have written it."""
     options: dict[str, Any] = {"on_error": "skip", "errors_to": str(errors_to)}
     report = repo.branch("main").import_objects(rows, "in", **options)
     written = dataset(errors_to).to_table()
@@ -205,7 +205,7 @@ def merged(repo: Repository) -> str:
 
 @contextmanager
 def struck(verb: ModuleType, body: str, fault: Fault, folder: Path) -> Iterator[Path]:
-    """Lets a fault befall the tasks of a verb; yields the folder of its marks."""
+    """Let a fault befall the tasks of a verb; yield the folder of its marks."""
     marks = folder / "marks" / fault.__name__
     marks.mkdir(parents=True)
     whole = vars(verb)[body]
@@ -229,7 +229,7 @@ def main(folder: Path) -> dict[str, Any]:
     with connect(engine="local") as local, connect(engine="spark", spark=spark) as remote:
 
         def create(name: str) -> tuple[Repository, Repository]:
-            """Creates a repository; returns it as this process and as Spark would work on it."""
+            """Create a repository; return it as this process and as Spark would work on it."""
             here = local.create_repository(name, str(folder / name), range_records=8)
             return here, remote.repository(name)
 
@@ -278,7 +278,7 @@ def main(folder: Path) -> dict[str, Any]:
 
 
 def collected(repository: Repository) -> list[int]:
-    """Collects garbage; returns how many objects there were, went, and can be read afterwards."""
+    """Collect garbage; return how many objects there were, went, and can be read afterwards."""
     main = repository.branch("main")
     for number in range(20):
         main.put(f"put/{number}", b"%d" % (number % 10))
@@ -290,7 +290,7 @@ def collected(repository: Repository) -> list[int]:
 
 
 def jobs(spark: SparkSession) -> list[str]:
-    """Returns what the Spark UI calls the jobs that have run."""
+    """Return what the Spark UI calls the jobs that have run."""
     context = spark.sparkContext
     address = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/jobs"
     with urlopen(address) as answer:

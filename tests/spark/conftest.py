@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MakeRepository = Callable[..., Repository]
 
 TASK_RECORDS = 60
-"""Is small, so that plans of some hundred objects have several tasks."""
+"""Small, so that plans of some hundred objects have several tasks."""
 
 
 @pytest.fixture(scope="session")
@@ -32,14 +32,14 @@ def lake_dsn() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def lake(spark: SparkSession, lake_dsn: str) -> Iterator[Lake]:
-    """Opens a lake that runs every plan as Spark jobs."""
+    """Open a lake that runs every plan as Spark jobs."""
     with sparklake.connect(dsn=lake_dsn, spark=spark, engine="spark") as opened:
         yield opened
 
 
 @pytest.fixture(scope="session")
 def local_lake(lake_dsn: str) -> Iterator[Lake]:
-    """Opens the same lake, but runs every plan in this process."""
+    """Open the same lake, but runs every plan in this process."""
     with sparklake.connect(dsn=lake_dsn, engine="local") as opened:
         yield opened
 
@@ -63,7 +63,7 @@ def repo(lake: Lake, names: Iterator[str], namespace: Path) -> Repository:
 def make_twins(
     lake: Lake, local_lake: Lake, names: Iterator[str], tmp_path: Path
 ) -> tuple[Repository, Repository]:
-    """Makes two empty repositories, of which Spark runs the plans of the first."""
+    """Make two empty repositories, of which Spark runs the plans of the first."""
     return tuple(
         each.create_repository(next(names), str(tmp_path / each_name), range_records=8)
         for each, each_name in ((lake, "on-spark"), (local_lake, "here"))
@@ -77,6 +77,6 @@ def runner(spark: SparkSession) -> SparkRunner:
 
 @pytest.fixture
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes plans of several tasks out of few records."""
+    """Make plans of several tasks out of few records."""
     for runner in (LocalRunner, SparkRunner):
         monkeypatch.setattr(runner, "task_records", lambda *_: TASK_RECORDS)

@@ -71,7 +71,7 @@ def staged(repo: Repository) -> list[str]:
 
 
 def rows(repo: Repository) -> list[int]:
-    """Returns the ids of all rows, read without Spark."""
+    """Return the ids of all rows, read without Spark."""
     found: list[int] = []
     for path in staged(repo):
         if path.endswith(".parquet"):

@@ -47,7 +47,7 @@ def failing_body(
 
 
 def report_of(kind: type[SparklakeError], *arguments: object) -> str:
-    """Returns what the driver is told of a body that fails."""
+    """Return what the driver is told of a body that fails."""
     with pytest.raises(SparklakeError) as raised:
         list(_reported(partial(failing_body, kind, arguments), ()))
     printed = "".join(traceback.format_exception(raised.value))

@@ -45,7 +45,7 @@ BODIES = {
 
 
 def words_of(module: Path) -> Iterator[tokenize.TokenInfo]:
-    """Yields the names in a module, so neither its comments nor its texts."""
+    """Yield the names in a module, so neither its comments nor its texts."""
     with module.open("rb") as file:
         yield from (
             token for token in tokenize.tokenize(file.readline) if token.type == tokenize.NAME

@@ -37,7 +37,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
 
 @pytest.fixture
 def with_s3a(spark: SparkSession, environment: dict[str, str]) -> Iterator[None]:
-    """Lets Spark speak S3, with settings that a user's session has."""
+    """Let Spark speak S3, with settings that a user's session has."""
     settings = s3a_settings(environment)
     for name, value in settings.items():
         spark.conf.set(name, value)

@@ -30,7 +30,7 @@ Batches = Iterable[pa.RecordBatch]
 
 
 def executor() -> int:
-    """Returns the process of the executor, a JVM: it has a daemon, and that one has us."""
+    """Return the process of the executor, a JVM: it has a daemon, and that one has us."""
     stat = Path(f"/proc/{os.getppid()}/stat").read_text()
     return int(stat.rpartition(")")[2].split()[1])
 
@@ -68,7 +68,7 @@ def kill_executor(marks: str, batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def straggle(marks: str, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Holds one task back until Spark runs it a second time; then both write at once."""
+    """Hold one task back until Spark runs it a second time; then both write at once."""
     partition, number = attempt()
     yield from batches
     if partition == 0:
@@ -86,7 +86,7 @@ def fail_always(marks: str, batches: Batches) -> Iterator[pa.RecordBatch]:
 
 
 def written(repo: Repository, folder: Path, fault: Callable[..., Any]) -> dict[str, Any]:
-    """Writes a table twice under a fault, and reads it."""
+    """Write a table twice under a fault, and read it."""
     spark = spark_session()
     marks = folder / "marks" / fault.__name__
     marks.mkdir(parents=True)

@@ -12,7 +12,7 @@ _SIZES = (1, 3, 2, 7, 1, 5)
 
 
 def in_blocks(records: Iterable[Record], sizes: Sequence[int] = _SIZES) -> Iterator[Block]:
-    """Yields records in blocks of some sizes, over and over."""
+    """Yield records in blocks of some sizes, over and over."""
     rest = list(records)
     for size in cycle(sizes):
         if not rest:
@@ -22,7 +22,7 @@ def in_blocks(records: Iterable[Record], sizes: Sequence[int] = _SIZES) -> Itera
 
 
 def flat(blocks: Iterable[Block]) -> list[Record]:
-    """Returns the records of blocks, none of which may be empty."""
+    """Return the records of blocks, none of which may be empty."""
     listed = list(blocks)
     assert all(map(len, listed))
     return list(chain.from_iterable(block.records() for block in listed))

@@ -34,7 +34,7 @@ def s3_env(
 
 
 class Bucket:
-    """Is a bucket as a plain client sees it."""
+    """A bucket as a plain client sees it."""
 
     def __init__(self, client: Any, name: str) -> None:
         self._client = client
@@ -52,7 +52,7 @@ class Bucket:
         self._client.delete_object(Bucket=self.name, Key=key)
 
     def objects(self, prefix: str = "") -> dict[str, str]:
-        """Returns the ETags of all objects."""
+        """Return the ETags of all objects."""
         pages = self._client.get_paginator("list_objects_v2").paginate(
             Bucket=self.name, Prefix=prefix
         )

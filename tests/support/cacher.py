@@ -27,7 +27,7 @@ HEADER = 16
 
 
 def content_of(number: int) -> bytes:
-    """Returns a table of 200 to 40,000 bytes."""
+    """Return a table of 200 to 40,000 bytes."""
     size = 200 + number * 7919 % (LARGEST - 200)
     return random.Random(number).randbytes(size)
 
@@ -42,7 +42,7 @@ def verify(table_id: str, content: bytes) -> None:
 
 
 def read_on(uri: str, folder: Path, max_bytes: int, seed: int, turns: int) -> None:
-    """Reads some tables at a time; now and then it clears the cache."""
+    """Read some tables at a time; now and then it clears the cache."""
     cache = DiskCache(folder, max_bytes)
     store = CachedStore(open_store(uri), cache, verify)
     contents = [content_of(number) for number in range(TABLES)]
@@ -57,7 +57,7 @@ def read_on(uri: str, folder: Path, max_bytes: int, seed: int, turns: int) -> No
 
 
 def kill_readers(uri: str, folder: Path, max_bytes: int, seed: int, turns: int) -> None:
-    """Starts two endless readers and kills them, time after time."""
+    """Start two endless readers and kills them, time after time."""
     choose = random.Random(seed)
     for turn in range(turns):
         children = []
@@ -75,7 +75,7 @@ def kill_readers(uri: str, folder: Path, max_bytes: int, seed: int, turns: int) 
 
 
 def bytes_below(folder: Path) -> int:
-    """Returns what all files take but the lock."""
+    """Return what all files take but the lock."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
     return sum(path.stat().st_size for path in files)
 

@@ -34,13 +34,13 @@ _START_SECONDS = 120
 
 @dataclass(frozen=True)
 class Cluster:
-    """Is a cluster that runs. Applications are submitted to it, one after the other."""
+    """A cluster that runs. Applications are submitted to it, one after the other."""
 
     master: str
     archive: Path
 
     def command(self, app: Path, *arguments: str, **settings: str) -> list[str]:
-        """Returns the words that submit an application; `_` in a setting's name stands for `.`."""
+        """Return the words that submit an application; `_` in a setting's name stands for `.`."""
         options = f"{LOGGING_OPTION} {SHORT_LIVED}"
         settings = {
             "spark_ui_enabled": "false",
@@ -62,7 +62,7 @@ class Cluster:
     def submit(
         self, app: Path, *arguments: str, **settings: str
     ) -> subprocess.CompletedProcess[str]:
-        """Runs an application to its end, whatever comes of it."""
+        """Run an application to its end, whatever comes of it."""
         command = self.command(app, *arguments, **settings)
         return subprocess.run(
             command, env=driver_environment(), capture_output=True, text=True, check=False
@@ -70,7 +70,7 @@ class Cluster:
 
 
 def driver_environment() -> dict[str, str]:
-    """Returns the environment of a driver that has the package from what is shipped with it."""
+    """Return the environment of a driver that has the package from what is shipped with it."""
     environment = {**os.environ, **spark_environment()}
     environment.pop("PYTHONPATH", None)
     return environment
@@ -99,7 +99,7 @@ def _archive(folder: Path) -> Path:
 
 @contextmanager
 def _daemon(place: Path, name: str, host: str, *options: str) -> Iterator[Path]:
-    """Runs a master or a worker in a folder of its own; yields its log."""
+    """Run a master or a worker in a folder of its own; yield its log."""
     place.mkdir()
     environment = {
         **driver_environment(),
@@ -130,7 +130,7 @@ def _daemon(place: Path, name: str, host: str, *options: str) -> Iterator[Path]:
 
 
 def _logged(log: Path, pattern: str) -> str:
-    """Waits until something is in a log; returns it."""
+    """Wait until something is in a log; return it."""
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end:
         text = log.read_text(errors="replace")

@@ -10,7 +10,7 @@ import pytest
 
 
 class CrashError(Exception):
-    """Is the death of a process."""
+    """The death of a process."""
 
 
 @contextmanager

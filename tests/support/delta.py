@@ -20,7 +20,7 @@ Change = Callable[[str], object]
 
 
 def checked_out(repository: Repository, ref: str, folder: Path) -> Path:
-    """Makes a folder of the objects of a ref; returns where its table is."""
+    """Make a folder of the objects of a ref; return where its table is."""
     shutil.rmtree(folder, ignore_errors=True)
     for path, body in contents(repository, ref).items():
         file = folder / path
@@ -30,7 +30,7 @@ def checked_out(repository: Repository, ref: str, folder: Path) -> Path:
 
 
 def change_table(repository: Repository, branch: Branch, folder: Path, *changes: Change) -> Commit:
-    """Commits on a branch what changes make of the table there."""
+    """Commit on a branch what changes make of the table there."""
     before = contents(repository, branch.name)
     table = checked_out(repository, branch.name, folder)
     for change in changes:
@@ -46,7 +46,7 @@ def change_table(repository: Repository, branch: Branch, folder: Path, *changes:
 
 
 def append(*ids: int, **columns: list[Any]) -> Change:
-    """Appends rows to a table by the Rust writer, or creates it."""
+    """Append rows to a table by the Rust writer, or creates it."""
 
     def change(table: str) -> None:
         from deltalake import write_deltalake
@@ -58,7 +58,7 @@ def append(*ids: int, **columns: list[Any]) -> Change:
 
 
 def delete(predicate: str) -> Change:
-    """Deletes rows of a table by the Rust writer."""
+    """Delete rows of a table by the Rust writer."""
 
     def change(table: str) -> None:
         from deltalake import DeltaTable
@@ -75,7 +75,7 @@ def optimize(table: str) -> None:
 
 
 def vacuum(table: str) -> None:
-    """Deletes the files that the table's latest version does not have."""
+    """Delete the files that the table's latest version does not have."""
     from deltalake import DeltaTable
 
     DeltaTable(table).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
@@ -88,7 +88,7 @@ def checkpoint(table: str) -> None:
 
 
 def clean_log(table: str) -> None:
-    """Deletes the commits below the last checkpoint, as writers do when these are old."""
+    """Delete the commits below the last checkpoint, as writers do when these are old."""
     log = Path(table) / "_delta_log"
     latest = max(log.glob("*.checkpoint.parquet")).name[:20]
     for commit in log.glob("*.json"):
@@ -97,7 +97,7 @@ def clean_log(table: str) -> None:
 
 
 def ids_of(repository: Repository, ref: str, folder: Path) -> list[int]:
-    """Returns the ids in the table of a ref, in order, as the Rust reader has them."""
+    """Return the ids in the table of a ref, in order, as the Rust reader has them."""
     from deltalake import DeltaTable
 
     table = DeltaTable(str(checked_out(repository, ref, folder)))
@@ -105,5 +105,5 @@ def ids_of(repository: Repository, ref: str, folder: Path) -> list[int]:
 
 
 def log_of(repository: Repository, ref: str) -> list[str]:
-    """Returns the names of the files in the log of the table."""
+    """Return the names of the files in the log of the table."""
     return [each.path.removeprefix(LOG) for each in repository.objects(ref, LOG)]

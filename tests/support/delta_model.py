@@ -33,7 +33,7 @@ def metadata(*columns: Mapping[str, Any], **settings: str) -> dict[str, Any]:
 
 @dataclass
 class Table:
-    """Is a table: its commits, and the partition of each file that is live."""
+    """A table: its commits, and the partition of each file that is live."""
 
     name: str
     commits: list[DeltaCommit] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Table:
         return f"p={partition}/{self.name}-{len(self.commits)}-{len(self.live)}.parquet"
 
     def commit(self, *actions: Action) -> None:
-        """Takes in a commit; what it removes must be there, and what it adds not, or restated."""
+        """Take in a commit; what it removes must be there, and what it adds not, or restated."""
         said = {"timestamp": f"{self.name} {len(self.commits)}", "operation": "WRITE"}
         info = {"commitInfo": said}
         self.take(DeltaCommit(len(self.commits), (info, *actions)))
@@ -77,7 +77,7 @@ class Table:
         return {key: said[key] for key in wanted if key.path in self.live}
 
     def said(self, path: str) -> Mapping[str, Any]:
-        """Returns what the log says of a live file, whatever the commit did to rows."""
+        """Return what the log says of a live file, whatever the commit did to rows."""
         said = self.adds(frozenset({FileKey(path)}))[FileKey(path)]
         return {name: each for name, each in said.items() if name != "dataChange"}
 
@@ -88,7 +88,7 @@ def add(path: str, partition: str, changes: bool = True) -> Action:
 
 
 def by_writer(actions: Sequence[Action]) -> tuple[Action, ...]:
-    """Returns the actions of a commit that says what it did, and not how."""
+    """Return the actions of a commit that says what it did, and not how."""
     said = any("commitInfo" in each for each in actions)
     return (*([] if said else [{"commitInfo": {"operation": "WRITE"}}]), *actions)
 
@@ -103,7 +103,7 @@ Write = Callable[[Table], None]
 
 
 def nothing(table: Table) -> None:
-    """Leaves the table alone."""
+    """Leave the table alone."""
 
 
 def append(table: Table) -> None:
@@ -128,7 +128,7 @@ def update(number: int) -> Write:
 
 
 def restate(number: int) -> Write:
-    """Writes statistics of a file: it is added once more."""
+    """Write statistics of a file: it is added once more."""
 
     def write(table: Table) -> None:
         path = _file(table, number)
@@ -195,13 +195,13 @@ WRITES: dict[str, Write] = {
 
 
 def _file(table: Table, number: int) -> str | None:
-    """Returns one of the first files, if it is still there."""
+    """Return one of the first files, if it is still there."""
     found = [path for path in table.live if path.endswith(f"first-{number}.parquet")]
     return found[0] if found else None
 
 
 def first_table() -> Table:
-    """Returns a table of four files in two partitions."""
+    """Return a table of four files in two partitions."""
     table = Table("base")
     files = (add(f"p={number % 2}/first-{number}.parquet", str(number % 2)) for number in range(4))
     table.commit({"protocol": PROTOCOL}, {"metaData": metadata()}, *files)
@@ -209,7 +209,7 @@ def first_table() -> Table:
 
 
 def written(table: Table, name: str, writes: Iterable[str]) -> Table:
-    """Returns a branch of a table to which some writers wrote."""
+    """Return a branch of a table to which some writers wrote."""
     branch = table.branch(name)
     for each in writes:
         WRITES[each](branch)

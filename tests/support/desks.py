@@ -15,12 +15,12 @@ from tests.support.delta import Change, append, change_table, ids_of
 from tests.support.lakes import refs_of
 
 WINNERS = {"source-wins": "dev", "dest-wins": "main"}
-"""Is the branch that each strategy takes where dev is merged into main."""
+"""The branch that each strategy takes where dev is merged into main."""
 
 
 @dataclass(frozen=True)
 class Desk:
-    """Is a repository with a table of the ids 1 and 2, each in a file, and a branch beside main."""
+    """A repository with a table of the ids 1 and 2, each in a file, and a branch beside main."""
 
     lake: Lake
     repo: Repository
@@ -49,7 +49,7 @@ def desk_on(lake: Lake, folder: Path, range_records: int, name: str = "lake") ->
 
 @contextmanager
 def refused(repo: Repository, words: str) -> Iterator[pytest.ExceptionInfo[MergeConflictError]]:
-    """Expects a conflict, and that no ref has moved."""
+    """Expect a conflict, and that no ref has moved."""
     before = refs_of(repo)
     with pytest.raises(MergeConflictError, match=words) as raised:
         yield raised

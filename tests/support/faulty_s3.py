@@ -23,7 +23,7 @@ _OF_A_CONNECTION = {"connection", "keep-alive", "transfer-encoding", "content-le
 
 
 class FaultyS3:
-    """Is where the proxy listens, and how many answers it has spoilt in which way."""
+    """Where the proxy listens, and how many answers it has spoilt in which way."""
 
     def __init__(self, endpoint: str, rate: float, seed: int) -> None:
         self.upstream = urlsplit(endpoint).netloc
@@ -35,7 +35,7 @@ class FaultyS3:
         self._lock = Lock()
 
     def fate(self) -> str | None:
-        """Returns what is to happen to the next request; None for nothing."""
+        """Return what is to happen to the next request; None for nothing."""
         with self._lock:
             if self._random.random() >= self._rate:
                 return None
@@ -46,7 +46,7 @@ class FaultyS3:
 
 @contextmanager
 def faulty_s3(endpoint: str, rate: float, seed: int) -> Iterator[FaultyS3]:
-    """Yields a proxy that spoils that share of all answers."""
+    """Yield a proxy that spoils that share of all answers."""
     faulty = FaultyS3(endpoint, rate, seed)
     handler = type("Handler", (_Handler,), {"faulty": faulty})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

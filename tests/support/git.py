@@ -21,7 +21,7 @@ _HEADS = "refs/heads/"
 
 
 class Git:
-    """Is a bare repository without any content; commits have branches of their names."""
+    """A bare repository without any content; commits have branches of their names."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -29,7 +29,7 @@ class Git:
         self._tree = self._run("hash-object", "-w", "-t", "tree", "--stdin")
 
     def commit_tree(self, history: History) -> None:
-        """Makes commits one by one."""
+        """Make commits one by one."""
         ids: dict[str, str] = {}
         for name, parents in history.items():
             words = [word for parent in parents for word in ("-p", ids[parent])]
@@ -37,7 +37,7 @@ class Git:
             self._run("update-ref", f"{_HEADS}{name}", ids[name])
 
     def import_fast(self, history: History) -> None:
-        """Makes any number of commits in one run; each is a second younger than the one before."""
+        """Make any number of commits in one run; each is a second younger than the one before."""
         said: list[str] = []
         for number, (name, parents) in enumerate(history.items()):
             said += [f"commit {_HEADS}{name}", f"mark :{number + 1}"]
@@ -48,13 +48,13 @@ class Git:
         self._run("fast-import", "--quiet", "--force", given="\n".join(said) + "\n")
 
     def ids(self, expressions: Sequence[str]) -> list[str | None]:
-        """Returns what expressions name, None where there is no such commit."""
+        """Return what expressions name, None where there is no such commit."""
         lines = self._run("cat-file", "--batch-check", given="".join(f"{e}\n" for e in expressions))
         found = [line.rsplit(" ", 2) for line in lines.splitlines()]
         return [words[0] if words[1:2] == ["commit"] else None for words in found]
 
     def merge_bases(self, left: str, right: str) -> list[str]:
-        """Returns the ids of all best common ancestors."""
+        """Return the ids of all best common ancestors."""
         return self._run("merge-base", "--all", left, right, fails=True).split()
 
     def _run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def fits(glob: str, path: str) -> bool:
-    """Tells whether a glob matches a path."""
+    """Return whether a glob matches a path."""
     return _parts_fit(glob.split("/"), path.split("/"))
 
 

@@ -23,7 +23,7 @@ _COPY = """
 def grow(
     repo: Repository, history: Mapping[str, Sequence[str]], dates: Mapping[str, int] | None = None
 ) -> dict[str, Commit]:
-    """Adds commits of empty trees, parents first, each with a branch of its name.
+    """Add commits of empty trees, parents first, each with a branch of its name.
 
     A commit without parents stands on nothing, not even on the first commit. Each is a second
     younger than the one before where no date is given.
@@ -44,7 +44,7 @@ def grow(
 
 
 def insert(dsn: str, repo: Repository, history: Mapping[str, Sequence[str]]) -> dict[str, Commit]:
-    """Adds many commits of empty trees at once, past the lake; no branch names them."""
+    """Add many commits of empty trees at once, past the lake; no branch names them."""
     made: dict[str, Commit] = {}
     for number, (name, parents) in enumerate(history.items()):
         made[name] = new_commit(

@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def hook_server() -> Iterator[HookServer]:
-    """Runs a server on this machine's own address."""
+    """Run a server on this machine's own address."""
     with _Server() as server:
         thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()

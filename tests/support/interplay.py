@@ -52,7 +52,7 @@ def takes_base(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
 
 
 def writes_dest(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Writes once more what dest has, where it has something."""
+    """Write once more what dest has, where it has something."""
     return [
         "source"
         if row["dest"] is None
@@ -89,7 +89,7 @@ class Steps:
     done: Counter[str] = field(default_factory=Counter)
     races: int = 0
     more: tuple[str, ...] = ()
-    """Is verbs that are taken, too."""
+    """Verbs that are taken, too."""
     numbers: Iterator[int] = field(default_factory=count)
 
     def take(self) -> None:
@@ -170,7 +170,7 @@ class Steps:
         self.merging(branch)
 
     def cross(self, branch: Branch) -> None:
-        """Lets two branches merge each other's head, and go on."""
+        """Let two branches merge each other's head, and go on."""
         other = self.repo.branch(
             self.chance.choice([each for each in BRANCHES if each != branch.name])
         )
@@ -264,7 +264,7 @@ class Steps:
         branch.hard_reset(self.chance.choice(list(self.known.commits)))
 
     def collect(self, branch: Branch) -> None:
-        """Lets all but heads expire, or nothing, and takes garbage: nothing that is live goes."""
+        """Let all but heads expire, or nothing, and take garbage: nothing that is live goes."""
         before = self.readable()
         self.repo.settings.set_retention(self.chance.choice([0, 1]))
         self.repo.collect_garbage(grace=timedelta())
@@ -273,7 +273,7 @@ class Steps:
         assert not self.repo._context.refs.commits.expired(heads)
 
     def readable(self) -> set[str]:
-        """Returns the addresses of what branches show that is there."""
+        """Return the addresses of what branches show that is there."""
         shown = {each.address for name in BRANCHES for each in self.repo.objects(name)}
         places = ((address, *open_object(address)) for address in shown)
         return {address for address, store, key in places if store.find(key) is not None}
@@ -284,7 +284,7 @@ class Steps:
 
     @contextmanager
     def rival(self, name: str) -> Iterator[None]:
-        """Lets another one move the branch just before the first move of a verb."""
+        """Let another one move the branch just before the first move of a verb."""
         branches = self.repo._context.refs.branches
         real, steps = type(branches).move, self
         waiting = [True]
@@ -426,7 +426,7 @@ class Known(Histories):
             self.trees[commit.id] = {path: same(each) for path, each in found.items()}
 
     def base(self, left: list[str], right: list[str]) -> Identities:
-        """Returns the tree of a merge base; a key on which several disagree equals nothing."""
+        """Return the tree of a merge base; a key on which several disagree equals nothing."""
         parents = {name: each.parents for name, each in self.commits.items()}
         common = ancestry(parents, left) & ancestry(parents, right)
         below = {each for name in common for each in ancestry(parents, parents[name])}
@@ -481,7 +481,7 @@ def check_merge(
     decided: Mapping[str, object],
     paths: list[str] | None,
 ) -> None:
-    """Checks all keys but those that a conflict decides, and that no conflict loses content."""
+    """Check all keys but those that a conflict decides, and that no conflict loses content."""
     keeps = decided["strategy"] == "keep-both" and decided["rules"] is None
     held = set(after.values())
     for path in base.keys() | source.keys() | dest.keys():

@@ -18,7 +18,7 @@ JARS = Path(sys.prefix) / "jars"
 
 
 def found_jars() -> list[Path]:
-    """Returns what was fetched; raises FileNotFoundError where nothing was."""
+    """Return what was fetched; raise FileNotFoundError where nothing was."""
     found = sorted(JARS.glob("*.jar"))
     if not found:
         raise FileNotFoundError(f"{JARS} has no jars for the tests: run `make setup`")

@@ -22,19 +22,19 @@ TESTER = "tester"
 
 
 def memory_lake() -> Lake:
-    """Opens an empty lake whose refs are in memory."""
+    """Open an empty lake whose refs are in memory."""
     return Lake(MemoryRefStore(), Runners(Engine.LOCAL), TESTER)
 
 
 @contextmanager
 def postgres_lake(dsn: str) -> Iterator[Lake]:
-    """Opens a lake whose refs are in a Postgres, and which runs everything in this process."""
+    """Open a lake whose refs are in a Postgres, and which runs everything in this process."""
     with Lake(connect_ref_store(dsn), Runners(Engine.LOCAL), TESTER) as lake:
         yield lake
 
 
 def put_all(branch: Branch, contents: Mapping[str, bytes | None]) -> None:
-    """Puts objects one by one; None deletes."""
+    """Put objects one by one; None deletes."""
     for path, body in contents.items():
         if body is None:
             branch.delete(path)
@@ -43,20 +43,20 @@ def put_all(branch: Branch, contents: Mapping[str, bytes | None]) -> None:
 
 
 def commit_all(branch: Branch, contents: Mapping[str, bytes | None], message: str) -> Commit:
-    """Puts objects one by one and commits them."""
+    """Put objects one by one and commit them."""
     put_all(branch, contents)
     return branch.commit(message)
 
 
 def stage_table(rows: list[dict[str, Any]]) -> pa.Table:
-    """Returns a table to stage, with no more columns than the rows have."""
+    """Return a table to stage, with no more columns than the rows have."""
     names = {name for row in rows for name in row}
     schema = pa.schema([each for each in STAGE_SCHEMA if each.name in names])
     return pa.Table.from_pylist(rows, schema=schema)
 
 
 def stage_sizes(branch: Branch, sizes: Mapping[str, int | None]) -> None:
-    """Stages objects that are nowhere, as a run; None deletes."""
+    """Stage objects that are nowhere, as a run; None deletes."""
     rows = [
         {"path": path, "deleted": True}
         if size is None
@@ -67,12 +67,12 @@ def stage_sizes(branch: Branch, sizes: Mapping[str, int | None]) -> None:
 
 
 def put_sizes(branch: Branch, sizes: Mapping[str, int | None]) -> None:
-    """Puts objects of some sizes one by one, as rows; None deletes."""
+    """Put objects of some sizes one by one, as rows; None deletes."""
     put_all(branch, {path: None if size is None else b"x" * size for path, size in sizes.items()})
 
 
 def contents(repository: Repository, ref: str) -> dict[str, bytes]:
-    """Reads every object of a ref, from where it lies."""
+    """Read every object of a ref, from where it lies."""
     found = {}
     for each in repository.objects(ref):
         store, key = open_object(each.address)
@@ -89,7 +89,7 @@ def namespace_of(repository: Repository) -> Path:
 
 
 def files_below(folder: Path) -> dict[str, tuple[int, int]]:
-    """Returns size and time of every file below a folder, temporary ones too."""
+    """Return size and time of every file below a folder, temporary ones too."""
     stats = {path: path.lstat() for path in folder.rglob("*")}
     return {
         str(path.relative_to(folder)): (stat.st_size, stat.st_mtime_ns)
@@ -99,7 +99,7 @@ def files_below(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def refs_of(repository: Repository) -> dict[str, Any]:
-    """Returns all that the ref store keeps of a repository, staged rows included."""
+    """Return all that the ref store keeps of a repository, staged rows included."""
     refs = repository._context.refs
     states = repository.branch_states(hidden=True)
     layers = [layer for state in states for layer in state.layers if layer.kind is LayerKind.ROWS]
@@ -115,7 +115,7 @@ def refs_of(repository: Repository) -> dict[str, Any]:
 
 
 def fingerprint(lake: Lake, *folders: Path) -> dict[str, Any]:
-    """Returns all that a verb could have changed: refs, and the files below some folders."""
+    """Return all that a verb could have changed: refs, and the files below some folders."""
     repositories = lake.repositories()
     return {
         "repositories": [each.info for each in repositories],
@@ -130,7 +130,7 @@ def fingerprint(lake: Lake, *folders: Path) -> dict[str, Any]:
 def refused(
     lake: Lake, error: type[SparklakeError], words: str, *folders: Path
 ) -> Iterator[pytest.ExceptionInfo[SparklakeError]]:
-    """Expects an error of exactly this class, and that nothing is different after it."""
+    """Expect an error of exactly this class, and that nothing is different after it."""
     before = fingerprint(lake, *folders)
     with pytest.raises(error, match=words) as raised:
         yield raised

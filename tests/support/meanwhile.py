@@ -10,7 +10,7 @@ from unittest import mock
 
 @contextmanager
 def just_before(owner: type, name: str, act: Any) -> Iterator[None]:
-    """Lets others act once, just before a method of the ref store is called."""
+    """Let others act once, just before a method of the ref store is called."""
     called, left = getattr(owner, name), [act]
 
     def late(self: Any, *arguments: Any, **options: Any) -> Any:

@@ -71,7 +71,7 @@ def mortal(call: Callable[..., Any], step: Callable[[], None]) -> Callable[..., 
 
 
 def make_mortal(last: int, report: Callable[[int], None]) -> None:
-    """Sees to it that this process dies instead of taking its step number `last`."""
+    """See to it that this process dies instead of taking its step number `last`."""
     numbers = count(1)
     one_at_a_time = threading.Lock()
 

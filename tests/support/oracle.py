@@ -27,7 +27,7 @@ def ends_range(key: bytes, identity: bytes, range_records: int) -> bool:
 
 
 def cut(contents: Mapping[bytes, bytes], range_records: int) -> list[list[tuple[bytes, bytes]]]:
-    """Returns the records of each range."""
+    """Return the records of each range."""
     ranges: list[list[tuple[bytes, bytes]]] = [[]]
     for pair in sorted(contents.items()):
         ranges[-1].append(pair)
@@ -49,7 +49,7 @@ def meta_range_id(contents: Mapping[bytes, bytes], range_records: int) -> str:
 
 
 def identity_of(key: bytes, range_records: int, *, end: bool, other_than: Iterable[bytes]) -> bytes:
-    """Returns an identity that makes a record end its range, or not."""
+    """Return an identity that makes a record end its range, or not."""
     taken = set(other_than)
     numbers = (b"%d" % number for number in range(1_000_000))
     fitting = (each for each in numbers if ends_range(key, each, range_records) == end)
@@ -74,7 +74,7 @@ def merged(
     dest: Mapping[bytes, bytes],
     winner: Mapping[bytes, bytes],
 ) -> tuple[Contents, list[bytes]]:
-    """Returns a merge in which one side wins every conflict, and the keys in conflict."""
+    """Return a merge in which one side wins every conflict, and the keys in conflict."""
     changes: Changes = {}
     conflicts = []
     for key in sorted({*base, *source, *dest}):

@@ -24,7 +24,7 @@ SYSTEM_FOLDER = "SPARKLAKE_SYSTEM_FOLDER"
 
 @contextmanager
 def public_folder() -> Iterator[Path]:
-    """Yields a folder that everyone can enter, as the folders of pytest cannot be; it goes away."""
+    """Yield a folder that everyone can enter, as the folders of pytest cannot be; it goes away."""
     path = Path(tempfile.mkdtemp(prefix="sparklake-test-", dir="/tmp"))
     path.chmod(0o711)
     try:
@@ -35,7 +35,7 @@ def public_folder() -> Iterator[Path]:
 
 
 def _await_servers(folder: Path) -> None:
-    """Waits for the servers in a folder that are stopping: each removes its own pid file."""
+    """Wait for the servers in a folder that are stopping: each removes its own pid file."""
     patience = time.monotonic() + _STOP_SECONDS
     while any("postmaster.pid" in files for _, _, files in os.walk(folder)):
         if time.monotonic() > patience:
@@ -45,7 +45,7 @@ def _await_servers(folder: Path) -> None:
 
 @contextmanager
 def system_folder() -> Iterator[Path]:
-    """Keeps what the embedded Postgres of root writes out of the system's own folders."""
+    """Keep what the embedded Postgres of root writes out of the system's own folders."""
     before = os.environ.get(SYSTEM_FOLDER)
     with public_folder() as folder:
         os.environ[SYSTEM_FOLDER] = str(folder / "system")
@@ -59,7 +59,7 @@ def system_folder() -> Iterator[Path]:
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """Yields the DSN of an embedded Postgres in a home of its own; both go away.
+    """Yield the DSN of an embedded Postgres in a home of its own; both go away.
 
     SPARKLAKE_TEST_DSN names another server to test with, by a role that may do everything.
     """
@@ -77,7 +77,7 @@ def postgres_server() -> Iterator[str]:
 
 @contextmanager
 def fresh_database(dsn: str) -> Iterator[str]:
-    """Yields the DSN of a new and empty database on a server; it goes away."""
+    """Yield the DSN of a new and empty database on a server; it goes away."""
     name = f"test_{uuid4().hex}"
     _execute(dsn, sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     try:

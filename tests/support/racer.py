@@ -18,7 +18,7 @@ from tests.support.lakes import postgres_lake, stage_table
 
 
 def commit_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
-    """Puts an object and commits, time after time."""
+    """Put an object and commit, time after time."""
     branch, done = repository.branch(order["branch"]), []
     for turn in range(order["turns"]):
         path = f"{order['name']}/{turn}"
@@ -28,7 +28,7 @@ def commit_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]
 
 
 def put_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
-    """Puts, stages in bulk, and deletes what was there before; every call is a promise."""
+    """Put, stage in bulk, and delete what was there before; every call is a promise."""
     branch = repository.branch(order["branch"])
     address = repository.stat(order["branch"], "base").address
     promised: dict[str, bool] = {}
@@ -48,7 +48,7 @@ def put_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def commit_all(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
-    """Commits what others have put, time after time."""
+    """Commit what others have put, time after time."""
     branch = repository.branch(order["branch"])
 
     def commit(turn: int) -> dict[str, str]:
@@ -58,7 +58,7 @@ def commit_all(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def merge_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
-    """Commits on a branch of its own and merges that, time after time."""
+    """Commit on a branch of its own and merges that, time after time."""
     own, merged = repository.create_branch(order["name"], order["branch"]), []
     for turn in range(order["turns"]):
         path = f"{order['name']}/{turn}"
@@ -74,7 +74,7 @@ def merge_each(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
 
 
 def merge_prepared(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
-    """Merges branches that were made before, one after the other; counts the moves tried."""
+    """Merge branches that were made before, one after the other; counts the moves tried."""
     names = [f"{order['name']}-{turn}" for turn in range(order["turns"])]
     merged = []
     with noted_moves() as moves:
@@ -86,7 +86,7 @@ def merge_prepared(repository: Repository, order: dict[str, Any]) -> dict[str, A
 
 
 def revert_prepared(repository: Repository, order: dict[str, Any]) -> dict[str, Any]:
-    """Reverts commits that were made and tagged before, one after the other."""
+    """Revert commits that were made and tagged before, one after the other."""
     branch = repository.branch(order["branch"])
     names = [f"{order['name']}-{turn}" for turn in range(order["turns"])]
     return {"reverts": [outcome(lambda name=name: branch.revert(name)[0].id) for name in names]}

@@ -20,7 +20,7 @@ Tree = Mapping[str, tuple[str, int]]
 
 @dataclass
 class Histories:
-    """Is what brute force knows: commits by id, in the order in which they were made, and trees."""
+    """What brute force knows: commits by id, in the order in which they were made, and trees."""
 
     repo: Repository
     commits: dict[str, Commit] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Histories:
 
 
 def random_history(repo: Repository, chance: random.Random, steps: int = 30) -> Histories:
-    """Grows a history by puts, bulk, merges, reverts and picks on three branches."""
+    """Grow a history by puts, bulk, merges, reverts and picks on three branches."""
     known = Histories(repo)
     for name in BRANCHES[1:]:
         repo.create_branch(name, "main")

@@ -13,7 +13,7 @@ from sparklake.stores.objects.local_files import LocalFile
 
 @contextmanager
 def recorded_reads() -> Iterator[list[str]]:
-    """Notes the names of the files that local stores are asked for, in order."""
+    """Note the names of the files that local stores are asked for, in order."""
     names: list[str] = []
     get, get_many = LocalStore.get, LocalStore.get_many
 
@@ -35,7 +35,7 @@ def recorded_reads() -> Iterator[list[str]]:
 
 @contextmanager
 def recorded_parts() -> Iterator[list[int]]:
-    """Notes how many bytes each part has that local stores are asked for."""
+    """Note how many bytes each part has that local stores are asked for."""
     sizes: list[int] = []
     get_part = LocalStore.get_part
 

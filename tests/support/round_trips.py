@@ -12,7 +12,7 @@ from sparklake.stores.postgres.connections import Connections
 
 @contextmanager
 def counted_round_trips() -> Iterator[list[int]]:
-    """Notes the number of rows of each answer of Postgres to a query, in order."""
+    """Note the number of rows of each answer of Postgres to a query, in order."""
     answers: list[int] = []
     fetch = Connections.fetch
 

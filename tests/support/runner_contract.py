@@ -37,7 +37,7 @@ def seen_by(batches: Iterable[pa.RecordBatch]) -> list[list[int]]:
 
 
 def slices_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields a part of what it holds, as a body may."""
+    """Yield a part of what it holds, as a body may."""
     for batch in batches:
         yield batch.slice(0, 1).select(["position"])
 
@@ -60,7 +60,7 @@ def broken_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def recording_encode(folder: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields a record for each row, in descending order, and notes that it was there."""
+    """Yield a record for each row, in descending order, and notes that it was there."""
     for batch in batches:
         for position in reversed(batch.column("position").to_pylist()):
             (folder / f"{position}-{uuid.uuid4().hex}").touch()
@@ -89,7 +89,7 @@ def run_in_a_way(runner: Runner, way: str, body: Body) -> None:
 
 
 class RunnerContract:
-    """Is inherited by a class that has a fixture `runner`."""
+    """Inherited by a class that has a fixture `runner`."""
 
     def test_every_row_of_work_is_done_once(self, runner: Runner) -> None:
         seen = seen_by(runner.collect(several_batches_body, work_of(7)))
@@ -145,7 +145,7 @@ class RunnerContract:
 
 
 def conflict_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Raises an error of several arguments."""
+    """Raise an error of several arguments."""
     for _ in batches:
         raise MergeConflictError("two", ["a", "b"], 2)
     yield from ()

@@ -23,7 +23,7 @@ REGION = "eu-central-1"
 
 @contextmanager
 def s3_server() -> Iterator[str]:
-    """Yields the endpoint of a running server."""
+    """Yield the endpoint of a running server."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
@@ -34,7 +34,7 @@ def s3_server() -> Iterator[str]:
 
 
 def s3_environment(endpoint: str, folder: Path) -> dict[str, str]:
-    """Returns the environment of a client that sees this endpoint and nothing of the machine's.
+    """Return the environment of a client that sees this endpoint and nothing of the machine's.
 
     `folder` stands for a home directory without any AWS files.
     """
@@ -51,7 +51,7 @@ def s3_environment(endpoint: str, folder: Path) -> dict[str, str]:
 
 
 def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings of Spark's S3 client for a server that s3_environment() is of."""
+    """Return the settings of Spark's S3 client for a server that s3_environment() is of."""
     return {
         "fs.s3a.endpoint": environment["AWS_ENDPOINT_URL"],
         "fs.s3a.endpoint.region": environment["AWS_DEFAULT_REGION"],
@@ -66,7 +66,7 @@ def s3a_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def aws_client(service: str, environment: Mapping[str, str]) -> Any:
-    """Returns a plain boto3 client, to arrange what a test needs."""
+    """Return a plain boto3 client, to arrange what a test needs."""
     return _client(service, environment["AWS_ENDPOINT_URL"])
 
 
@@ -77,14 +77,14 @@ def _client(service: str, endpoint: str) -> Any:
 
 
 def fresh_bucket(environment: Mapping[str, str]) -> str:
-    """Creates a bucket that no other test knows; returns its name."""
+    """Create a bucket that no other test knows; return its name."""
     name = f"bucket-{uuid4().hex}"
     make_bucket(environment, name)
     return name
 
 
 def make_bucket(environment: Mapping[str, str], bucket: str) -> None:
-    """Creates a bucket."""
+    """Create a bucket."""
     aws_client("s3", environment).create_bucket(
         Bucket=bucket,
         CreateBucketConfiguration={"LocationConstraint": REGION},
@@ -95,7 +95,7 @@ def make_bucket(environment: Mapping[str, str], bucket: str) -> None:
 def recorded_requests(
     before: Callable[[str], object] = lambda _: None,
 ) -> Iterator[list[tuple[str, str]]]:
-    """Notes method and last part of the path of each request; `before` is told the method first."""
+    """Note method and last part of the path of each request; `before` is told the method first."""
     noted: list[tuple[str, str]] = []
     send = URLLib3Session.send
 
@@ -111,7 +111,7 @@ def recorded_requests(
 
 @contextmanager
 def access_control(endpoint: str) -> Iterator[None]:
-    """Makes the server check credentials and policies, which it does not do by default."""
+    """Make the server check credentials and policies, which it does not do by default."""
     _post(f"{endpoint}/moto-api/reset-auth", b"0")
     try:
         yield

@@ -43,7 +43,7 @@ class Schedule:
         self.errors: list[BaseException] = []
 
     def run(self, actors: Iterable[Callable[[], None]]) -> None:
-        """Returns when all have ended; raises what one of them has raised."""
+        """Return when all have ended; raise what one of them has raised."""
         threads = [
             threading.Thread(target=self._act, args=(number, actor))
             for number, actor in enumerate(actors)
@@ -70,7 +70,7 @@ class Schedule:
             self._turns[number].acquire()
 
     def sleep(self, _: float) -> None:
-        """Lets others go on, and waits for none."""
+        """Let others go on, and waits for none."""
         self.step()
 
     @contextmanager
@@ -103,7 +103,7 @@ class Schedule:
 
 
 class _Inline:
-    """Is a pool of threads without any: what it is given runs at once."""
+    """A pool of threads without any: what it is given runs at once."""
 
     def __init__(self, *_: object) -> None:
         pass
@@ -120,7 +120,7 @@ class _Inline:
 
 @contextmanager
 def scheduled(schedule: Schedule) -> Iterator[None]:
-    """Lets every call of a store be a step of a schedule."""
+    """Let every call of a store be a step of a schedule."""
     with ExitStack() as patches:
         for owner, names in STEPS.items():
             for name in names:

@@ -26,7 +26,7 @@ REMOTE = "SPARKLAKE_TEST_REMOTE"
 """Names the variable that holds the address of Spark Connect, and is not set for classic Spark."""
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Is for a JVM whose few jobs do not repay a second compiler and parallel collection."""
+"""For a JVM whose few jobs do not repay a second compiler and parallel collection."""
 
 
 IS_3 = version("pyspark").startswith("3.")
@@ -54,7 +54,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def start_session(warehouse: Path) -> SparkSession:
-    """Starts two cores of local Spark, quiet, in UTC, and with the Python of the tests."""
+    """Start two cores of local Spark, quiet, in UTC, and with the Python of the tests."""
     from pyspark.sql import SparkSession
 
     os.environ.update(spark_environment())
@@ -73,7 +73,7 @@ def start_session(warehouse: Path) -> SparkSession:
 
 
 def spark_environment() -> dict[str, str]:
-    """Returns what a process needs to start Spark: a Java, a Python, and loopback."""
+    """Return what a process needs to start Spark: a Java, a Python, and loopback."""
     return {
         "JAVA_HOME": str(session.find_java_home()),
         "PYSPARK_PYTHON": sys.executable,

@@ -22,7 +22,7 @@ from tests.support.lakes import memory_lake, stage_table
 
 
 def a_lake(namespace: str) -> Lake:
-    """Opens a lake that has a repository already, whatever its namespace allows."""
+    """Open a lake that has a repository already, whatever its namespace allows."""
     lake = memory_lake()
     store = lake._ref_store
     assert isinstance(store, MemoryRefStore)

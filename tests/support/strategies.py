@@ -8,7 +8,7 @@ from sparklake.udfs.strategies import Both, Decision, Objects
 
 
 def joined(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Writes dest's bytes, a '+', and source's; leaves what a side has deleted."""
+    """Write dest's bytes, a '+', and source's; leaves what a side has deleted."""
 
     def decide(row: dict) -> Decision:
         if row["source"] is None or row["dest"] is None:
@@ -20,7 +20,7 @@ def joined(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
 
 
 def as_named(conflicts: pa.RecordBatch, objects: Objects) -> pa.Array:
-    """Decides by the first part of each path, as an Arrow array."""
+    """Decide by the first part of each path, as an Arrow array."""
     return pa.array([path.partition("/")[0] for path in conflicts.column("path").to_pylist()])
 
 
@@ -33,7 +33,7 @@ def bases(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
 
 
 def again(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Writes once more what dest has."""
+    """Write once more what dest has."""
     sides = conflicts.column("dest").to_pylist()
     return [objects.write(objects.read(each["address"])) for each in sides]
 

@@ -14,14 +14,14 @@ from tests.support.written_tables import WrittenTable, add, created
 
 @dataclass(frozen=True)
 class Pair:
-    """Is a repository with a table of the files f1 and f2, and a branch beside main."""
+    """A repository with a table of the files f1 and f2, and a branch beside main."""
 
     repo: Repository
     main: WrittenTable
     dev: WrittenTable
 
     def refused(self, words: str, strategy: str | None = None, **more: Any) -> None:
-        """Expects a conflict, that a preview tells, and that no ref has moved."""
+        """Expect a conflict, that a preview tells, and that no ref has moved."""
         said = self.repo.preview_merge("dev", "main", strategy, **more)
         with refused(self.repo, words) as raised:
             self.repo.merge("dev", "main", strategy, **more)

@@ -23,7 +23,7 @@ def write(
     partition_by: tuple[str, ...] = (),
     then: Callable[[], object] = lambda: None,
 ) -> TableWrite:
-    """Writes a table of some files, each with its name as content.
+    """Write a table of some files, each with its name as content.
 
     When they are in the place, something happens, and the write lands.
     """

@@ -36,14 +36,14 @@ from tests.support.oracle import Contents
 
 @dataclass(frozen=True)
 class Run:
-    """Is a staged layer kept as a metarange."""
+    """A staged layer kept as a metarange."""
 
     tree: MetaRange
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Is a staged layer kept as rows."""
+    """A staged layer kept as rows."""
 
     records: tuple[Record, ...]
 
@@ -53,7 +53,7 @@ Layer = Run | Rows
 
 @contextmanager
 def open_trees(range_records: int, runner: Runner | None = None) -> Iterator[Trees]:
-    """Yields an empty store, gone at the end; its plans run in this process or by a runner."""
+    """Yield an empty store, gone at the end; its plans run in this process or by a runner."""
     with memory_folder() as folder:
         root, scratch = folder / "namespace", folder / "scratch"
         root.mkdir()
@@ -72,24 +72,24 @@ class Trees:
         self.runner = runner
 
     def with_range_records(self, range_records: int) -> Trees:
-        """Returns the same store with another rule for where ranges end."""
+        """Return the same store with another rule for where ranges end."""
         root = Path(self.workspace.storage_namespace.removeprefix("file://"))
         return Trees(root, self.scratch, range_records, self.runner)
 
     def names(self) -> set[str]:
-        """Returns the names of all tables in the store."""
+        """Return the names of all tables in the store."""
         return {each.key.rpartition("/")[2] for each in self.store.list("_lakefs/")}
 
     def write(self, contents: Mapping[bytes, bytes], data: bytes = b"") -> MetaRange:
-        """Writes records in one go."""
+        """Write records in one go."""
         return self.write_records(records_of(contents, data))
 
     def write_records(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> MetaRange:
-        """Writes records by one body a partition; partitions are cut at the given positions."""
+        """Write records by one body a partition; partitions are cut at the given positions."""
         return self.finish(self.written(records, cuts))
 
     def written(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> list[Row]:
-        """Writes the ranges of records, not yet stitched."""
+        """Write the ranges of records, not yet stitched."""
         bounds = [0, *sorted(min(at, len(records)) for at in cuts), len(records)]
         results = (
             result
@@ -101,33 +101,33 @@ class Trees:
         return [row_of(each.written) for each in results if isinstance(each, PieceResult)]
 
     def finish(self, pieces: Sequence[Row]) -> MetaRange:
-        """Stitches pieces and writes their metarange."""
+        """Stitch pieces and write their metarange."""
         return finish(self.store, self.workspace, pieces)
 
     def read_back(self, tree: MetaRange) -> MetaRange:
-        """Reads a metarange from the store."""
+        """Read a metarange from the store."""
         return read_meta_range(self.store, tree.id)
 
     def records(self, ranges: Sequence[RangeInfo]) -> list[Record]:
-        """Reads the records of ranges."""
+        """Read the records of ranges."""
         return flat(read_ranges(self.store, ranges))
 
     def contents(self, tree: MetaRange) -> Contents:
-        """Reads a tree, from its id alone."""
+        """Read a tree, from its id alone."""
         return identities(self.records(self.read_back(tree).ranges))
 
     def rows(self, changes: Mapping[bytes, bytes | None]) -> Rows:
-        """Returns a staged layer of rows."""
+        """Return a staged layer of rows."""
         return Rows(tuple(staged_records(changes)))
 
     def run(self, changes: Mapping[bytes, bytes | None], cuts: Sequence[int] = ()) -> Run:
-        """Writes a staged layer as a run."""
+        """Write a staged layer as a run."""
         return Run(self.write_records(staged_records(changes), cuts))
 
     def commit(
         self, base: MetaRange, layers: Sequence[Layer], task_records: int | None = None
     ) -> tuple[MetaRange, Outcome]:
-        """Applies staged layers, newest first, to a base."""
+        """Apply staged layers, newest first, to a base."""
         plan = plan_apply(base.ranges, [side_of(layer) for layer in layers], touched(layers))
         outcome = run_plan(self.runner, partial(apply_body, self.workspace), plan, task_records)
         return self.finish(outcome.pieces), outcome
@@ -140,7 +140,7 @@ class Trees:
         how: Strategy | Resolution | None,
         task_records: int | None = None,
     ) -> Outcome:
-        """Runs a merge up to its stitching."""
+        """Run a merge up to its stitching."""
         plan = plan_merge(base.ranges, source.ranges, dest.ranges)
         resolution = how if isinstance(how, Resolution) else Resolution(how)
         body = partial(merge_body, self.workspace, resolution)
@@ -153,32 +153,32 @@ class Trees:
         within: Interval,
         task_records: int | None = None,
     ) -> MetaRange:
-        """Puts a tree in the place of what a base holds in an interval."""
+        """Put a tree in the place of what a base holds in an interval."""
         plan = plan_replace(base.ranges, replacement.ranges, within)
         body = partial(apply_body, self.workspace)
         return self.finish(run_plan(self.runner, body, plan, task_records).pieces)
 
 
 def records_of(contents: Mapping[bytes, bytes], data: bytes = b"") -> list[Record]:
-    """Returns the records of contents in key order."""
+    """Return the records of contents in key order."""
     return [encoded(key, identity, data) for key, identity in sorted(contents.items())]
 
 
 # Tests make and read the same few records a million times.
 @lru_cache(maxsize=200_000)
 def encoded(key: bytes, identity: bytes, data: bytes) -> Record:
-    """Returns a stored record."""
+    """Return a stored record."""
     return encode_record(key, identity, data)
 
 
 @lru_cache(maxsize=200_000)
 def identity(key: bytes, stored: bytes) -> bytes:
-    """Returns the identity of a stored record."""
+    """Return the identity of a stored record."""
     return decode_record(key, stored).identity
 
 
 def staged_records(changes: Mapping[bytes, bytes | None]) -> list[Record]:
-    """Returns staged records and tombstones in key order."""
+    """Return staged records and tombstones in key order."""
     return [
         tombstone(key) if identity is None else encoded(key, identity, b"")
         for key, identity in sorted(changes.items())
@@ -186,7 +186,7 @@ def staged_records(changes: Mapping[bytes, bytes | None]) -> list[Record]:
 
 
 def identities(records: Sequence[Record]) -> Contents:
-    """Returns the contents that records in key order make."""
+    """Return the contents that records in key order make."""
     contents = {key: identity(key, stored) for key, stored in records}
     assert len(contents) == len(records), "a key is there twice"
     assert list(contents) == sorted(contents), "records are out of order"
@@ -194,7 +194,7 @@ def identities(records: Sequence[Record]) -> Contents:
 
 
 def touched(layers: Sequence[Layer]) -> list[Interval]:
-    """Returns the intervals in which layers hold something."""
+    """Return the intervals in which layers hold something."""
     spots = []
     for layer in layers:
         if isinstance(layer, Run):
@@ -205,5 +205,5 @@ def touched(layers: Sequence[Layer]) -> list[Interval]:
 
 
 def side_of(layer: Layer) -> Side:
-    """Returns a staged layer as a side of a plan."""
+    """Return a staged layer as a side of a plan."""
     return Side(tuple(layer.tree.ranges)) if isinstance(layer, Run) else Side(rows=layer.records)

@@ -52,7 +52,7 @@ class Triple(NamedTuple):
 
 
 def together(triples: Sequence[Triple]) -> Triple:
-    """Returns many triples as one."""
+    """Return many triples as one."""
     whole = Triple({}, {}, {})
     for number, triple in enumerate(triples):
         folder = b"%05d/" % number
@@ -62,7 +62,7 @@ def together(triples: Sequence[Triple]) -> Triple:
 
 
 def row_of(sides: Sequence[Identity]) -> str:
-    """Returns the row of the table that identities are in: they are named as they come."""
+    """Return the row of the table that identities are in: they are named as they come."""
     names: dict[bytes, str] = {}
     return "".join(
         "X" if each is None else names.setdefault(each, "ABC"[len(names)]) for each in sides
@@ -73,14 +73,14 @@ def row_of(sides: Sequence[Identity]) -> str:
 
 
 def random_triples(seed: object, count: int) -> Iterator[Triple]:
-    """Yields triples that are the same for the same seed."""
+    """Yield triples that are the same for the same seed."""
     chance = random.Random(str(seed)).random
     for _ in range(count):
         yield (of_rows if chance() < 0.3 else of_edits)(chance)
 
 
 def of_edits(chance: Callable[[], float]) -> Triple:
-    """Returns two sides that were edited apart from each other: from not at all to everywhere."""
+    """Return two sides that were edited apart from each other: from not at all to everywhere."""
     density = chance()
     keys = [key for key in KEYS if chance() < density]
     base = {key: one_of(NAMES, chance) for key in keys if chance() < 0.8}
@@ -94,7 +94,7 @@ def of_edits(chance: Callable[[], float]) -> Triple:
 
 
 def of_rows(chance: Callable[[], float]) -> Triple:
-    """Returns keys that are each in a row of the table, all of which are as likely."""
+    """Return keys that are each in a row of the table, all of which are as likely."""
     triple = Triple({}, {}, {})
     for key in KEYS:
         if chance() < 0.25:
@@ -106,12 +106,12 @@ def of_rows(chance: Callable[[], float]) -> Triple:
 
 
 def one_of(things: Sequence[T], chance: Callable[[], float]) -> T:
-    """Returns one of some things, in a tenth of the time in which `random.choice` does."""
+    """Return one of some things, in a tenth of the time in which `random.choice` does."""
     return things[int(chance() * len(things))]
 
 
 def parts(triples: Iterator[Triple], chance: random.Random, most: int) -> Iterator[list[Triple]]:
-    """Yields triples in parts of any size, to be merged as one each."""
+    """Yield triples in parts of any size, to be merged as one each."""
     while part := [each for _, each in zip(range(chance.randint(1, most)), triples, strict=False)]:
         yield part
 
@@ -121,7 +121,7 @@ def parts(triples: Iterator[Triple], chance: random.Random, most: int) -> Iterat
 
 @dataclass(frozen=True)
 class Policy:
-    """Is a way to settle conflicts: what it says of identities, and of stored records.
+    """A way to settle conflicts: what it says of identities, and of stored records.
 
     A `strategy` is what the engine is asked for; without one, only the algebra knows the policy.
     """
@@ -132,7 +132,7 @@ class Policy:
     strategy: Strategy | None = None
 
     def winner(self, triple: Triple) -> Contents:
-        """Returns what each key is to be if it is in conflict."""
+        """Return what each key is to be if it is in conflict."""
         settled = {key: self.settle(key, *triple.identities(key)) for key in triple.all_keys()}
         return {key: each for key, each in settled.items() if each is not None}
 
@@ -179,7 +179,7 @@ POLICIES = (
 
 
 def check_parts(triples: Sequence[Triple], check: Callable[[Triple], None]) -> None:
-    """Checks triples as one; raises AssertionError with the least of them that fails."""
+    """Check triples as one; raise AssertionError with the least of them that fails."""
     try:
         check(together(triples))
     except AssertionError as error:
@@ -198,7 +198,7 @@ def fails(check: Callable[[Triple], None], triple: Triple) -> bool:
 def least_triples(
     triples: Sequence[Triple], failing: Callable[[Sequence[Triple]], bool]
 ) -> list[Triple]:
-    """Returns triples that fail, of which no half, no single one and no key can be left out."""
+    """Return triples that fail, of which no half, no single one and no key can be left out."""
     left = list(triples)
     size = len(left) // 2
     while size:

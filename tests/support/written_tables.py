@@ -29,7 +29,7 @@ _CHECKPOINT = pa.schema(
 
 
 def created(name: str) -> list[Action]:
-    """Returns the actions that create a table."""
+    """Return the actions that create a table."""
     described = {"id": name, "format": {"provider": "parquet", "options": {}}}
     rest = {"schemaString": json.dumps(_SCHEMA), "partitionColumns": [], "configuration": {}}
     protocol = {"minReaderVersion": 1, "minWriterVersion": 2}
@@ -46,20 +46,20 @@ def remove(path: str, **more: Any) -> Action:
 
 
 def marked(name: str) -> dict[str, Any]:
-    """Returns what an action says of a deletion vector, which lies in the log itself."""
+    """Return what an action says of a deletion vector, which lies in the log itself."""
     vector = {"storageType": "i", "pathOrInlineDv": name, "sizeInBytes": 1, "cardinality": 1}
     return {"deletionVector": vector}
 
 
 def label(said: Action) -> str:
-    """Returns the path of a file, and the name of its deletion vector after a `#`."""
+    """Return the path of a file, and the name of its deletion vector after a `#`."""
     vector = said.get("deletionVector")
     return f"{said['path']}#{vector['pathOrInlineDv']}" if vector else str(said["path"])
 
 
 @dataclass(frozen=True)
 class Table:
-    """Is the state of a table by its log: `files` are live, `hole` is a version that is not there.
+    """The state of a table by its log: `files` are live, `hole` is a version that is not there.
 
     Files are told apart by their labels: the path, and the deletion vector if there is one.
 
@@ -86,7 +86,7 @@ class WrittenTable:
         return f"{self.folder}_delta_log/"
 
     def change(self, *actions: Action, body: bytes | None = None) -> None:
-        """Stages one more commit, and the files that it adds."""
+        """Stage one more commit, and the files that it adds."""
         branch = self.repository.branch(self.branch)
         info = {"commitInfo": {"timestamp": next(_TIMES), "operation": "WRITE"}}
         lines = "".join(f"{json.dumps(each)}\n" for each in (info, *actions))
@@ -97,7 +97,7 @@ class WrittenTable:
                 branch.put(f"{self.folder}{name}", body or name.encode())
 
     def vacuum(self, *, logged: bool = True) -> None:
-        """Deletes the files that are not live."""
+        """Delete the files that are not live."""
         files = self.state().files
         for each in self.repository.objects(self.branch, self.folder):
             name = each.path.removeprefix(self.folder)
@@ -107,7 +107,7 @@ class WrittenTable:
             self.change()
 
     def checkpoint(self, *, clean: bool = False) -> None:
-        """Writes a checkpoint of the latest version, and deletes the commits before it."""
+        """Write a checkpoint of the latest version, and delete the commits before it."""
         branch, state = self.repository.branch(self.branch), self.state()
         rows = [*state.created, *(add(each) for each in sorted(state.files))]
         body = io.BytesIO()
@@ -118,11 +118,11 @@ class WrittenTable:
                 branch.delete(each.path)
 
     def commit(self) -> str:
-        """Commits what is staged; returns the commit's id."""
+        """Commit what is staged; return the commit's id."""
         return self.repository.branch(self.branch).commit("changed the table").id
 
     def state(self, ref: str | None = None) -> Table:
-        """Returns what the log says, at a ref or with what is staged on the branch."""
+        """Return what the log says, at a ref or with what is staged on the branch."""
         there = contents(self.repository, ref or self.branch)
         found = sorted(name for name in there if name.startswith(self.log))
         checkpoints = [name for name in found if name.endswith(".checkpoint.parquet")]
@@ -151,17 +151,17 @@ class WrittenTable:
         return Table(latest, hole, table, frozenset(files), frozenset(lost))
 
     def bodies(self) -> list[bytes]:
-        """Returns the commits of the log, in order."""
+        """Return the commits of the log, in order."""
         there = contents(self.repository, self.branch)
         names = sorted(each for each in there if each.startswith(self.log))
         return [there[each] for each in names if each.endswith(".json")]
 
     def last(self, path: str) -> Action:
-        """Returns what the log's last addition of a file says."""
+        """Return what the log's last addition of a file says."""
         actions = [json.loads(line) for body in self.bodies() for line in body.splitlines()]
         return [each["add"] for each in actions if each.get("add", {}).get("path") == path][-1]
 
     def _holds(self, there: Mapping[str, bytes], file: str) -> bool:
-        """Tells whether the file of a label is there, and is no other one."""
+        """Return whether the file of a label is there, and is no other one."""
         path = file.partition("#")[0]
         return there.get(f"{self.folder}{path}") == path.encode()

@@ -29,7 +29,7 @@ class Place:
     there: bool
 
     def entry(self, root: Path, name: str) -> Entry:
-        """Returns the entry, whose object is written where it is there."""
+        """Return the entry, whose object is written where it is there."""
         address = {
             "own": f"data/{name}",
             "spelled": f"file://localhost{root}/ns/data/{name}",
@@ -57,7 +57,7 @@ PLACES = [
 
 
 def expected(ours: Place, theirs: Place, *, named: bool) -> str:
-    """Returns what becomes of ours where theirs is in its place."""
+    """Return what becomes of ours where theirs is in its place."""
     if not theirs.is_own:
         return "kept" if theirs.there and named else "refused"
     if theirs.there:
@@ -68,7 +68,7 @@ def expected(ours: Place, theirs: Place, *, named: bool) -> str:
 
 
 def put(sink: RangeSink, entry: Entry) -> MetaRange:
-    """Writes the range of one object."""
+    """Write the range of one object."""
     info = sink.write_one(block_of_records([entry_record(PATH, entry)]))
     sink.put()
     return write_meta_range(sink.store, [info])

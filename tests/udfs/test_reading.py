@@ -145,7 +145,7 @@ LAYERS = ("rows", "run", "run under rows")
 def layers_of(
     trees: Trees, shape: str, chance: random.Random
 ) -> tuple[list[Rows | Run], dict[str, int | None]]:
-    """Returns staged layers, newest first, and what they say together."""
+    """Return staged layers, newest first, and what they say together."""
 
     def changes() -> dict[str, int | None]:
         return {path: chance.choice((1, 2, 3, None)) for path in PATHS if chance.random() < 0.07}

@@ -44,7 +44,7 @@ def quickstart(
 
 
 def _told(scene: Scene, out: Output) -> Iterator[Document]:
-    """Takes the steps one by one, and yields what each did and took."""
+    """Take the steps one by one, and yield what each did and took."""
     for number, (title, act) in enumerate(STEPS, start=1):
         start = perf_counter()
         with out.working(title):
@@ -73,5 +73,5 @@ def _page(out: Output, step: Document) -> str:
 
 
 def _prompt(line: str) -> str:
-    """Returns a line as it is typed: into a shell, or into Python."""
+    """Return a line as it is typed: into a shell, or into Python."""
     return f"$ {line}" if line.startswith("sparklake ") else f">>> {line}"

@@ -36,7 +36,7 @@ _MIN_RANGE_RECORDS, _MAX_RANGE_RECORDS = 32, 2048
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Is what the steps share: a lake, a place for a new repository in it, and a user's files."""
+    """What the steps share: a lake, a place for a new repository in it, and a user's files."""
 
     lake: Lake
     name: str
@@ -46,20 +46,20 @@ class Scene:
 
     @property
     def repository(self) -> Repository:
-        """Returns the repository, once it is made."""
+        """The repository, once it is made."""
         return self.lake.repository(self.name)
 
     @property
     def range_records(self) -> int:
-        """Returns a size of ranges that makes some even of few files, so that costs show."""
+        """A size of ranges that makes some even of few files, so that costs show."""
         return max(_MIN_RANGE_RECORDS, min(self.files // _RANGES, _MAX_RANGE_RECORDS))
 
     def uri(self, ref: str, key: str | None = None) -> str:
-        """Returns the URI of a ref or an object."""
+        """Return the URI of a ref or an object."""
         return f"{SCHEME}{self.name}/{ref}" + ("" if key is None else f"/{key}")
 
     def next_commands(self) -> list[str]:
-        """Returns what to try next."""
+        """Return what to try next."""
         return [
             f"sparklake log {self.uri(MAIN)}",
             f"sparklake ls {self.uri(MAIN, '')}",
@@ -70,7 +70,7 @@ class Scene:
 
 
 def source_folder(given: Path | None, home: Path) -> tuple[Path, int]:
-    """Returns a folder and how many files it has; raises InvalidInputError for an unfit one."""
+    """Return a folder and how many files it has; raise InvalidInputError for an unfit one."""
     folder = (_pyspark_folder() if given is None else given.expanduser()).absolute()
     if not folder.is_dir():
         raise InvalidInputError(f"{folder} is not a folder: name one with files in it")
@@ -85,7 +85,7 @@ def source_folder(given: Path | None, home: Path) -> tuple[Path, int]:
 
 
 def fresh_place(lake: Lake, home: Path) -> tuple[str, Path]:
-    """Returns a name that no repository has, and an unused folder for its objects."""
+    """Return a name that no repository has, and an unused folder for its objects."""
     taken = {each.name for each in lake.repositories()}
     for attempt in count(1):
         name = _NAME if attempt == 1 else f"{_NAME}-{attempt}"
@@ -110,7 +110,7 @@ _SMALL, _LARGE = 10_000, 1_000_000
 
 
 def inventory(scene: Scene) -> DataFrame:
-    """Returns a table of the imported files, computed by Spark from the listing of the tag."""
+    """Return a table of the imported files, computed by Spark from the listing of the tag."""
     from pyspark.sql.functions import col, when
 
     size_class = (
@@ -131,7 +131,7 @@ def ranges(scene: Scene, made: Commit) -> str:
 
 
 def changes(rows: Iterable[DiffRow]) -> list[str]:
-    """Returns the first lines of a diff and its sums."""
+    """Return the first lines of a diff and its sums."""
     counts: Counter[str] = Counter()
     first: list[str] = []
     for row in rows:
@@ -144,6 +144,6 @@ def changes(rows: Iterable[DiffRow]) -> list[str]:
 
 
 def diff_rows(error: MergeConflictError) -> list[DiffRow]:
-    """Returns the conflicts of a failed merge as rows."""
+    """Return the conflicts of a failed merge as rows."""
     rows: list[DiffRow] = error.conflicts  # type: ignore[assignment]  # errors.py knows no rows
     return rows

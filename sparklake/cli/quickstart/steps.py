@@ -29,14 +29,14 @@ _NOTES = "notes/main.md"
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Is what a step has to say."""
+    """What a step has to say."""
 
     command: str
     facts: list[str] = field(default_factory=list)
 
 
 def create(scene: Scene) -> Done:
-    """Makes the repository."""
+    """Make the repository."""
     made = scene.lake.create_repository(
         scene.name, str(scene.namespace), range_records=scene.range_records
     )
@@ -47,7 +47,7 @@ def create(scene: Scene) -> Done:
 
 
 def import_files(scene: Scene) -> Done:
-    """Imports the files where they lie."""
+    """Import the files where they lie."""
     message = f"Import {scene.source.name}"
     made = scene.repository.branch(MAIN).import_objects(str(scene.source), FILES, message).commit
     tree = scene.repository.tree(MAIN)
@@ -62,7 +62,7 @@ def import_files(scene: Scene) -> Done:
 
 
 def tag(scene: Scene) -> Done:
-    """Names the import for good."""
+    """Name the import for good."""
     made = scene.repository.create_tag(TAG, MAIN)
     return Done(
         f"sparklake tag create {scene.uri(TAG)} {scene.uri(MAIN)}",
@@ -71,7 +71,7 @@ def tag(scene: Scene) -> Done:
 
 
 def branch(scene: Scene) -> Done:
-    """Makes a branch."""
+    """Make a branch."""
     scene.repository.create_branch(DEV, MAIN)
     return Done(
         f"sparklake branch create {scene.uri(DEV)} --source {scene.uri(MAIN)}",
@@ -80,7 +80,7 @@ def branch(scene: Scene) -> Done:
 
 
 def start_spark(scene: Scene) -> Done:
-    """Starts Spark, which only tables need."""
+    """Start Spark, which only tables need."""
     from sparklake.session import spark_session
 
     session = spark_session()
@@ -88,7 +88,7 @@ def start_spark(scene: Scene) -> Done:
 
 
 def write_table(scene: Scene) -> Done:
-    """Writes a partitioned table with Spark."""
+    """Write a partitioned table with Spark."""
     written = scene.repository.branch(DEV).write(
         inventory(scene), TABLE, mode="overwrite", partition_by=["size_class"]
     )
@@ -104,7 +104,7 @@ def write_table(scene: Scene) -> Done:
 
 
 def commit_table(scene: Scene) -> Done:
-    """Commits what Spark wrote."""
+    """Commit what Spark wrote."""
     made = scene.repository.branch(DEV).commit(
         "Add an inventory of the files", metadata={"ticket": "1234"}
     )
@@ -115,7 +115,7 @@ def commit_table(scene: Scene) -> Done:
 
 
 def mend_table(scene: Scene) -> Done:
-    """Writes the table anew, with a column more."""
+    """Write the table anew, with a column more."""
     from pyspark.sql.functions import col, round  # noqa: A004  (Spark's own name)
 
     branch = scene.repository.branch(DEV)
@@ -130,7 +130,7 @@ def mend_table(scene: Scene) -> Done:
 
 
 def diff(scene: Scene) -> Done:
-    """Compares the branch with main."""
+    """Compare the branch with main."""
     rows = scene.repository.diff(MAIN, DEV)
     trees = [scene.repository.tree(ref).ranges for ref in (MAIN, DEV)]
     return Done(
@@ -143,7 +143,7 @@ def diff(scene: Scene) -> Done:
 
 
 def edit_both(scene: Scene) -> Done:
-    """Edits the same objects on both branches, and another one on main."""
+    """Edit the same objects on both branches, and another one on main."""
     shared = [each.path for each in islice(scene.repository.objects(TAG, FILES), 2)] + [_README]
     edits = {
         MAIN: (b"as main has it\n", [*shared, _NOTES]),
@@ -165,7 +165,7 @@ def edit_both(scene: Scene) -> Done:
 
 
 def merge_with_conflicts(scene: Scene) -> Done:
-    """Merges without a strategy, which lists what both sides changed."""
+    """Merge without a strategy, which lists what both sides changed."""
     command = f"sparklake merge {scene.uri(DEV)} {scene.uri(MAIN)}"
     try:
         scene.repository.merge(DEV, MAIN)
@@ -176,7 +176,7 @@ def merge_with_conflicts(scene: Scene) -> Done:
 
 
 def merge(scene: Scene) -> Done:
-    """Merges with a strategy."""
+    """Merge with a strategy."""
     made = scene.repository.merge(DEV, MAIN, strategy="source-wins")
     return Done(
         f"sparklake merge {scene.uri(DEV)} {scene.uri(MAIN)} --strategy source-wins",
@@ -185,7 +185,7 @@ def merge(scene: Scene) -> Done:
 
 
 def log(scene: Scene) -> Done:
-    """Draws the history."""
+    """Draw the history."""
     from sparklake.cli.history import drawn, ref_names
 
     commits = scene.repository.log(MAIN)
@@ -194,7 +194,7 @@ def log(scene: Scene) -> Done:
 
 
 def read_back(scene: Scene) -> Done:
-    """Reads three versions through Spark."""
+    """Read three versions through Spark."""
     repository, past = scene.repository, f"{MAIN}^2~2"
     now, before = (repository.read(ref, TABLE) for ref in (MAIN, past))
     tagged = repository.objects(TAG).to_df()
@@ -211,7 +211,7 @@ def read_back(scene: Scene) -> Done:
 
 
 def change_uncommitted(scene: Scene) -> Done:
-    """Shows that what is staged is seen on its branch, and can be dropped."""
+    """Show that what is staged is seen on its branch, and can be dropped."""
     branch = scene.repository.branch(DEV)
     branch.put(f"{FILES}scratch.txt", b"an idea\n")
     branch.delete(_README)

@@ -119,7 +119,7 @@ def _table(session: Session, states: Sequence[BranchState]) -> None:
 
 
 def _remarks(branch: Document) -> str:
-    """Returns what is not as it is with most branches."""
+    """Return what is not as it is with most branches."""
     remarks = ["uncommitted changes"] if branch["dirty"] else []
     if branch["hidden"]:
         remarks.append("hidden")

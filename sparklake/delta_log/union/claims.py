@@ -21,7 +21,7 @@ def check_names(
     dest: Sequence[DeltaCommit],
     fresh: Sequence[DeltaCommit],
 ) -> None:
-    """Raises NotUnitedError where a commit of source would set back what dest says by a name.
+    """Raise NotUnitedError where a commit of source would set back what dest says by a name.
 
     Of one name the last commit counts. Dest may have commits of source that come after this one.
     """
@@ -37,7 +37,7 @@ def check_names(
 def _latest(
     commits: Iterable[DeltaCommit], kind: str, places: Mapping[str, float]
 ) -> dict[str, float]:
-    """Returns where in source the latest is of what commits say by each name; else infinity."""
+    """Return where in source the latest is of what commits say by each name; else infinity."""
     found: dict[str, float] = {}
     for each in commits:
         place = places.get(each.origin, math.inf)
@@ -51,16 +51,16 @@ _STRICT = ("delta.constraints.", "delta.appendOnly", "delta.enableChangeDataFeed
 """Begins the properties by which files are judged that another side may not have heeded."""
 
 _RULES = {"delta.generationExpression", "delta.invariants"}
-"""Is what is said of columns whose values must be so, and of which null may be none."""
+"""What is said of columns whose values must be so, and of which null may be none."""
 
 
 def same_metadata(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
-    """Tells whether two sides say the same of a table; the order in their JSON does not count."""
+    """Return whether two sides say the same of a table; the order in their JSON does not count."""
     return _plain(one) == _plain(other)
 
 
 def check_fits(before: Mapping[str, Any], after: Mapping[str, Any], changer: str) -> None:
-    """Raises NotUnitedError unless files written before a change of metadata are right after it.
+    """Raise NotUnitedError unless files written before a change of metadata are right after it.
 
     Columns may be added that may be null; everything else that a file depends on must stay.
     """

@@ -31,14 +31,14 @@ SUPPORTED_UNUSED = {
     "columnMapping": "delta.columnMapping.mode",
     "inCommitTimestamp": "delta.enableInCommitTimestamps",
 }
-"""Is features that a table may have as long as the property does not use them."""
+"""Features that a table may have as long as the property does not use them."""
 
 _UNUSED = {None, "", "none", "false"}
 _IDENTITY = "delta.identity."
 
 
 def check_features(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-    """Raises NotUnitedError for a table that something is in use of which is not understood."""
+    """Raise NotUnitedError for a table that something is in use of which is not understood."""
     for what in _obstacles(protocol, metadata):
         raise NotUnitedError(f"the table uses what cannot be united: {what}")
 
@@ -60,7 +60,7 @@ def _obstacles(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iter
 
 
 def check_covers(one: Mapping[str, Any], other: Mapping[str, Any], holder: str, asker: str) -> None:
-    """Raises NotUnitedError where a side may use what the protocol of the holder does not have."""
+    """Raise NotUnitedError where a side may use what the protocol of the holder does not have."""
     for name in ("minReaderVersion", "minWriterVersion"):
         if one.get(name, 1) < other.get(name, 1):
             raise NotUnitedError(f"{holder}'s table has a lower {name} than {asker}'s")

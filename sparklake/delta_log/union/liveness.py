@@ -12,7 +12,7 @@ from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, standing
 
 @dataclass(slots=True)
 class Files:
-    """Is what is known of the files of dest: of those that its commits touch, all.
+    """What is known of the files of dest: of those that its commits touch, all.
 
     `before` is files that were live when the sides parted, as far as any side removes them first.
     """
@@ -32,7 +32,7 @@ class Files:
 
     @staticmethod
     def of(*sides: Sequence[DeltaCommit]) -> Files:
-        """Returns what the commits of the sides say; dest's come last."""
+        """Return what the commits of the sides say; dest's come last."""
         files = Files()
         for side in sides:
             seen: set[FileKey] = set()
@@ -46,7 +46,7 @@ class Files:
         return files
 
     def take(self, commit: DeltaCommit) -> None:
-        """Takes in what a commit does after all others."""
+        """Take in what a commit does after all others."""
         removes, adds = commit.removes, commit.adds
         self.state.update(dict.fromkeys(removes, False))
         self.state.update(dict.fromkeys(adds, True))
@@ -56,11 +56,11 @@ class Files:
         self.live.update((each.path, each) for each in adds)
 
     def is_live(self, key: FileKey) -> bool:
-        """Tells whether dest has a file."""
+        """Return whether dest has a file."""
         return self.state.get(key, key in self.before)
 
     def check(self, commit: DeltaCommit) -> None:
-        """Raises NotUnitedError for a commit that cannot come after all others."""
+        """Raise NotUnitedError for a commit that cannot come after all others."""
         removes = set(commit.removes)
         gone = [each.path for each in removes if not self.is_live(each)]
         if gone:
@@ -98,7 +98,7 @@ class Files:
         )
 
     def repeat(self, commit: DeltaCommit) -> None:
-        """Takes in a commit that is repeated; raises NotUnitedError."""
+        """Take in a commit that is repeated; raise NotUnitedError."""
         self.check(commit)
         self.take(commit)
         self.ours.update(commit.adds, commit.removes)
@@ -107,7 +107,7 @@ class Files:
 def live_after(
     commits: Iterable[Sequence[Action]], before: Mapping[FileKey, Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Returns what is said of files that are live after commits in a row, and some before them."""
+    """Return what is said of files that are live after commits in a row, and some before them."""
     found = dict(before)
     for actions in commits:
         for each in actions:

@@ -10,7 +10,7 @@ from sparklake.delta_log.actions import Action, FileKey
 from sparklake.delta_log.commits import REPEATED, DeltaCommit
 
 FindAdds = Callable[[frozenset[FileKey]], Mapping[FileKey, Mapping[str, Any]]]
-"""Returns what a log says of files that are live in it."""
+"""What a log says of files that are live in it."""
 
 HadFile = Callable[[Set[str]], bool]
 """Tells whether a table had a live file at none of some paths."""
@@ -22,7 +22,7 @@ def _not_known(_: Set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LogSide:
-    """Is a table on one side: its commits since the three sides part, and what holds at the end.
+    """A table on one side: its commits since the three sides part, and what holds at the end.
 
     A side without a log has neither metadata nor protocol. `had_file_beside` is of the table as it
     was before the commits; it answers False where that is not known.
@@ -36,14 +36,14 @@ class LogSide:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Is how the commits of a union are signed: a time in unix milliseconds, and by what."""
+    """How the commits of a union are signed: a time in unix milliseconds, and by what."""
 
     timestamp: int
     engine: str
 
 
 def commit_info(made: Made, parameters: Mapping[str, str], more: Mapping[str, Any]) -> Action:
-    """Returns the commitInfo of a commit that a merge makes."""
+    """Return the commitInfo of a commit that a merge makes."""
     return {
         "commitInfo": {
             "timestamp": made.timestamp,

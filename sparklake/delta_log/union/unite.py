@@ -31,7 +31,7 @@ from sparklake.delta_log.union.undo import undoing
 def united(
     base: LogSide, source: LogSide, dest: LogSide, find_adds: FindAdds, made: Made
 ) -> list[tuple[Action, ...]]:
-    """Returns the commits to add to dest's log, in order; raises NotUnitedError.
+    """Return the commits to add to dest's log, in order; raise NotUnitedError.
 
     Where base has commits that source has not, source undoes them: that is one commit.
     """
@@ -51,7 +51,7 @@ def united(
 def _apart(
     base: Sequence[DeltaCommit], source: Sequence[DeltaCommit]
 ) -> tuple[list[DeltaCommit], list[DeltaCommit]]:
-    """Returns the commits that only base has, and those that only source has."""
+    """Return the commits that only base has, and those that only source has."""
     return commits_but(base, origins(source)), commits_but(source, origins(base))
 
 
@@ -93,7 +93,7 @@ def _settled_kinds(
     fresh: Sequence[DeltaCommit],
     theirs: Sequence[DeltaCommit],
 ) -> set[str]:
-    """Returns the kinds of actions that are not repeated, dest's being right; checks the rest."""
+    """Return the kinds of actions that are not repeated, dest's being right; checks the rest."""
     dropped = set()
     if _changed("metaData", base.metadata, source.metadata, dest.metadata):
         dropped.add("metaData")
@@ -114,7 +114,7 @@ def _settled_kinds(
 def _check_end(
     source: LogSide, dest: LogSide, fresh: Sequence[DeltaCommit], dropped: Container[str]
 ) -> None:
-    """Raises NotUnitedError unless metadata and protocol end as one of the sides has both."""
+    """Raise NotUnitedError unless metadata and protocol end as one of the sides has both."""
     metadata = (dest if "metaData" in dropped else source).metadata
     protocol = (dest if "protocol" in dropped else source).protocol
     pairs = ((each.metadata, each.protocol) for each in (source, dest))
@@ -148,7 +148,7 @@ def _changed(
     source: Mapping[str, Any] | None,
     dest: Mapping[str, Any] | None,
 ) -> bool:
-    """Tells whether dest changed something and source did not change it to something else."""
+    """Return whether dest changed something and source did not change it to something else."""
     same = same_metadata if kind == "metaData" else _same
     if same(dest, base):
         return False
@@ -164,13 +164,13 @@ def _same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> boo
 
 
 def _ordered(protocol: Mapping[str, Any] | None) -> object:
-    """Returns a protocol whose lists of features are in order."""
+    """Return a protocol whose lists of features are in order."""
     said = protocol or {}
     return {name: sorted(each) if isinstance(each, list) else each for name, each in said.items()}
 
 
 def _depend_on_metadata(commits: Iterable[DeltaCommit]) -> bool:
-    """Tells whether commits have files, or domains, which may name columns."""
+    """Return whether commits have files, or domains, which may name columns."""
     return any(each.last(kind) for each in commits for kind in ("add", "remove", "domainMetadata"))
 
 

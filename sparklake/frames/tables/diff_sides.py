@@ -20,41 +20,41 @@ Partition = tuple[tuple[str, str | None], ...]
 
 
 class File(Protocol):
-    """Is a data file: where it lies, and its partition."""
+    """A data file: where it lies, and its partition."""
 
     @property
     def uri(self) -> str:
-        """Returns where Spark finds it."""
+        """Where Spark finds it."""
 
     @property
     def partition(self) -> Partition:
-        """Returns the names and values of its partition columns."""
+        """The names and values of its partition columns."""
 
 
 class Side(Protocol):
-    """Is what `sparklake.verbs.tables.diff_sides.TableSide` is."""
+    """What `sparklake.verbs.tables.diff_sides.TableSide` is."""
 
     @property
     def files(self) -> Sequence[File]:
-        """Returns the files that differ."""
+        """The files that differ."""
 
     @property
     def shared(self) -> File | None:
-        """Returns one that does not."""
+        """One that does not."""
 
     @property
     def partitions(self) -> Mapping[str, frozenset[str | None]]:
-        """Returns the values of the partition columns."""
+        """The values of the partition columns."""
 
     @property
     def view(self) -> str | None:
-        """Returns where a Delta table of the files that differ is, if there is one."""
+        """Where a Delta table of the files that differ is, if there is one."""
 
 
 def schema_of(
     spark: SparkSession, side: Side, table_format: str, options: Mapping[str, Any]
 ) -> StructType:
-    """Returns the columns of a side: of the files that differ, of a shared one, and of folders."""
+    """Return the columns of a side: of the files that differ, of a shared one, and of folders."""
     if side.view is not None:
         return load_delta(spark, side.view, {}).schema
     fields: dict[str, StructField] = {}
@@ -78,7 +78,7 @@ def rows_of(
     table_format: str,
     options: Mapping[str, Any],
 ) -> DataFrame:
-    """Returns the rows of the files that differ, with some columns of the side's schema."""
+    """Return the rows of the files that differ, with some columns of the side's schema."""
     if side.view is not None:
         return load_delta(spark, side.view, {}).select(*map(_quoted, schema.names))
     if not side.files:
@@ -99,7 +99,7 @@ def rows_of(
 
 
 def _scans(files: Iterable[File]) -> Iterator[tuple[Partition, list[File]]]:
-    """Yields files of one partition, none of them twice: Spark reads a place once in a scan."""
+    """Yield files of one partition, none of them twice: Spark reads a place once in a scan."""
     groups: dict[tuple[Partition, int], list[File]] = {}
     seen: Counter[tuple[Partition, str]] = Counter()
     for each in files:

@@ -17,7 +17,7 @@ READ_SETTINGS = (
     "spark.sql.sources.partitionColumnTypeInference.enabled",
     "spark.sql.parquet.mergeSchema",
 )
-"""Is what a session sets that decides of which schema a table of Parquet files is."""
+"""What a session sets that decides of which schema a table of Parquet files is."""
 
 _FEATURES = {"timestamp_ntz": "timestampNtz"}
 _PLAIN = {
@@ -27,12 +27,12 @@ _PLAIN = {
 
 
 def read_settings(spark: SparkSession) -> list[str | None]:
-    """Returns what a session sets of READ_SETTINGS."""
+    """Return what a session sets of READ_SETTINGS."""
     return [spark.conf.get(each, None) for each in READ_SETTINGS]
 
 
 def reader_features(schema: StructType) -> list[str] | None:
-    """Returns what a reader of Delta must know for a schema; None where Delta has no such tables.
+    """Return what a reader of Delta must know for a schema; None where Delta has no such tables.
 
     Delta tells names apart by more than their case, and has not all types of Spark.
     """

@@ -44,27 +44,27 @@ def load(
     options: Mapping[str, Any],
     schema: StructType | None = None,
 ) -> DataFrame:
-    """Returns the rows of files, whatever characters are in their names."""
+    """Return the rows of files, whatever characters are in their names."""
     reader = spark.read.format(table_format).options(**options)
     reader = reader.schema(schema) if schema is not None else reader
     return reader.load([_GLOB.sub(r"\\\1", uri) for uri in uris])
 
 
 def load_delta(spark: SparkSession, uri: str, options: Mapping[str, Any]) -> DataFrame:
-    """Returns the rows of a Delta table; unlike other sources, Delta takes a name as it is."""
+    """Return the rows of a Delta table; unlike other sources, Delta takes a name as it is."""
     return spark.read.format("delta").options(**options).load(uri)
 
 
 def schema_of(
     spark: SparkSession, uris: Iterable[str], table_format: str, options: Mapping[str, Any]
 ) -> StructType:
-    """Returns the schema of files, as Spark reads it; raises MissingFileError."""
+    """Return the schema of files, as Spark reads it; raise MissingFileError."""
     with missing_files():
         return load(spark, uris, table_format, options).schema
 
 
 def has_delta(spark: SparkSession) -> bool:
-    """Tells whether a session reads Delta tables; it is asked once, and nothing is read.
+    """Return whether a session reads Delta tables; it is asked once, and nothing is read.
 
     No part of the public API says what is installed, but a place that is not there is refused for
     that, or for the source that is not there.
@@ -82,7 +82,7 @@ def has_delta(spark: SparkSession) -> bool:
 
 
 def check_delta(spark: SparkSession) -> None:
-    """Raises MissingDependencyError for a session that reads no Delta tables."""
+    """Raise MissingDependencyError for a session that reads no Delta tables."""
     if not has_delta(spark):
         raise MissingDependencyError(
             "this session of Spark reads no Delta tables: pip install 'sparklake[delta]', and "
@@ -92,7 +92,7 @@ def check_delta(spark: SparkSession) -> None:
 
 @contextmanager
 def missing_files() -> Iterator[None]:
-    """Raises MissingFileError where Spark says that a file is not there, in a plan or in a task.
+    """Raise MissingFileError where Spark says that a file is not there, in a plan or in a task.
 
     All other errors pass as they are.
     """
@@ -110,13 +110,13 @@ def missing_files() -> Iterator[None]:
 
 
 def lacks_client(error: BaseException) -> bool:
-    """Tells whether it is what Spark says where it has no client for a bucket."""
+    """Return whether it is what Spark says where it has no client for a bucket."""
     return _NO_CLIENT.search(str(error)) is not None
 
 
 @contextmanager
 def missing_client() -> Iterator[None]:
-    """Raises MissingDependencyError where Spark has no client for the bucket that it is to read."""
+    """Raise MissingDependencyError where Spark has no client for the bucket that it is to read."""
     try:
         yield
     except Exception as error:  # (of Spark or of py4j, as the version may be)
@@ -131,11 +131,11 @@ def missing_client() -> Iterator[None]:
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 
 Types = Mapping[str, str]
-"""Is the names of partition columns and their types, as DDL."""
+"""The names of partition columns and their types, as DDL."""
 
 
 def infers_types(spark: SparkSession) -> bool:
-    """Tells whether a session infers the types of partition columns."""
+    """Return whether a session infers the types of partition columns."""
     return spark.conf.get(_INFERENCE) == "true"
 
 
@@ -146,7 +146,7 @@ def read_files(
     table_format: str,
     options: Mapping[str, Any],
 ) -> DataFrame:
-    """Returns the rows of files, given as FILE_SCHEMA, with the columns that their folders say.
+    """Return the rows of files, given as FILE_SCHEMA, with the columns that their folders say.
 
     Spark is told of each of them. Raises MissingFileError for one that is gone.
     """
@@ -171,7 +171,7 @@ def read_files(
 
 
 def with_partitions(written: StructType, types: Types) -> StructType:
-    """Returns the schema of a table whose files have a schema.
+    """Return the schema of a table whose files have a schema.
 
     Where a file has a column of a folder too, the folder is right.
     """
@@ -184,7 +184,7 @@ def with_partitions(written: StructType, types: Types) -> StructType:
 def scans(
     uris: Sequence[str], relatives: Sequence[str]
 ) -> Iterator[tuple[str | None, Partition, list[str]]]:
-    """Yields files that one scan can read: those of a root, or, if these are fewer, a partition."""
+    """Yield files that one scan can read: those of a root, or, if these are fewer, a partition."""
     roots = list(map(root_of, uris, relatives))
     partitions = [partition_of(relative) for relative in relatives]
     by_root = len(set(roots)) <= len(set(partitions))
@@ -196,7 +196,7 @@ def scans(
 
 
 def root_of(uri: str, relative: str) -> str | None:
-    """Returns the place from which Spark finds the partition of a file; None if none does."""
+    """Return the place from which Spark finds the partition of a file; None if none does."""
     *folders, _ = relative.split("/")
     below = list(dropwhile(lambda folder: "=" not in folder, folders))
     if not uri.endswith(f"/{relative}") or not all("=" in each for each in below):
@@ -205,7 +205,7 @@ def root_of(uri: str, relative: str) -> str | None:
 
 
 def union(parts: Sequence[DataFrame]) -> DataFrame:
-    """Returns the rows of all parts; halves, so that a table of many writes makes no deep plan."""
+    """Return the rows of all parts; halves, so that a table of many writes makes no deep plan."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2

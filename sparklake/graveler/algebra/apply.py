@@ -17,7 +17,7 @@ from sparklake.graveler.blocks.edit import edited
 def apply(
     layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts, note: Note = ignore
 ) -> Iterator[Block]:
-    """Yields records with staged layers over them, the newest layer first.
+    """Yield records with staged layers over them, the newest layer first.
 
     A change to an equal identity is none: the committed record stays.
     """
@@ -32,7 +32,7 @@ def apply(
 
 
 def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[Changes]:
-    """Yields what staged layers, the newest first, do to records."""
+    """Yield what staged layers, the newest first, do to records."""
     for block, staged in _overlaid(layers, records):
         changes, _ = _staged_changes(block, staged)
         if len(changes):
@@ -40,7 +40,7 @@ def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[Changes]:
 
 
 def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block, Block]]:
-    """Yields blocks of records with what is staged over each, of every key the newest record."""
+    """Yield blocks of records with what is staged over each, of every key the newest record."""
     for block, *staged in aligned(records, *layers):
         newest = EMPTY
         for layer in reversed(staged):
@@ -52,7 +52,7 @@ def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block
 
 
 def _staged_changes(block: Block, staged: Block) -> tuple[Changes, Positions]:
-    """Returns what staged records change in a block, and where the keys are or would be."""
+    """Return what staged records change in a block, and where the keys are or would be."""
     places, found = block.find(staged.keys)
     committed = Rows(block, np.where(found, places, ABSENT))
     rows = np.arange(len(staged))

@@ -17,7 +17,7 @@ ABSENT = -1
 
 
 class ChangeType(str, Enum):
-    """Is what happened to a key between two sides."""
+    """What happened to a key between two sides."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -26,7 +26,7 @@ class ChangeType(str, Enum):
 
 
 class Change(NamedTuple):
-    """Is a key whose stored values differ from left to right; None is an absent record."""
+    """A key whose stored values differ from left to right; None is an absent record."""
 
     key: bytes
     left: bytes | None
@@ -34,14 +34,14 @@ class Change(NamedTuple):
 
     @property
     def type(self) -> ChangeType:
-        """Returns what happened to the key."""
+        """What happened to the key."""
         if self.left is None:
             return ChangeType.ADDED
         return ChangeType.REMOVED if self.right is None else ChangeType.CHANGED
 
 
 class Conflict(NamedTuple):
-    """Is a key that source and dest both changed, to different ends; stored values or None.
+    """A key that source and dest both changed, to different ends; stored values or None.
 
     Where the ancestors disagree, there is no base, but that is not to say that it had none.
     """
@@ -55,7 +55,7 @@ class Conflict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Is some records of a side: positions in a block, ABSENT where the side has no record.
+    """Some records of a side: positions in a block, ABSENT where the side has no record.
 
     `taken` is those that are there, if they have been taken already.
     """
@@ -71,7 +71,7 @@ class Rows:
         return mask
 
     def where(self, mask: Mask) -> Rows:
-        """Returns some of the rows."""
+        """Return some of the rows."""
         return Rows(self.block, self.at[mask])
 
     def same_as(self, other: Rows) -> Mask:
@@ -83,11 +83,11 @@ class Rows:
         return same
 
     def keys(self) -> Keys:
-        """Returns the keys of the records that are there."""
+        """Return the keys of the records that are there."""
         return self.records().keys
 
     def records(self) -> Block:
-        """Returns the records that are there."""
+        """Return the records that are there."""
         return self.block.take(self.at[self.present]) if self.taken is None else self.taken
 
     def mask(self) -> Mask:
@@ -97,14 +97,14 @@ class Rows:
         return chosen
 
     def stored(self) -> list[bytes | None]:
-        """Returns the stored values, None for absent records."""
+        """Return the stored values, None for absent records."""
         values = iter(self.records().stored_array().to_pylist())
         return [next(values) if present else None for present in self.present.tolist()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Changes:
-    """Is keys on which two sides differ, in key order, each side a row a key.
+    """Keys on which two sides differ, in key order, each side a row a key.
 
     `base` has no record but for conflicts, whose left is dest and whose right is source, and none
     for those that are `disputed`: on these the ancestors disagree.
@@ -130,7 +130,7 @@ class Changes:
                 yield Change(key, left, right)
 
     def keys(self) -> pa.BinaryArray:
-        """Returns the keys."""
+        """Return the keys."""
         there = self.left.present
         left = self.left.keys().array()
         right = self.right.where(~there).keys().array()
@@ -138,7 +138,7 @@ class Changes:
         return pa.concat_arrays([left, right]).take(pa.array(at))
 
     def where(self, mask: Mask) -> Changes:
-        """Returns some of the rows."""
+        """Return some of the rows."""
         left, right, base = (side.where(mask) for side in (self.left, self.right, self.base))
         return Changes(left, right, base, self.conflicts[mask], self.disputed[mask])
 
@@ -152,7 +152,7 @@ class ChangeCounts:
     changed: int = 0
 
     def add(self, changes: Changes) -> None:
-        """Counts the keys that differ."""
+        """Count the keys that differ."""
         added, removed = (int((~side.present).sum()) for side in (changes.left, changes.right))
         self.added += added
         self.removed += removed
@@ -160,21 +160,21 @@ class ChangeCounts:
 
     @property
     def total(self) -> int:
-        """Returns the number of keys that differ."""
+        """The number of keys that differ."""
         return self.added + self.removed + self.changed
 
 
 Note = Callable[[Block, Mask, Block], None]
-"""Is told of an edit: a block, which of its records give way, and those that come."""
+"""Told of an edit: a block, which of its records give way, and those that come."""
 
 
 def ignore(block: Block, dropped: Mask, added: Block) -> None:
-    """Takes no note."""
+    """Take no note."""
 
 
 See = Callable[[Changes], None]
-"""Is told of all that differs between source and dest, whichever of them has changed it."""
+"""Told of all that differs between source and dest, whichever of them has changed it."""
 
 
 def overlook(changes: Changes) -> None:
-    """Sees nothing."""
+    """See nothing."""

@@ -9,7 +9,7 @@ from enum import Enum
 
 
 class Outcome(str, Enum):
-    """Is what a merge does with one key."""
+    """What a merge does with one key."""
 
     SAME = "same"
     TAKE_SOURCE = "take-source"
@@ -18,7 +18,7 @@ class Outcome(str, Enum):
 
 
 class Strategy(str, Enum):
-    """Is the side that wins every conflict."""
+    """The side that wins every conflict."""
 
     SOURCE_WINS = "source-wins"
     DEST_WINS = "dest-wins"

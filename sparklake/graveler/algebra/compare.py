@@ -17,14 +17,14 @@ _OUTCOMES = {outcome: np.array([rule is outcome for rule in _RULES]) for outcome
 
 
 def two_way(left: Rows, right: Rows) -> Changes:
-    """Returns rows of two sides as changes, none of them a conflict."""
+    """Return rows of two sides as changes, none of them a conflict."""
     count = len(left.at)
     none = np.zeros(count, bool)
     return Changes(left, right, Rows(EMPTY, np.full(count, ABSENT)), none, none)
 
 
 def three_way(base: Block, source: Block, dest: Block) -> tuple[Changes, dict[Outcome, Mask]]:
-    """Returns the keys on which source and dest differ, and what a merge does with each."""
+    """Return the keys on which source and dest differ, and what a merge does with each."""
     ours, theirs = compared(dest, source)
     if not len(ours.at):
         return two_way(ours, theirs), {}
@@ -39,7 +39,7 @@ def three_way(base: Block, source: Block, dest: Block) -> tuple[Changes, dict[Ou
 
 
 def compared(left: Block, right: Block) -> tuple[Rows, Rows]:
-    """Returns the keys whose records differ, in key order, as rows of both sides."""
+    """Return the keys whose records differ, in key order, as rows of both sides."""
     ours, theirs = _unequal(left, right)
     if not len(ours) and not len(theirs):
         return Rows(left, ours), Rows(right, theirs)
@@ -66,7 +66,7 @@ def _disputed(rows: Rows) -> Mask:
 
 
 def _ancestors(base: Block, ours: Rows, theirs: Rows) -> Rows:
-    """Returns the records that base has of the keys on which two sides differ.
+    """Return the records that base has of the keys on which two sides differ.
 
     Most are found by their ids, since one of the sides did not change them.
     """
@@ -83,7 +83,7 @@ def _ancestors(base: Block, ours: Rows, theirs: Rows) -> Rows:
 
 
 def _unequal(left: Block, right: Block) -> tuple[Positions, Positions]:
-    """Returns the positions of the records of each side that the other does not have."""
+    """Return the positions of the records of each side that the other does not have."""
     shared = min(len(left), len(right))
     differ = (left.ids[:shared] != right.ids[:shared]).any(axis=1)
     # What both begin with is equal, and mostly that is all.

@@ -12,7 +12,7 @@ from sparklake.graveler.blocks.block import Blocks
 
 
 def diff(left: Blocks, right: Blocks) -> Iterator[Changes]:
-    """Yields the keys whose records differ between two sides, in key order."""
+    """Yield the keys whose records differ between two sides, in key order."""
     for before, after in aligned(left, right):
         changes = two_way(*compared(before, after))
         if len(changes):
@@ -22,7 +22,7 @@ def diff(left: Blocks, right: Blocks) -> Iterator[Changes]:
 def three_way_diff(
     base: Blocks, source: Blocks, dest: Blocks, see: See = overlook
 ) -> Iterator[Changes]:
-    """Yields what a merge of source would change in dest, and what it could not decide."""
+    """Yield what a merge of source would change in dest, and what it could not decide."""
     for sides in aligned(base, source, dest):
         changes, outcomes = three_way(*sides)
         if not len(changes):

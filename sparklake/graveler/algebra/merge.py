@@ -17,7 +17,7 @@ from sparklake.graveler.blocks.columns import Mask, Positions
 from sparklake.graveler.blocks.edit import edited
 
 Decide = Callable[[Sequence[Conflict]], Sequence[bytes | None]]
-"""Returns the stored value that each conflict ends with, None to leave the key out.
+"""The stored value that each conflict ends with, None to leave the key out.
 
 It is given many conflicts at a time, in key order and each once.
 """
@@ -37,7 +37,7 @@ def merge(
     note: Note = ignore,
     see: See = overlook,
 ) -> Iterator[Block]:
-    """Yields the records of a three-way merge; base is looked up only where the others differ.
+    """Yield the records of a three-way merge; base is looked up only where the others differ.
 
     Conflicts of a few blocks are decided together.
     """
@@ -51,14 +51,14 @@ def merge(
 
 
 def take_side(strategy: Strategy) -> Decide:
-    """Returns the decision by which one side wins every conflict."""
+    """Return the decision by which one side wins every conflict."""
     if strategy is Strategy.SOURCE_WINS:
         return lambda conflicts: [each.source for each in conflicts]
     return lambda conflicts: [each.dest for each in conflicts]
 
 
 class _Merged(NamedTuple):
-    """Is a block of dest and what a merge does to it, but for its conflicts: `rows` of dest."""
+    """A block of dest and what a merge does to it, but for its conflicts: `rows` of dest."""
 
     dest: Block
     dropped: Mask
@@ -67,7 +67,7 @@ class _Merged(NamedTuple):
     conflicts: Sequence[Conflict]
 
     def settled(self, decided: Sequence[bytes | None], note: Note) -> Block:
-        """Returns the block with the stored values that its conflicts end with."""
+        """Return the block with the stored values that its conflicts end with."""
         if not self.conflicts:
             note(self.dest, self.dropped, self.added)
             return edited(self.dest, self.dropped, self.added)
@@ -93,7 +93,7 @@ class _Waiting:
 
     @property
     def is_due(self) -> bool:
-        """Tells whether nothing is to be decided, or so much that no more should wait."""
+        """Whether nothing is to be decided, or so much that no more should wait."""
         return (
             not self.conflicts
             or self.conflicts >= CONFLICTS_AT_ONCE
@@ -107,7 +107,7 @@ class _Waiting:
         self.records += len(merged.dest)
 
     def settled(self, decide: Decide, note: Note) -> Iterator[Block]:
-        """Decides the conflicts; yields the blocks that are not empty then."""
+        """Decide the conflicts; yield the blocks that are not empty then."""
         conflicts = [conflict for each in self.blocks for conflict in each.conflicts]
         decided: list[bytes | None] = []
         for start in range(0, len(conflicts), CONFLICTS_AT_ONCE):

@@ -15,7 +15,7 @@ from sparklake.graveler.keys import Interval, successor
 
 
 def aligned(*streams: Blocks) -> Iterator[tuple[Block, ...]]:
-    """Cuts streams at common keys: each tuple has all records of one interval of keys.
+    """Cut streams at common keys: each tuple has all records of one interval of keys.
 
     Holds one block a stream. A side without a record in the interval has an empty block.
     """
@@ -33,7 +33,7 @@ def aligned(*streams: Blocks) -> Iterator[tuple[Block, ...]]:
 
 
 def restricted(block: Block, interval: Interval) -> Block:
-    """Returns the records of a block that lie in an interval; the block itself if all do."""
+    """Return the records of a block that lie in an interval; the block itself if all do."""
     if not len(block) or (block.first_key in interval and block.last_key in interval):
         return block
     if interval.is_empty:
@@ -49,7 +49,7 @@ def _position_after(block: Block, key: bytes) -> int:
 
 
 def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
-    """Tells which ids of either side the other side does not have; both are in key order."""
+    """Return which ids of either side the other side does not have; both are in key order."""
     ours, theirs = left[:, 0], right[:, 0]
     words = np.sort(np.concatenate((ours, theirs)))
     twice = words[1:] == words[:-1]
@@ -65,7 +65,7 @@ def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
 
 
 def found_ids(ids: Ids, wanted: Ids) -> Positions:
-    """Returns where each wanted id is among some ids, -1 where it is not."""
+    """Return where each wanted id is among some ids, -1 where it is not."""
     if not len(ids) or not len(wanted):
         return np.full(len(wanted), -1)
     words = (pa.array(np.ascontiguousarray(each[:, 0])) for each in (wanted, ids))

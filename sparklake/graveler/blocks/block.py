@@ -40,49 +40,49 @@ from sparklake.graveler.records import Record
 
 
 class Packed(Protocol):
-    """Is the records of some data blocks in a row, as a file has them."""
+    """The records of some data blocks in a row, as a file has them."""
 
     @property
     def counts(self) -> Positions:
-        """Returns how many records each data block has."""
+        """How many records each data block has."""
         ...
 
     @property
     def last_keys(self) -> list[bytes]:
-        """Returns the last key of each data block."""
+        """The last key of each data block."""
         ...
 
     @property
     def first_key(self) -> bytes:
-        """Returns the first key of all."""
+        """The first key of all."""
         ...
 
     def part(self, first: int, stop: int) -> Packed:
-        """Returns some of the data blocks."""
+        """Return some of the data blocks."""
         ...
 
     def contents(self, numbers: Sequence[int]) -> list[memoryview]:
-        """Returns the contents of some data blocks; raises CorruptFileError."""
+        """Return the contents of some data blocks; raise CorruptFileError."""
         ...
 
     def find(self, key: bytes) -> bytes | None:
-        """Returns the stored value of a key, and keeps nothing of what it opens for that.
+        """Return the stored value of a key, and keep nothing of what it opens for that.
 
         Raises CorruptFileError.
         """
         ...
 
     def damage(self) -> CorruptFileError:
-        """Returns the error that names the file."""
+        """Return the error that names the file."""
         ...
 
 
 Unit: TypeAlias = "Encoded | Packed"
-"""Is some records of a block, one after the other, at least one."""
+"""Some records of a block, one after the other, at least one."""
 
 
 class Opened(NamedTuple):
-    """Is the records of some leaves of a block.
+    """The records of some leaves of a block.
 
     `shifts` has for each leaf of the block what to add to a position in the block.
     """
@@ -92,7 +92,7 @@ class Opened(NamedTuple):
 
 
 class Block:
-    """Is records in ascending key order; `ids` are their ids, a row of four words each.
+    """Records in ascending key order; `ids` are their ids, a row of four words each.
 
     Its leaves are what is opened at once: encoded records, or one data block. `starts` says where
     each leaf begins, and where the last one ends. It remembers what it has opened, so it is for one
@@ -122,22 +122,22 @@ class Block:
 
     @property
     def first_key(self) -> bytes:
-        """Returns the first key of a block that is not empty."""
+        """The first key of a block that is not empty."""
         return self.units[0].first_key
 
     @property
     def last_key(self) -> bytes:
-        """Returns the last key of a block that is not empty."""
+        """The last key of a block that is not empty."""
         return _last_keys(self.units[-1])[-1]
 
     def record(self, index: int) -> Record:
-        """Returns one record."""
+        """Return one record."""
         leaf = self.leaves_at(np.array([index]))
         records, shifts = self.open(leaf)
         return records.record(int(index + shifts[leaf[0]]))
 
     def position(self, key: bytes) -> int:
-        """Returns the position of the first record whose key is not below a key."""
+        """Return the position of the first record whose key is not below a key."""
         unit = bisect_left(self.units, key, key=lambda each: _last_keys(each)[-1])
         if unit == len(self.units):
             return len(self)
@@ -149,7 +149,7 @@ class Block:
         )
 
     def stored(self, key: bytes) -> bytes | None:
-        """Returns the stored value of one key; what is packed stays so.
+        """Return the stored value of one key; what is packed stays so.
 
         Without the columns of a data block, which pay for many keys only.
         """
@@ -157,7 +157,7 @@ class Block:
         return self.units[unit].find(key) if unit < len(self.units) else None
 
     def find(self, keys: Keys) -> tuple[Positions, Mask]:
-        """Returns where each of some keys, in order, is or would be, and whether it is there."""
+        """Return where each of some keys, in order, is or would be, and whether it is there."""
         if not len(keys) or not len(self):
             return _nowhere(len(keys))
         if len(self.starts) == 2:
@@ -174,7 +174,7 @@ class Block:
         return places, found
 
     def slice(self, start: int, stop: int) -> Block:
-        """Returns the records at the positions from `start` up to but without `stop`."""
+        """Return the records at the positions from `start` up to but without `stop`."""
         if start >= stop:
             return EMPTY
         if start == 0 and stop == len(self):
@@ -191,7 +191,7 @@ class Block:
         return Block(units, self.ids[start:stop])
 
     def take(self, rows: Positions) -> Block:
-        """Returns the records at some positions, which must ascend."""
+        """Return the records at some positions, which must ascend."""
         if not len(rows):
             return EMPTY
         leaves = self.leaves_at(rows)
@@ -205,11 +205,11 @@ class Block:
         return np.repeat(kinds, np.diff(self._leaves))
 
     def leaves_at(self, rows: Positions) -> Positions:
-        """Returns the numbers of the leaves that records are in; one more behind the last one."""
+        """Return the numbers of the leaves that records are in; one more behind the last one."""
         return np.searchsorted(self.starts, rows, "right") - 1
 
     def units_of(self, first: int, stop: int) -> list[Unit]:
-        """Returns some of the leaves, from `first` up to but without `stop`, as units."""
+        """Return some of the leaves, from `first` up to but without `stop`, as units."""
         units: list[Unit] = []
         if first >= stop:
             return units
@@ -224,7 +224,7 @@ class Block:
         return units
 
     def open(self, leaves: Positions, *, in_order: bool = True) -> Opened:
-        """Returns the records of some leaves, and maybe of more; raises CorruptFileError.
+        """Return the records of some leaves, and maybe of more; raise CorruptFileError.
 
         The numbers of the leaves must ascend. Who does not need the records in order gets those
         that were opened before in front, and need not wait for them again.
@@ -257,7 +257,7 @@ class Block:
         return Opened(chained(parts), shifts)
 
     def _units_at(self, leaves: list[int]) -> Iterator[tuple[int, list[int]]]:
-        """Yields the units that leaves are in, each with its leaves."""
+        """Yield the units that leaves are in, each with its leaves."""
         at = 0
         while at < len(leaves):
             unit = bisect_right(self._leaves, leaves[at]) - 1
@@ -266,7 +266,7 @@ class Block:
             at = stop
 
     def _unpacked(self, wanted: list[tuple[int, list[int]]]) -> Encoded:
-        """Returns the records of data blocks.
+        """Return the records of data blocks.
 
         The last one of each must have the id that the block has: that tells whose they are, and
         their bytes have a checksum.
@@ -294,7 +294,7 @@ class Block:
         return records
 
     def _within(self, leaf: int, start: int, stop: int) -> Encoded:
-        """Returns the records of a leaf that are between two positions."""
+        """Return the records of a leaf that are between two positions."""
         records, shifts = self.open(np.array([leaf]))
         begin, end = self.starts[leaf : leaf + 2].tolist()
         shift = int(shifts[leaf])
@@ -304,7 +304,7 @@ class Block:
 
     @property
     def encoded(self) -> Encoded:
-        """Returns all the records."""
+        """All the records."""
         if len(self.units) != 1 or not isinstance(self.units[0], Encoded):
             if not self.units:
                 return NOTHING
@@ -316,22 +316,22 @@ class Block:
 
     @property
     def keys(self) -> Keys:
-        """Returns the keys, where they lie in the entries."""
+        """The keys, where they lie in the entries."""
         return self.encoded.keys
 
     @property
     def data(self) -> Bytes:
-        """Returns the bytes in which `value_starts` count."""
+        """The bytes in which `value_starts` count."""
         return self.encoded.data
 
     @property
     def value_starts(self) -> Positions:
-        """Returns where the stored values begin in `data`."""
+        """Where the stored values begin in `data`."""
         return self.encoded.value_starts
 
     @property
     def value_ends(self) -> Positions:
-        """Returns where the stored values end in `data`, after their record ids."""
+        """Where the stored values end in `data`, after their record ids."""
         return self.encoded.value_ends
 
     @property
@@ -340,21 +340,21 @@ class Block:
         return self.encoded.tombstones
 
     def key_array(self) -> pa.BinaryArray:
-        """Returns the keys as an array of their own."""
+        """Return the keys as an array of their own."""
         return self.encoded.keys.array()
 
     def stored_array(self) -> pa.BinaryArray:
-        """Returns the stored values as an array of their own."""
+        """Return the stored values as an array of their own."""
         return self.encoded.stored_array()
 
     def records(self) -> list[Record]:
-        """Returns the records one by one: for few of them."""
+        """Return the records one by one: for few of them."""
         keys, values = self.key_array().to_pylist(), self.stored_array().to_pylist()
         return list(zip(keys, values, strict=True))
 
 
 Blocks = Iterable[Block]
-"""Is a stream of records in ascending key order."""
+"""A stream of records in ascending key order."""
 
 _NO_POSITIONS = np.zeros(0, np.int64)
 _NO_ENTRIES = binary_array(np.zeros(1, np.int32), b"")  # `pa.array` would look for pandas.
@@ -363,23 +363,23 @@ EMPTY = Block([], np.zeros((0, 4), np.uint64))
 
 
 def block_of(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Block:
-    """Returns the block of keys in ascending order and of their stored values, ids included."""
+    """Return the block of keys in ascending order and of their stored values, ids included."""
     return block_of_encoded(encoded(keys, stored)) if len(keys) else EMPTY
 
 
 def block_of_records(records: Sequence[Record]) -> Block:
-    """Returns the block of records in key order."""
+    """Return the block of records in key order."""
     keys = pa.array([key for key, _ in records], pa.binary())
     return block_of(keys, pa.array([stored for _, stored in records], pa.binary()))
 
 
 def block_of_encoded(records: Encoded) -> Block:
-    """Returns the block of some records, at least one, by the ids that their values end in."""
+    """Return the block of some records, at least one, by the ids that their values end in."""
     return Block([records], digests_at(records.data, records.value_ends - RECORD_ID_BYTES))
 
 
 def concatenated(blocks: Sequence[Block]) -> Block:
-    """Returns one block of the records of some, which follow each other in key order."""
+    """Return one block of the records of some, which follow each other in key order."""
     filled = [block for block in blocks if len(block)]
     if len(filled) < 2:
         return filled[0] if filled else EMPTY
@@ -396,12 +396,12 @@ def _nowhere(count: int) -> tuple[Positions, Mask]:
 
 
 def _distinct(ascending: Positions) -> Positions:
-    """Returns numbers without those that are there twice."""
+    """Return numbers without those that are there twice."""
     return ascending[np.concatenate(([True], ascending[1:] != ascending[:-1]))]
 
 
 def _keys_of(keys: Sequence[bytes]) -> Keys:
-    """Returns keys in ascending order as columns."""
+    """Return keys in ascending order as columns."""
     # Eight bytes follow the last key: words of it are read.
     bounds = np.cumsum([0, *map(len, keys)])
     return Keys(np.frombuffer(b"".join([*keys, bytes(8)]), np.uint8), bounds[:-1], np.diff(bounds))

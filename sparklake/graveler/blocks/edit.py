@@ -18,7 +18,7 @@ from sparklake.graveler.records import MAX_KEY_BYTES
 
 
 def edited(block: Block, dropped: Mask, added: Block, places: Positions | None = None) -> Block:
-    """Returns a block without the records that are `dropped`, and with others in their places.
+    """Return a block without the records that are `dropped`, and with others in their places.
 
     No key of `added` may be one that stays; who knows their places already gives them. Leaves that
     nothing is done to stay as they are.
@@ -52,7 +52,7 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
 
 
 def _relaid(block: Block, touched: Mask, counts: Positions, anew: Encoded, anew_ids: Ids) -> Block:
-    """Returns a block in which parts of what is made anew stand for the leaves that are touched.
+    """Return a block in which parts of what is made anew stand for the leaves that are touched.
 
     `counts` says how many records of it stand for each.
     """
@@ -79,7 +79,7 @@ _TOMBSTONE = b"\0\0"
 
 
 def renamed(block: Block, cut: int, prefix: bytes) -> Block:
-    """Returns records with a prefix in place of the first `cut` bytes of their keys.
+    """Return records with a prefix in place of the first `cut` bytes of their keys.
 
     All keys must begin with the same `cut` bytes, so that they stay in order. Raises
     InvalidKeyError for a key that no object may have.
@@ -98,7 +98,7 @@ def renamed(block: Block, cut: int, prefix: bytes) -> Block:
 
 
 def tombstones(block: Block) -> Block:
-    """Returns the staged records that delete the keys of a block."""
+    """Return the staged records that delete the keys of a block."""
     if not len(block):
         return block
     keys = block.key_array()

@@ -50,12 +50,12 @@ class Shape(NamedTuple):
     key_lengths: Positions
 
     def at(self, rows: Positions | slice) -> Shape:
-        """Returns the shape of some of the entries."""
+        """Return the shape of some of the entries."""
         return Shape(self.heads[rows], self.key_lengths[rows])
 
 
 class Encoded:
-    """Is the entries of records in ascending key order.
+    """The entries of records in ascending key order.
 
     An entry is some bytes of lengths, the key, its suffix, and the stored value. The lengths are
     read when a key is asked for.
@@ -72,7 +72,7 @@ class Encoded:
 
     @property
     def shape(self) -> Shape:
-        """Returns how the entries are divided; raises CorruptFileError where they are not plain."""
+        """How the entries are divided; raises CorruptFileError where they are not plain."""
         if self._shape is None:
             try:
                 self._shape = _shape_of(self.entries)
@@ -82,24 +82,24 @@ class Encoded:
 
     @property
     def keys(self) -> Keys:
-        """Returns the keys, where they lie in the entries."""
+        """The keys, where they lie in the entries."""
         heads, key_lengths = self.shape
         return Keys(self.data, offsets_of(self.entries)[:-1] + heads, key_lengths)
 
     @property
     def data(self) -> Bytes:
-        """Returns the bytes in which `value_starts` count."""
+        """The bytes in which `value_starts` count."""
         return data_of(self.entries)
 
     @property
     def value_starts(self) -> Positions:
-        """Returns where the stored values begin in `data`."""
+        """Where the stored values begin in `data`."""
         heads, key_lengths = self.shape
         return offsets_of(self.entries)[:-1] + heads + key_lengths + SUFFIX_BYTES
 
     @property
     def value_ends(self) -> Positions:
-        """Returns where the stored values end in `data`, after their record ids."""
+        """Where the stored values end in `data`, after their record ids."""
         return offsets_of(self.entries)[1:].astype(np.int64)
 
     @property
@@ -111,37 +111,37 @@ class Encoded:
 
     @property
     def first_key(self) -> bytes:
-        """Returns the first key; there must be one."""
+        """The first key; there must be one."""
         return self.record(0)[0]
 
     @property
     def last_key(self) -> bytes:
-        """Returns the last key; there must be one."""
+        """The last key; there must be one."""
         return self.record(len(self) - 1)[0]
 
     @property
     def is_ascending(self) -> bool:
-        """Tells whether each key is above the one before it."""
+        """Whether each key is above the one before it."""
         keys = self.keys.array()
         return bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
 
     def slice(self, start: int, stop: int) -> Encoded:
-        """Returns the records at the positions from `start` up to but without `stop`."""
+        """Return the records at the positions from `start` up to but without `stop`."""
         shape = self._shape and self._shape.at(slice(start, stop))
         return Encoded(self.entries.slice(start, stop - start), shape)
 
     def take(self, rows: Positions) -> Encoded:
-        """Returns the records at some positions, which must be in ascending order of keys."""
+        """Return the records at some positions, which must be in ascending order of keys."""
         shape = self._shape and self._shape.at(rows)
         return Encoded(self.entries.take(pa.array(rows)), shape)
 
     def stored_array(self) -> pa.BinaryArray:
-        """Returns the stored values as an array of their own."""
+        """Return the stored values as an array of their own."""
         starts = self.value_starts
         return gather(self.data, starts, self.value_ends - starts)
 
     def record(self, index: int) -> Record:
-        """Returns one record."""
+        """Return one record."""
         entry: bytes = self.entries[index].as_py()
         own, at = read_varint(entry, 1)
         _, start = read_varint(entry, at)
@@ -149,14 +149,14 @@ class Encoded:
         return entry[start : end - SUFFIX_BYTES], entry[end:]
 
     def find(self, key: bytes) -> bytes | None:
-        """Returns the stored value of a key."""
+        """Return the stored value of a key."""
         row = bisect_left(range(len(self)), key, key=lambda at: self.record(at)[0])
         found, stored = self.record(row) if row < len(self) else (b"", b"")
         return stored if found == key else None
 
 
 def encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Encoded:
-    """Returns keys in ascending order with their stored values, ids included, as entries."""
+    """Return keys in ascending order with their stored values, ids included, as entries."""
     key_lengths = np.diff(offsets_of(keys)).astype(np.int64)
     value_lengths = np.diff(offsets_of(stored))
     # Of the key before it, an entry shares nothing: that makes each readable on its own.
@@ -167,7 +167,7 @@ def encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Encoded:
 
 
 def chained(parts: Sequence[Encoded]) -> Encoded:
-    """Returns the records of some parts, at least one, in the order given."""
+    """Return the records of some parts, at least one, in the order given."""
     parts = [part for part in parts if len(part)] or list(parts[:1])
     if len(parts) == 1:
         return parts[0]
@@ -180,7 +180,7 @@ def chained(parts: Sequence[Encoded]) -> Encoded:
 
 
 def joined(contents: Sequence[memoryview], counts: Positions) -> Encoded:
-    """Returns the records in data blocks of some numbers of records.
+    """Return the records in data blocks of some numbers of records.
 
     A data block ends in where each entry starts and in their count, four bytes each. Raises
     CorruptFileError or ValueError where they are none, InvalidRecordError where they are too many.
@@ -215,7 +215,7 @@ def joined(contents: Sequence[memoryview], counts: Positions) -> Encoded:
 
 
 def find_stored(content: memoryview, key: bytes) -> bytes | None:
-    """Returns the stored value of a key in a data block, by a search of a few steps.
+    """Return the stored value of a key in a data block, by a search of a few steps.
 
     Raises CorruptFileError, IndexError, ValueError or struct.error for a block that is none.
     """
@@ -245,7 +245,7 @@ def find_stored(content: memoryview, key: bytes) -> bytes | None:
 
 
 def holds_its_ids(records: Encoded) -> bool:
-    """Tells whether the ids that values end in are those of their records: of the first and last.
+    """Return whether the ids that values end in are those of their records: of the first and last.
 
     Raises CorruptFileError for values that are none.
     """
@@ -254,7 +254,7 @@ def holds_its_ids(records: Encoded) -> bool:
 
 
 def _shape_of(entries: pa.BinaryArray) -> Shape:
-    """Reads the lengths of plain entries.
+    """Read the lengths of plain entries.
 
     Plain ones share nothing with the key before them, and are values with sequence number 0.
     """

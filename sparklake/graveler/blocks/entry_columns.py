@@ -47,7 +47,7 @@ _INT64 = np.iinfo(np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryColumns:
-    """Is the entries of some records. `size` in bytes.
+    """The entries of some records. `size` in bytes.
 
     The time of modification is in unix `seconds`, and `nanos` after them, as a record holds it:
     64 bits of nanoseconds would end in 2262. `metadata` is None where no entry has any.
@@ -84,7 +84,7 @@ _SLACK = 10
 
 
 def decode_entries(block: Block) -> EntryColumns:
-    """Returns the entries of records; raises CorruptFileError for bytes that are none."""
+    """Return the entries of records; raise CorruptFileError for bytes that are none."""
     try:
         return _decoded(block)
     except (IndexError, pa.ArrowInvalid):
@@ -149,14 +149,14 @@ class _Reader:
             raise IndexError
 
     def number(self, tag: int) -> Positions:
-        """Returns a field of a number; 0 where it is left out."""
+        """Return a field of a number; 0 where it is left out."""
         rows = self._rows(tag)
         values = np.zeros(len(self.at), np.int64)
         values[rows], self.at[rows] = varints_at(self._data, self.at[rows] + 1)
         return values
 
     def text(self, tag: int) -> tuple[Positions, Positions]:
-        """Returns where a field of bytes begins and its length; 0 where it is left out."""
+        """Return where a field of bytes begins and its length; 0 where it is left out."""
         rows = self._rows(tag)
         lengths = np.zeros(len(self.at), np.int64)
         starts = self.at.copy()
@@ -167,7 +167,7 @@ class _Reader:
         return starts, lengths
 
     def timestamp(self) -> tuple[Positions, Positions]:
-        """Returns the time of modification: seconds, and nanoseconds after them."""
+        """Return the time of modification: seconds, and nanoseconds after them."""
         starts, lengths = self.text(_MTIME)
         inside = object.__new__(_Reader)
         inside._data, inside.at, inside.end = self._data, starts, starts + lengths
@@ -178,7 +178,7 @@ class _Reader:
         return seconds, nanos.astype(np.int64)
 
     def _rows(self, tag: int) -> Any:
-        """Returns the rows whose next field has a tag: a slice when all have."""
+        """Return the rows whose next field has a tag: a slice when all have."""
         found = (self._data[self.at] == tag) & (self.at < self.end)
         return slice(None) if found.all() else np.flatnonzero(found)
 
@@ -214,7 +214,7 @@ def _truth(array: pa.BooleanArray) -> Mask:
 
 
 def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArray:
-    """Returns the stored values of entries without metadata, modified after 1970.
+    """Return the stored values of entries without metadata, modified after 1970.
 
     `keys` must be valid, and no address, checksum or content type longer than a record may be.
     """
@@ -254,12 +254,12 @@ def _int64s(values: Positions) -> pa.BinaryArray:
 
 
 def _number(tag: int, values: Positions) -> pa.BinaryArray:
-    """Returns a field of numbers, left out where it is 0."""
+    """Return a field of numbers, left out where it is 0."""
     return _unless_empty(values != 0, _joined(bytes([tag]), varint_array(values)))
 
 
 def _field(tag: int, values: pa.BinaryArray) -> pa.BinaryArray:
-    """Returns a field of bytes, left out where it is empty."""
+    """Return a field of bytes, left out where it is empty."""
     lengths = np.diff(offsets_of(values)).astype(np.int64)
     return _unless_empty(lengths > 0, _joined(bytes([tag]), varint_array(lengths), values))
 

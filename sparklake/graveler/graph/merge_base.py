@@ -18,7 +18,7 @@ def merge_bases(
     parents: Callable[[CommitId], Sequence[CommitId]],
     generation: Callable[[CommitId], int],
 ) -> list[CommitId]:
-    """Returns the common ancestors that are no ancestors of another one, best first.
+    """Return the common ancestors that are no ancestors of another one, best first.
 
     Commits are visited by descending generation, so all descendants of a commit have been seen
     when it is popped: what is marked on it then is final. Best is the highest generation, then the
@@ -61,7 +61,7 @@ Generation = Callable[[CommitId], int]
 def own_commits(
     head: CommitId, other: CommitId, parents: Parents, generation: Generation
 ) -> list[CommitId]:
-    """Returns the commits from a head over first parents, the first one first.
+    """Return the commits from a head over first parents, the first one first.
 
     Left out is what another commit contains, and merges that only brought in what it contains. The
     history of `other` is visited down to where the line meets it, and no further.
@@ -80,7 +80,7 @@ def own_commits(
 
 @dataclass(slots=True)
 class _Contained:
-    """Is the commits that one contains, found as far down as was asked for."""
+    """The commits that one contains, found as far down as was asked for."""
 
     start: CommitId
     parents: Parents

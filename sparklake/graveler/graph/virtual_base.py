@@ -23,7 +23,7 @@ Tree = TypeVar("Tree")
 
 @dataclass(frozen=True, slots=True)
 class _Virtual(Generic[Tree]):
-    """Is the merge of two ancestors, either of which may be virtual, too."""
+    """The merge of two ancestors, either of which may be virtual, too."""
 
     parents: tuple[CommitId, CommitId]
     generation: int
@@ -46,7 +46,7 @@ class VirtualBases(Generic[Tree]):
     _made: dict[CommitId, _Virtual[Tree]] = field(default_factory=dict)
 
     def of(self, bases: Sequence[CommitId]) -> Tree:
-        """Returns the tree that stands for best common ancestors, which are given best first."""
+        """Return the tree that stands for best common ancestors, which are given best first."""
         # Each criss-cross may stand on another one: deeper than Python lets functions call.
         waiting, found = [self._merged(bases)], None
         while waiting:
@@ -63,7 +63,7 @@ class VirtualBases(Generic[Tree]):
     def _merged(
         self, bases: Sequence[CommitId]
     ) -> Generator[Sequence[CommitId], CommitId | None, CommitId | None]:
-        """Yields bases that it needs the merge of; returns what the bases given are merged to."""
+        """Yield bases that it needs the merge of; return what the bases given are merged to."""
         if not bases:
             return None
         *others, merged = bases
@@ -102,16 +102,16 @@ _HEAD = zigzag(len(_MARK) + _NAME_BYTES) + _MARK
 
 
 def disagreement(key: bytes, name: CommitId) -> bytes:
-    """Returns the stored value that a key has after the virtual merge of a name."""
+    """Return the stored value that a key has after the virtual merge of a name."""
     return encode_record(key, _MARK + bytes.fromhex(name), b"")[1]
 
 
 def disagreements(stored: pa.BinaryArray) -> Mask:
-    """Tells which stored values say that ancestors disagree."""
+    """Return which stored values say that ancestors disagree."""
     mask: Mask = pc.starts_with(stored, _HEAD).to_numpy(zero_copy_only=False)
     return mask
 
 
 def is_disagreement(stored: bytes) -> bool:
-    """Tells whether a stored value says that ancestors disagree."""
+    """Return whether a stored value says that ancestors disagree."""
     return stored.startswith(_HEAD)

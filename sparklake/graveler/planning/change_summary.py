@@ -35,25 +35,25 @@ Hashes = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Is what a history is asked for: an interval of keys, and a name that all of them share."""
+    """What a history is asked for: an interval of keys, and a name that all of them share."""
 
     interval: Interval
     name: bytes
 
     @staticmethod
     def key(key: bytes) -> Sought:
-        """Returns what to seek for one key."""
+        """Return what to seek for one key."""
         return Sought(Interval(key, successor(key)), key)
 
     @staticmethod
     def prefix(prefix: bytes) -> Sought:
-        """Returns what to seek for all keys with a prefix: they are in its last whole folder."""
+        """Return what to seek for all keys with a prefix: they are in its last whole folder."""
         return Sought(prefix_interval(prefix), prefix[: prefix.rfind(b"/") + 1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Touched:
-    """Is the names that a commit may have changed, by their sorted hashes, and where it did more.
+    """The names that a commit may have changed, by their sorted hashes, and where it did more.
 
     Names are keys and all folders around them, of which the root is empty.
     """
@@ -62,7 +62,7 @@ class Touched:
     intervals: tuple[Interval, ...] = ()
 
     def may_hold(self, interval: Interval, name_hash: np.uint64) -> bool:
-        """Tells whether something may have changed under a name, or in its interval."""
+        """Return whether something may have changed under a name, or in its interval."""
         at = self.names.searchsorted(name_hash)
         if at < len(self.names) and self.names[at] == name_hash:
             return True
@@ -76,7 +76,7 @@ class ChangedKeys:
     keys: set[bytes] | None = field(default_factory=set)
 
     def note(self, block: Block, dropped: Mask, added: Block) -> None:
-        """Takes in that some records of a block give way to others."""
+        """Take in that some records of a block give way to others."""
         if self.keys is None:
             return
         gone = np.flatnonzero(dropped)
@@ -89,7 +89,7 @@ class ChangedKeys:
             self.keys.update(added.key_array().to_pylist())
 
     def join(self, keys: Iterable[bytes] | None) -> None:
-        """Takes in the keys of another stream."""
+        """Take in the keys of another stream."""
         if self.keys is not None:
             joined = None if keys is None else self.keys.union(keys)
             self.keys = joined if joined is not None and len(joined) <= MOST_KEYS else None
@@ -104,7 +104,7 @@ class KnownKeys:
 
 
 def touched_between(before: Ranges, after: Ranges, known: KnownKeys | None) -> Touched:
-    """Returns what differs between two trees, as far as ids tell, by name where that is known."""
+    """Return what differs between two trees, as far as ids tell, by name where that is known."""
     if known is None:
         return Touched(hashed(()), tuple(changed_intervals(before, after, MOST_INTERVALS)))
     covered = _Cover(known.within)
@@ -114,7 +114,7 @@ def touched_between(before: Ranges, after: Ranges, known: KnownKeys | None) -> T
 
 
 def names_hashed(keys: Iterable[bytes]) -> Hashes:
-    """Returns the sorted hashes of keys and of all folders around them, the root included."""
+    """Return the sorted hashes of keys and of all folders around them, the root included."""
     names = {b""} if keys else set()
     for key in keys:
         names.add(key)
@@ -126,13 +126,13 @@ def names_hashed(keys: Iterable[bytes]) -> Hashes:
 
 
 def hashed(names: Iterable[bytes]) -> Hashes:
-    """Returns the hashes of names, in their order."""
+    """Return the hashes of names, in their order."""
     joined = b"".join(sha256(name).digest()[:_HASH_BYTES] for name in names)
     return np.frombuffer(joined, "<u8")
 
 
 def name_hash(name: bytes) -> np.uint64:
-    """Returns the hash of one name."""
+    """Return the hash of one name."""
     found: np.uint64 = hashed([name])[0]
     return found
 
@@ -148,13 +148,13 @@ _decode = msgspec.msgpack.Decoder(_Stored).decode
 
 
 def encode_touched(touched: Touched) -> bytes:
-    """Returns the bytes that are kept of a summary."""
+    """Return the bytes that are kept of a summary."""
     intervals = [(each.start, each.stop) for each in touched.intervals]
     return _encode(_Stored(_VERSION, touched.names.astype("<u8").tobytes(), intervals))
 
 
 def decode_touched(stored: bytes) -> Touched | None:
-    """Returns a summary; None for one in a form that is not known here, as if there were none."""
+    """Return a summary; None for one in a form that is not known here, as if there were none."""
     try:
         found = _decode(stored)
     except msgspec.MsgspecError:
@@ -172,7 +172,7 @@ def _overlap(one: Interval, other: Interval) -> bool:
 
 
 class _Cover:
-    """Is the union of intervals in order, those that meet as one."""
+    """The union of intervals in order, those that meet as one."""
 
     def __init__(self, intervals: Sequence[Interval]) -> None:
         self._joined: list[Interval] = []

@@ -30,7 +30,7 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
 
 
 def plan_chosen_merge(base: Ranges, source: Ranges, dest: Ranges, choice: Choice) -> Plan:
-    """Returns the plan of a merge that leaves all but the chosen keys as they are in dest."""
+    """Return the plan of a merge that leaves all but the chosen keys as they are in dest."""
     if choice.is_everything:
         return plan_merge(base, source, dest)
     segments = segments_apart(base, source, dest)
@@ -39,14 +39,14 @@ def plan_chosen_merge(base: Ranges, source: Ranges, dest: Ranges, choice: Choice
 
 
 def plan_without(ranges: Ranges, choice: Choice) -> Plan:
-    """Returns the plan of ranges without the chosen keys."""
+    """Return the plan of ranges without the chosen keys."""
     tiles = choice.tiles(EVERYTHING)
     pieces = (piece for part, chosen in tiles if not chosen for piece in _kept(ranges, part))
     return Plan(tuple(pieces), open_tails(ranges))
 
 
 def plan_restore(left: Ranges, right: Ranges, choice: Choice) -> Plan:
-    """Returns the plan of what makes the chosen keys of left those of right, as staged records.
+    """Return the plan of what makes the chosen keys of left those of right, as staged records.
 
     Where left has nothing, the ranges of right are taken over by id.
     """
@@ -64,7 +64,7 @@ def plan_restore(left: Ranges, right: Ranges, choice: Choice) -> Plan:
 
 
 def only_chosen(plan: Plan, choice: Choice) -> Plan:
-    """Returns a plan to read only what is opened, and only of the chosen keys."""
+    """Return a plan to read only what is opened, and only of the chosen keys."""
     if choice.is_everything:
         return Plan(plan.stretches)
     parts = (part for piece in plan.stretches for part in _chosen_parts(piece, choice))
@@ -72,7 +72,7 @@ def only_chosen(plan: Plan, choice: Choice) -> Plan:
 
 
 def chosen_side(side: Side, choice: Choice) -> Side:
-    """Returns what a side may have of the chosen keys."""
+    """Return what a side may have of the chosen keys."""
     if choice.is_everything:
         return side
     ranges = (each for part in choice.intervals for each in overlapping(side.ranges, part))
@@ -104,7 +104,7 @@ def _chosen_parts(piece: Opened, choice: Choice) -> Iterator[Opened]:
 
 
 def _kept(ranges: Ranges, part: Interval, sides_before: int = 0) -> Iterator[Piece]:
-    """Yields what ranges have in an interval; one that leads out of it is read.
+    """Yield what ranges have in an interval; one that leads out of it is read.
 
     They are the last side of their plan, after some of which nothing is read.
     """
@@ -137,7 +137,7 @@ def _is_filled(piece: Opened) -> bool:
 
 
 def _hull(segment: Segment) -> Interval:
-    """Returns the interval from the first key of a segment's ranges to the last one."""
+    """Return the interval from the first key of a segment's ranges to the last one."""
     sides = [side for side in segment.sides if side]
     first, last = min(side[0].min_key for side in sides), max(side[-1].max_key for side in sides)
     return Interval(first, successor(last))

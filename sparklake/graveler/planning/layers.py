@@ -23,7 +23,7 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, overlaps, position_reac
 def plan_apply(
     base: Ranges, layers: Sequence[Side], touched: Iterable[Interval], choice: Choice = ALL
 ) -> Plan:
-    """Returns the plan of writing staged layers, newest first, over a base.
+    """Return the plan of writing staged layers, newest first, over a base.
 
     Nothing is staged outside of the intervals `touched`, which are given by ascending start. Ranges
     of a layer that nothing else reaches into are taken over by id, where all of them is chosen.
@@ -33,7 +33,7 @@ def plan_apply(
 
 
 def plan_view(base: Ranges, layers: Sequence[Side], touched: Iterable[Interval]) -> Plan:
-    """Returns the plan of reading what `touched` holds: staged layers, newest first, over a base.
+    """Return the plan of reading what `touched` holds: staged layers, newest first, over a base.
 
     Every record of a layer is opened.
     """
@@ -41,7 +41,7 @@ def plan_view(base: Ranges, layers: Sequence[Side], touched: Iterable[Interval])
 
 
 def plan_listing(base: Ranges, layers: Sequence[Side], within: Interval = EVERYTHING) -> Plan:
-    """Returns the plan of reading all records in an interval, staged layers over a base."""
+    """Return the plan of reading all records in an interval, staged layers over a base."""
     return plan_view(base, layers, [within]).restricted(within)
 
 
@@ -65,7 +65,7 @@ def _layered(
 def _cells(
     base: Ranges, adopted: Ranges, touched: Iterable[Interval]
 ) -> Iterator[tuple[Interval, Copied]]:
-    """Yields intervals that tile the key space, each with what it holds if no layer touches it.
+    """Yield intervals that tile the key space, each with what it holds if no layer touches it.
 
     Ranges of the base in a row that none touches are one.
     """
@@ -83,7 +83,7 @@ def _cells(
 
 
 def _clusters_near(base: Ranges, adopted: Ranges, touched: Iterable[Interval]) -> Iterator[Window]:
-    """Yields each range that is adopted or near to what is touched, and the base's others in rows.
+    """Yield each range that is adopted or near to what is touched, and the base's others in rows.
 
     All that is adopted is touched.
     """
@@ -100,7 +100,7 @@ def _clusters_near(base: Ranges, adopted: Ranges, touched: Iterable[Interval]) -
 
 
 def _near(base: Ranges, touched: Iterable[Interval]) -> Iterator[tuple[int, int]]:
-    """Yields where those ranges lie in whose intervals something may be touched."""
+    """Yield where those ranges lie in whose intervals something may be touched."""
     first = stop = 0
     for spot in touched:
         start = max(0, min(position_reaching(base, spot.start), len(base) - 1))
@@ -114,7 +114,7 @@ def _near(base: Ranges, touched: Iterable[Interval]) -> Iterator[tuple[int, int]
 
 
 def _adopted(base: Ranges, layers: Sequence[Side], choice: Choice) -> list[RangeInfo]:
-    """Returns the ranges of layers, in key order, whose records are those of the result there."""
+    """Return the ranges of layers, in key order, whose records are those of the result there."""
     found = []
     for at, layer in enumerate(layers):
         others = (*layers[:at], *layers[at + 1 :])
@@ -131,5 +131,5 @@ def _is_alone(each: RangeInfo, base: Ranges, others: Iterable[Side], choice: Cho
 
 
 def _later(one: bytes | None, other: bytes | None) -> bytes | None:
-    """Returns the later of two stops; None is the end of the key space."""
+    """Return the later of two stops; None is the end of the key space."""
     return None if one is None or other is None else max(one, other)

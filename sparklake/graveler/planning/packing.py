@@ -11,7 +11,7 @@ from sparklake.graveler.planning.plan import Opened, Piece, Plan, joined, part_o
 
 @dataclass(frozen=True, slots=True)
 class TaskPiece:
-    """Is an opened piece and its place in its plan, by which its results are found again."""
+    """An opened piece and its place in its plan, by which its results are found again."""
 
     position: int
     piece: Opened
@@ -19,13 +19,13 @@ class TaskPiece:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Is a unit of work: pieces in key order."""
+    """A unit of work: pieces in key order."""
 
     pieces: tuple[TaskPiece, ...]
 
 
 def pack(plan: Plan, task_records: int) -> list[Task]:
-    """Returns tasks of about `task_records` records to read; a single piece is never cut."""
+    """Return tasks of about `task_records` records to read; a single piece is never cut."""
     tasks: list[Task] = []
     held: list[TaskPiece] = []
     records = 0
@@ -43,7 +43,7 @@ def pack(plan: Plan, task_records: int) -> list[Task]:
 
 
 def coalesced(plan: Plan, task_records: int) -> Plan:
-    """Returns a plan whose adjoining opened pieces are one stream, up to a number of records.
+    """Return a plan whose adjoining opened pieces are one stream, up to a number of records.
 
     A stream is cut as it goes, so there is nothing to stitch where its segments meet.
     """
@@ -71,7 +71,7 @@ def coalesced(plan: Plan, task_records: int) -> Plan:
 
 
 def divided(plan: Plan, task_records: int) -> Plan:
-    """Returns a plan whose opened pieces are about `task_records` long at most.
+    """Return a plan whose opened pieces are about `task_records` long at most.
 
     They are cut where a range of some side ends. That need not be a range end of the result: what
     comes out is stitched, as it is between any two pieces.

@@ -20,23 +20,23 @@ from sparklake.graveler.keys import (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Is some keys: intervals in ascending order, with keys that are not chosen between them."""
+    """Some keys: intervals in ascending order, with keys that are not chosen between them."""
 
     intervals: tuple[Interval, ...]
 
     @property
     def is_everything(self) -> bool:
-        """Tells whether all keys are chosen."""
+        """Whether all keys are chosen."""
         return self.intervals == (EVERYTHING,)
 
     @property
     def hull(self) -> Interval:
-        """Returns the interval from the first chosen key to the last one."""
+        """The interval from the first chosen key to the last one."""
         return Interval(self.intervals[0].start, self.intervals[-1].stop)
 
     @property
     def prefix(self) -> bytes:
-        """Returns what all chosen keys begin with."""
+        """What all chosen keys begin with."""
         start, stop = self.hull.start, self.hull.stop or b""
         shared = 0
         while start[shared : shared + 1] == stop[shared : shared + 1] != b"":
@@ -47,7 +47,7 @@ class Choice:
         return bool(self.parts(Interval(key, successor(key))))
 
     def parts(self, interval: Interval) -> tuple[Interval, ...]:
-        """Returns what of an interval is chosen."""
+        """Return what of an interval is chosen."""
         first = bisect_right(self.intervals, interval.start, key=lambda each: each.start)
         found = []
         for at in range(max(0, first - 1), len(self.intervals)):
@@ -60,11 +60,11 @@ class Choice:
         return tuple(found)
 
     def holds(self, interval: Interval) -> bool:
-        """Tells whether all of an interval is chosen."""
+        """Return whether all of an interval is chosen."""
         return self.parts(interval) == (interval,)
 
     def tiles(self, interval: Interval) -> Iterator[tuple[Interval, bool]]:
-        """Yields the parts of an interval, in order, and whether they are chosen."""
+        """Yield the parts of an interval, in order, and whether they are chosen."""
         start: bytes | None = interval.start
         for part in self.parts(interval):
             if start is not None and start < part.start:
@@ -80,7 +80,7 @@ ALL = Choice((EVERYTHING,))
 
 
 def chosen_keys(paths: Sequence[str] | None) -> Choice:
-    """Returns the keys of objects, and of all objects under prefixes, which end with a '/'.
+    """Return the keys of objects, and of all objects under prefixes, which end with a '/'.
 
     None is everything. Raises InvalidKeyError, or InvalidInputError where no path is given: a list
     that came out empty does not mean everything.
@@ -98,7 +98,7 @@ def _interval(key: bytes) -> Interval:
 
 
 def _disjoint(intervals: Iterable[Interval]) -> Iterator[Interval]:
-    """Yields intervals of ascending starts, those joined that meet."""
+    """Yield intervals of ascending starts, those joined that meet."""
     held: Interval | None = None
     for each in intervals:
         if held is None:
@@ -114,6 +114,6 @@ def _disjoint(intervals: Iterable[Interval]) -> Iterator[Interval]:
 
 
 def named(paths: Iterable[str]) -> str:
-    """Returns the first ones of some paths, as a message names them."""
+    """Return the first ones of some paths, as a message names them."""
     listed = list(paths)
     return ", ".join(map(repr, listed[:3])) + (", ..." if len(listed) > 3 else "")

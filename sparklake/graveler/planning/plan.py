@@ -27,25 +27,25 @@ from sparklake.graveler.records import Record
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Is one stream of a segment: ranges to read, or a few staged rows that travel along."""
+    """One stream of a segment: ranges to read, or a few staged rows that travel along."""
 
     ranges: tuple[RangeInfo, ...] = ()
     rows: tuple[Record, ...] = ()
 
     @property
     def records(self) -> int:
-        """Returns the number of records in it."""
+        """The number of records in it."""
         return record_count(self.ranges) + len(self.rows)
 
     @property
     def bytes(self) -> int:
-        """Returns the number of raw bytes in it."""
+        """The number of raw bytes in it."""
         return byte_count(self.ranges) + sum(len(key) + len(stored) for key, stored in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """Is a piece of a plan whose result is known by ids. New ranges are those of a staged layer."""
+    """A piece of a plan whose result is known by ids. New ranges are those of a staged layer."""
 
     ranges: Ranges
     is_new: bool = False
@@ -53,14 +53,14 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Is a piece of a plan that must be read: an interval of keys and the sides' streams in it."""
+    """A piece of a plan that must be read: an interval of keys and the sides' streams in it."""
 
     interval: Interval
     sides: tuple[Side, ...]
 
     @property
     def records(self) -> int:
-        """Returns the number of records to read, at most."""
+        """The number of records to read, at most."""
         return sum(side.records for side in self.sides)
 
 
@@ -69,55 +69,55 @@ Piece = Copied | Opened
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Is what a verb will do, in key order. `tails` are ranges that may not stop at a range end."""
+    """What a verb will do, in key order. `tails` are ranges that may not stop at a range end."""
 
     pieces: tuple[Piece, ...]
     tails: frozenset[RangeId] = frozenset()
 
     @property
     def opened(self) -> tuple[RangeInfo, ...]:
-        """Returns the ranges to be read, each once."""
+        """The ranges to be read, each once."""
         sides = (side for piece in self.stretches for side in piece.sides)
         return tuple(dict.fromkeys(each for side in sides for each in side.ranges))
 
     @property
     def copied(self) -> tuple[RangeInfo, ...]:
-        """Returns the ranges taken over by id."""
+        """The ranges taken over by id."""
         return tuple(each for piece in self.stretches_copied for each in piece.ranges)
 
     @property
     def adopted(self) -> tuple[RangeInfo, ...]:
-        """Returns the ranges of staged layers that are taken over by id: they add all they hold."""
+        """The ranges of staged layers that are taken over by id: they add all they hold."""
         copied = (piece for piece in self.stretches_copied if piece.is_new)
         return tuple(each for piece in copied for each in piece.ranges)
 
     @property
     def stretches_copied(self) -> tuple[Copied, ...]:
-        """Returns the pieces whose ranges are taken over by id."""
+        """The pieces whose ranges are taken over by id."""
         return tuple(piece for piece in self.pieces if isinstance(piece, Copied))
 
     @property
     def stretches(self) -> tuple[Opened, ...]:
-        """Returns the pieces that must be read."""
+        """The pieces that must be read."""
         return tuple(piece for piece in self.pieces if isinstance(piece, Opened))
 
     @property
     def streams(self) -> tuple[Side, ...]:
-        """Returns what is to be read of each side: a range once, however many pieces need it."""
+        """What is to be read of each side: a range once, however many pieces need it."""
         return tuple(map(joined, zip(*(piece.sides for piece in self.stretches), strict=True)))
 
     @property
     def records(self) -> int:
-        """Returns the number of records to read."""
+        """The number of records to read."""
         return sum(side.records for side in self.streams)
 
     @property
     def bytes(self) -> int:
-        """Returns the number of raw bytes to read."""
+        """The number of raw bytes to read."""
         return sum(side.bytes for side in self.streams)
 
     def restricted(self, within: Interval) -> Plan:
-        """Returns a plan to read only the opened pieces, and only in an interval."""
+        """Return a plan to read only the opened pieces, and only in an interval."""
         cuts = ((piece, common(piece.interval, within)) for piece in self.stretches)
         inside = (
             piece if interval == piece.interval else part_of(piece, interval)
@@ -131,7 +131,7 @@ class Plan:
 
 
 def plan_diff(left: Ranges, right: Ranges, within: Interval = EVERYTHING) -> Plan:
-    """Returns the plan of a two-way diff: nothing is copied, equal segments are left out."""
+    """Return the plan of a two-way diff: nothing is copied, equal segments are left out."""
     opened = (
         _opened(segment)
         for segment in segments_apart(overlapping(left, within), overlapping(right, within))
@@ -141,7 +141,7 @@ def plan_diff(left: Ranges, right: Ranges, within: Interval = EVERYTHING) -> Pla
 
 
 def plan_merge(base: Ranges, source: Ranges, dest: Ranges) -> Plan:
-    """Returns the plan of a three-way merge."""
+    """Return the plan of a three-way merge."""
     pieces = map(merge_piece, segments_apart(base, source, dest))
     return Plan(tuple(pieces), open_tails(base, source, dest))
 
@@ -149,7 +149,7 @@ def plan_merge(base: Ranges, source: Ranges, dest: Ranges) -> Plan:
 def plan_three_way_diff(
     base: Ranges, source: Ranges, dest: Ranges, within: Interval = EVERYTHING
 ) -> Plan:
-    """Returns the plan of what a merge would change in dest: where source is not base's."""
+    """Return the plan of what a merge would change in dest: where source is not base's."""
     opened = (
         _opened(segment)
         for segment in segments_apart(*(overlapping(side, within) for side in (base, source, dest)))
@@ -168,12 +168,12 @@ def settle(segment: Segment) -> Outcome:
 
 
 def _digest(ranges: Ranges) -> bytes | None:
-    """Returns bytes that are equal for equal ranges; None for no range, as for no record."""
+    """Return bytes that are equal for equal ranges; None for no range, as for no record."""
     return "".join(each.id for each in ranges).encode() or None
 
 
 def merge_piece(segment: Segment) -> Piece:
-    """Returns what a merge does with a segment."""
+    """Return what a merge does with a segment."""
     _, source, dest = segment.sides
     outcome = settle(segment)
     if outcome is Outcome.CONFLICT:
@@ -182,7 +182,7 @@ def merge_piece(segment: Segment) -> Piece:
 
 
 def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
-    """Returns the plan of a base whose records in an interval give way to other ranges.
+    """Return the plan of a base whose records in an interval give way to other ranges.
 
     Only the base ranges that straddle a bound of the interval are read.
     """
@@ -193,7 +193,7 @@ def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
 
 
 def _restricted_copy(base: Ranges, interval: Interval) -> Iterator[Piece]:
-    """Yields what a base has in an interval: its first and last range may lead out of it."""
+    """Yield what a base has in an interval: its first and last range may lead out of it."""
     inside = overlapping(base, interval)
     if not inside:
         return
@@ -208,7 +208,7 @@ def _restricted_copy(base: Ranges, interval: Interval) -> Iterator[Piece]:
 
 
 def joined(sides: Iterable[Side]) -> Side:
-    """Returns one side of several pieces in key order as a single stream."""
+    """Return one side of several pieces in key order as a single stream."""
     held = tuple(sides)
     # A staged run's range may reach into several pieces: it is read once.
     ranges = dict.fromkeys(each for side in held for each in side.ranges)
@@ -216,24 +216,24 @@ def joined(sides: Iterable[Side]) -> Side:
 
 
 def part_of(piece: Opened, interval: Interval) -> Opened:
-    """Returns the part of a piece that lies in an interval."""
+    """Return the part of a piece that lies in an interval."""
     return Opened(interval, tuple(side_in(side, interval) for side in piece.sides))
 
 
 def side_in(side: Side, interval: Interval) -> Side:
-    """Returns what a side may have in an interval."""
+    """Return what a side may have in an interval."""
     return Side(tuple(overlapping(side.ranges, interval)), rows_in(side, interval))
 
 
 def rows_in(side: Side, interval: Interval) -> tuple[Record, ...]:
-    """Returns the staged rows of a side that lie in an interval."""
+    """Return the staged rows of a side that lie in an interval."""
     first = bisect_left(side.rows, (interval.start,))
     last = len(side.rows) if interval.stop is None else bisect_left(side.rows, (interval.stop,))
     return side.rows[first:last]
 
 
 def open_tails(*sides: Ranges) -> frozenset[RangeId]:
-    """Returns the ranges that need not stop at a range end: no side has another one after them."""
+    """Return the ranges that need not stop at a range end: no side has another one after them."""
     tails = [side[-1] for side in sides if side]
     return frozenset(each.id for each in tails if not any(_goes_on(side, each) for side in sides))
 

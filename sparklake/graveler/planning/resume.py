@@ -17,14 +17,14 @@ from sparklake.graveler.ranges import Ranges, overlapping
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """Is a plan that was carried out, as it was planned, and the tree that it made."""
+    """A plan that was carried out, as it was planned, and the tree that it made."""
 
     plan: Plan
     ranges: Ranges
 
 
 def reusing(plan: Plan, made: Made, *, layered: bool = False) -> Plan:
-    """Returns a plan that copies what another one of the same verb has made, wherever it can.
+    """Return a plan that copies what another one of the same verb has made, wherever it can.
 
     A piece stays opened where a range of that tree begins in it and ends in one that has moved.
     With `layered`, sides after the first are staged layers: one that holds nothing in a piece says
@@ -40,7 +40,7 @@ def reusing(plan: Plan, made: Made, *, layered: bool = False) -> Plan:
 
 
 def _apart(plan: Plan) -> Plan:
-    """Returns a plan that copies each range by itself, so that those that moved stand alone."""
+    """Return a plan that copies each range by itself, so that those that moved stand alone."""
     pieces: list[Piece] = []
     for piece in plan.pieces:
         if isinstance(piece, Copied):
@@ -51,7 +51,7 @@ def _apart(plan: Plan) -> Plan:
 
 
 def _distances(plan: Plan, other: Plan, *, layered: bool) -> Iterator[int | None]:
-    """Yields for each piece by how many places its equal in another plan is off; None without one.
+    """Yield for each piece by how many places its equal in another plan is off; None without one.
 
     Pieces of one distance are in a row in both plans.
     """
@@ -86,13 +86,13 @@ def _sides(piece: Opened, *, layered: bool) -> tuple[Side, ...]:
 
 
 def _is_contained(piece: Opened) -> bool:
-    """Tells whether no range reaches out of a piece."""
+    """Return whether no range reaches out of a piece."""
     ranges = (each for side in piece.sides for each in side.ranges)
     return all(each.min_key in piece.interval and each.max_key in piece.interval for each in ranges)
 
 
 def _hull(piece: Piece) -> tuple[bytes, bytes] | None:
-    """Returns the first key that a piece may hold and the successor of the last; None for none."""
+    """Return the first key that a piece may hold and the successor of the last; None for none."""
     sides = (Side(tuple(piece.ranges)),) if isinstance(piece, Copied) else piece.sides
     firsts = [side.ranges[0].min_key for side in sides if side.ranges]
     firsts += [side.rows[0][0] for side in sides if side.rows]
@@ -108,7 +108,7 @@ def _hull(piece: Piece) -> tuple[bytes, bytes] | None:
 
 
 def _taken_over(pieces: Sequence[Piece], tree: Ranges) -> Iterator[Piece]:
-    """Yields pieces in a row, those copied from their tree that no range of it leads out of."""
+    """Yield pieces in a row, those copied from their tree that no range of it leads out of."""
     hulls = [(at, *hull) for at, hull in enumerate(map(_hull, pieces)) if hull is not None]
     starts = ((at, start) for at, start, _ in hulls if not _is_straddled(tree, start))
     stops = ((at, stop) for at, _, stop in reversed(hulls) if not _is_straddled(tree, stop))
@@ -123,6 +123,6 @@ def _taken_over(pieces: Sequence[Piece], tree: Ranges) -> Iterator[Piece]:
 
 
 def _is_straddled(tree: Ranges, key: bytes) -> bool:
-    """Tells whether a range begins before a key and goes on from there."""
+    """Return whether a range begins before a key and goes on from there."""
     reaching = overlapping(tree, Interval(key, successor(key)))
     return bool(reaching) and reaching[0].min_key < key

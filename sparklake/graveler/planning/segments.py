@@ -21,7 +21,7 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, record_ids
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Is an interval that no range straddles, with the ranges of each side in it.
+    """An interval that no range straddles, with the ranges of each side in it.
 
     Where the sides are known to be `alike` it may be several such intervals in a row.
     """
@@ -33,19 +33,19 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Is a part of each side, between two places that no range of any side straddles."""
+    """A part of each side, between two places that no range of any side straddles."""
 
     sides: tuple[Ranges, ...]
     alike: bool
 
 
 def segments(*sides: Ranges) -> Iterator[Segment]:
-    """Yields the segments of some sides; their intervals tile the key space."""
+    """Yield the segments of some sides; their intervals tile the key space."""
     return tiled(clusters(sides))
 
 
 def segments_apart(*sides: Ranges) -> Iterator[Segment]:
-    """Yields the segments of some sides, those in a row on which all agree as one."""
+    """Yield the segments of some sides, those in a row on which all agree as one."""
     return tiled(
         cluster
         for window in windows(*sides)
@@ -54,7 +54,7 @@ def segments_apart(*sides: Ranges) -> Iterator[Segment]:
 
 
 def windows(*sides: Ranges) -> Iterator[Window]:
-    """Yields the parts on which all sides agree, as long as they go, and those between them."""
+    """Yield the parts on which all sides agree, as long as they go, and those between them."""
     common = _common([record_ids(side) for side in sides])
     done = np.zeros(len(sides), np.int64)
     for run in np.split(common, np.flatnonzero((np.diff(common, axis=0) != 1).any(axis=1)) + 1):
@@ -70,7 +70,7 @@ def windows(*sides: Ranges) -> Iterator[Window]:
 
 
 def changed_intervals(left: Ranges, right: Ranges, most: int) -> list[Interval]:
-    """Returns at most so many intervals outside of which two trees have the same records."""
+    """Return at most so many intervals outside of which two trees have the same records."""
     common = _common([record_ids(left), record_ids(right)])
     edges = np.concatenate(([[-1, -1]], common, [[len(left), len(right)]]))
     gaps = np.flatnonzero((np.diff(edges, axis=0) != 1).any(axis=1))
@@ -81,7 +81,7 @@ def changed_intervals(left: Ranges, right: Ranges, most: int) -> list[Interval]:
 
 
 def joined_evenly(intervals: Sequence[Interval], most: int) -> list[Interval]:
-    """Returns at most so many intervals that hold some others, which are in order."""
+    """Return at most so many intervals that hold some others, which are in order."""
     step = -(-len(intervals) // most) or 1
     return [
         Interval(intervals[at].start, intervals[min(at + step, len(intervals)) - 1].stop)
@@ -90,14 +90,14 @@ def joined_evenly(intervals: Sequence[Interval], most: int) -> list[Interval]:
 
 
 def reach(sides: Sequence[Ranges]) -> Interval:
-    """Returns the least interval that holds all ranges of some sides."""
+    """Return the least interval that holds all ranges of some sides."""
     held = [side for side in sides if side]
     last = max(side[-1].max_key for side in held)
     return Interval(min(side[0].min_key for side in held), successor(last))
 
 
 def _common(sides: Sequence[Ids]) -> Positions:
-    """Returns a row for each range that all sides have: its position in each of them."""
+    """Return a row for each range that all sides have: its position in each of them."""
     columns = [np.arange(len(sides[0]))]
     columns += [_positions(sides[0], other) for other in sides[1:]]
     table = np.stack(columns, axis=1)
@@ -106,7 +106,7 @@ def _common(sides: Sequence[Ids]) -> Positions:
 
 
 def _positions(ids: Ids, others: Ids) -> Positions:
-    """Returns where among some others each id is, or -1."""
+    """Return where among some others each id is, or -1."""
     words = pa.array(np.ascontiguousarray(others[:, 0]))
     found = pc.index_in(pa.array(np.ascontiguousarray(ids[:, 0])), words)
     at: Positions = found.fill_null(-1).to_numpy().astype(np.int64)
@@ -124,7 +124,7 @@ def _parts(sides: Sequence[Ranges], starts: Positions, stops: Positions) -> tupl
 
 
 def clusters(sides: Sequence[Ranges]) -> Iterator[Window]:
-    """Yields ranges that overlap together: the fewest that no range reaches out of."""
+    """Yield ranges that overlap together: the fewest that no range reaches out of."""
     held: tuple[list[RangeInfo], ...] = tuple([] for _ in sides)
     end = b""
     for min_key, side, each in merge_sorted(*map(_labelled, range(len(sides)), sides)):
@@ -143,7 +143,7 @@ def _labelled(side: int, ranges: Ranges) -> Iterator[tuple[bytes, int, RangeInfo
 
 
 def tiled(clusters: Iterable[Window]) -> Iterator[Segment]:
-    """Yields clusters with intervals that begin where the one before ends."""
+    """Yield clusters with intervals that begin where the one before ends."""
     start, held = b"", None
     for each in clusters:
         if held is not None:

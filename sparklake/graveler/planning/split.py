@@ -18,19 +18,19 @@ CAP_FACTOR = 4
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Is the records of one range to be. `closed` says that they stop at a true range end."""
+    """The records of one range to be. `closed` says that they stop at a true range end."""
 
     records: Block
     closed: bool
 
 
 def is_range_end(record_id: bytes, range_records: int) -> bool:
-    """Tells whether a record ends its range whatever came before it."""
+    """Return whether a record ends its range whatever came before it."""
     return int.from_bytes(record_id, "big") % range_records == 0
 
 
 def split(blocks: Blocks, range_records: int) -> Iterator[Stretch]:
-    """Cuts records in key order, beginning at a range end, into the records of ranges.
+    """Cut records in key order, beginning at a range end, into the records of ranges.
 
     At most one range and one block are held at a time. Only the last stretch may be open.
     """
@@ -55,7 +55,7 @@ def split(blocks: Blocks, range_records: int) -> Iterator[Stretch]:
 
 
 def _ends(ids: Ids, range_records: int) -> list[int]:
-    """Returns the positions after the records that end a range by their ids."""
+    """Return the positions after the records that end a range by their ids."""
     words = ids.view(">u8")
     # A power of two divides the whole number when it divides its last word.
     if range_records.bit_count() == 1:
@@ -75,7 +75,7 @@ WriteRange = Callable[[Block], RangeInfo]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Is ranges in a row as one tree has them; an open one may have to be joined at its end.
+    """Ranges in a row as one tree has them; an open one may have to be joined at its end.
 
     `closed` tells whether the last one stops at a true range end: the others do.
     """
@@ -87,7 +87,7 @@ class Row:
 def stitch(
     rows: Sequence[Row], range_records: int, read: ReadRange, write: WriteRange
 ) -> RangeList:
-    """Returns the ranges of a whole tree from rows in key order.
+    """Return the ranges of a whole tree from rows in key order.
 
     Reads only open tails and what follows them up to the next common end; holds two ranges. The
     rest passes without a look at each range.

@@ -17,7 +17,7 @@ from sparklake.graveler.records import Record
 
 
 class LayerKind(str, Enum):
-    """Is where a staging layer keeps its records."""
+    """Where a staging layer keeps its records."""
 
     ROWS = "rows"
     RUN = "run"
@@ -25,7 +25,7 @@ class LayerKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Is one layer of staged records and tombstones; a later layer has a higher id.
+    """One layer of staged records and tombstones; a later layer has a higher id.
 
     A run names a metarange. A sealed layer takes no more writes.
     """
@@ -38,7 +38,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class BranchState:
-    """Is a branch at one moment: its head, and what is staged over it, newest layer first.
+    """A branch at one moment: its head, and what is staged over it, newest layer first.
 
     A hidden one is left out where nobody asks for it. From `expires` on, in unix seconds, it may be
     pruned; `is_expired` is by the store's own clock. `fence` counts the garbage collections that
@@ -56,18 +56,18 @@ class BranchState:
 
     @property
     def may_be_pruned(self) -> bool:
-        """Tells whether its time is over, and nothing protects it."""
+        """Whether its time is over, and nothing protects it."""
         return self.is_expired and not self.guard.protected
 
     @property
     def content(self) -> tuple[CommitId, tuple[Layer, ...]]:
-        """Returns what a reader sees of it: two states of equal content read the same."""
+        """What a reader sees of it: two states of equal content read the same."""
         return self.commit_id, self.layers
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCut:
-    """Is what is taken out of staging layers: all that they hold in some intervals.
+    """What is taken out of staging layers: all that they hold in some intervals.
 
     `runs` says, by layer, what is left of the runs that reach into them.
     """
@@ -78,7 +78,7 @@ class LayerCut:
 
 @dataclass(frozen=True, slots=True)
 class BranchMove:
-    """Is a compare-and-swap of a branch: from an expected head to a new one, in one transaction.
+    """A compare-and-swap of a branch: from an expected head to a new one, in one transaction.
 
     `commits` are written first, parents before their children. `applied_layers` are the staging
     layers that the new head contains: all of them must still be there, and exactly these are
@@ -116,28 +116,28 @@ class Branches(Protocol):
         hidden: bool = False,
         lifetime: timedelta | None = None,
     ) -> BranchState:
-        """Creates a branch in constant time; raises AlreadyExistsError.
+        """Create a branch in constant time; raise AlreadyExistsError.
 
         Raises ExpiredError for an expired commit.
         """
 
     def find(self, name: str) -> BranchState | None:
-        """Returns a branch and its layers as of one moment."""
+        """Return a branch and its layers as of one moment."""
 
     def list(self) -> Sequence[BranchState]:
-        """Returns all branches in the byte order of their names."""
+        """Return all branches in the byte order of their names."""
 
     def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
-        """Deletes a branch and what is staged on it; raises RefNotFoundError.
+        """Delete a branch and what is staged on it; raise RefNotFoundError.
 
         With `if_expired`, raises RaceLostError for a branch that may not be pruned.
         """
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
-        """Lets a branch expire that long from now, or never; raises RefNotFoundError."""
+        """Let a branch expire that long from now, or never; raise RefNotFoundError."""
 
     def move(self, move: BranchMove) -> None:
-        """Applies a compare-and-swap, all of it or nothing.
+        """Apply a compare-and-swap, all of it or nothing.
 
         Raises RaceLostError when the head is not the expected one or an applied layer is gone or
         not sealed, RefNotFoundError when there is no such branch, CollectionBegunError when the
@@ -147,14 +147,14 @@ class Branches(Protocol):
         """
 
     def turn(self, name: str, seconds: float) -> AbstractContextManager[None]:
-        """Holds the turn of a branch, after those who asked for it before.
+        """Hold the turn of a branch, after those who asked for it before.
 
         It is advice, and keeps nobody from moving the branch. After some seconds of waiting it goes
         on without.
         """
 
     def is_turn_held(self, name: str) -> bool:
-        """Tells whether someone holds the turn of a branch."""
+        """Return whether someone holds the turn of a branch."""
 
 
 class Staging(Protocol):
@@ -169,7 +169,7 @@ class Staging(Protocol):
     """
 
     def put(self, branch: str, records: Sequence[Record], *, fence: int | None) -> None:
-        """Stages records and tombstones in the top layer, all of them or none.
+        """Stage records and tombstones in the top layer, all of them or none.
 
         A fresh rows layer is opened when the top one is sealed or is a run.
         """
@@ -183,7 +183,7 @@ class Staging(Protocol):
         *,
         fence: int | None,
     ) -> Layer:
-        """Seals what is below and puts a run on top of it.
+        """Seal what is below and put a run on top of it.
 
         With the branch as `seal` returned it, raises RaceLostError when its head or its layers are
         others by now. With the id of a write to the branch, that is done then; raises
@@ -191,22 +191,22 @@ class Staging(Protocol):
         """
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
-        """Seals all layers, so that later writes go into a fresh one; returns the branch.
+        """Seal all layers, so that later writes go into a fresh one; return the branch.
 
         When it returns, no write into a sealed layer is under way. `action` is what it is done for.
         """
 
     def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
-        """Streams the records of a rows layer in key order, not all held in memory at once."""
+        """Stream the records of a rows layer in key order, not all held in memory at once."""
 
     def row(self, layer_id: int, key: bytes) -> Record | None:
-        """Returns one record of a rows layer."""
+        """Return one record of a rows layer."""
 
     def count(self, layer_id: int) -> int:
-        """Returns the number of records in a rows layer."""
+        """Return the number of records in a rows layer."""
 
     def reset(self, branch: str) -> None:
-        """Drops every layer of a branch."""
+        """Drop every layer of a branch."""
 
     def drop(
         self,
@@ -217,7 +217,7 @@ class Staging(Protocol):
         *,
         fence: int | None,
     ) -> None:
-        """Takes records out of the layers of a branch as `seal` returned it, and puts a run on top.
+        """Take records out of the layers of a branch as `seal` returned it, and put a run on top.
 
         A layer without records is dropped, and each other one gets a new id, so that a commit which
         has read it loses. Raises RaceLostError when the head or the layers are others by now.

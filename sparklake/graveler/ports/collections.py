@@ -14,7 +14,7 @@ from sparklake.graveler.records import Record
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Is a repository as of one moment: its refs and commits, and the rows of staging layers.
+    """A repository as of one moment: its refs and commits, and the rows of staging layers.
 
     `expired` is the commits that had expired by then, `expiring` those that do so at that moment.
     """
@@ -26,7 +26,7 @@ class Moment:
 
     @property
     def unkept(self) -> Set[CommitId]:
-        """Returns the commits that name nothing from that moment on."""
+        """The commits that name nothing from that moment on."""
         return self.expired | self.expiring
 
 
@@ -34,13 +34,13 @@ class Collections(Protocol):
     """Lets one garbage collection at a time see what must stay."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Keeps every other collection out; raises CollectionOpenError where one is under way."""
+        """Keep every other collection out; raise CollectionOpenError where one is under way."""
 
     def look(self) -> AbstractContextManager[Moment]:
-        """Returns the repository as it is now; nothing is kept from going on, and none expires."""
+        """Return the repository as it is now; nothing is kept from going on, and none expires."""
 
     def begin(self) -> AbstractContextManager[Moment]:
-        """Raises the fence of all branches, and returns the repository as of that moment.
+        """Raise the fence of all branches, and return the repository as of that moment.
 
         What its retention does not keep expires in that moment, by the store's own clock, and stays
         so whatever comes after. What was published before is part of it. Who began before it and

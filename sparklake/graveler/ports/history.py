@@ -13,7 +13,7 @@ from sparklake.graveler.ids import CommitId
 
 @dataclass(frozen=True, slots=True)
 class TagInfo:
-    """Is a name for one commit that never moves."""
+    """A name for one commit that never moves."""
 
     name: str
     commit_id: CommitId
@@ -23,56 +23,56 @@ class Tags(Protocol):
     """Holds the tags of one repository; what changes them raises ReadOnlyError where it must."""
 
     def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
-        """Creates a tag; raises AlreadyExistsError, and ExpiredError for such a commit."""
+        """Create a tag; raise AlreadyExistsError, and ExpiredError for such a commit."""
 
     def find(self, name: str) -> TagInfo | None:
-        """Returns a tag."""
+        """Return a tag."""
 
     def list(self) -> Sequence[TagInfo]:
-        """Returns all tags in the byte order of their names."""
+        """Return all tags in the byte order of their names."""
 
     def delete(self, name: str, who: str) -> None:
-        """Deletes a tag; raises RefNotFoundError."""
+        """Delete a tag; raise RefNotFoundError."""
 
 
 class Commits(Protocol):
     """Holds the commits of one repository. They are added by `Branches.move` alone."""
 
     def find(self, commit_id: CommitId) -> Commit | None:
-        """Returns a commit."""
+        """Return a commit."""
 
     def find_by_prefix(self, prefix: str, limit: int = 2) -> Sequence[Commit]:
-        """Returns up to `limit` commits whose id begins with a prefix, in the order of ids."""
+        """Return up to `limit` commits whose id begins with a prefix, in the order of ids."""
 
     def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
-        """Returns the given commits and their ancestors, nearest first, at most `limit`.
+        """Return the given commits and their ancestors, nearest first, at most `limit`.
 
         One round trip. Nearest first means by the least number of steps from a given commit, then
         by id; every commit once.
         """
 
     def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
-        """Returns the given commits, their ancestors down to a generation, and the parents of all.
+        """Return the given commits, their ancestors down to a generation, and the parents of all.
 
         The parents of a commit of a lower generation are left out. One round trip; in any order,
         every commit once.
         """
 
     def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
-        """Returns what is kept of what commits may have changed, of those of which something is."""
+        """Return what is kept of what commits may have changed, of those of which something is."""
 
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        """Returns which of some commits have expired.
+        """Return which of some commits have expired.
 
         Of what a branch or tag stands at none has, as long as it stands there.
         """
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
-        """Returns the commit that many first parents back, None past the first; one round trip."""
+        """Return the commit that many first parents back, None past the first; one round trip."""
 
 
 class RefVerb(str, Enum):
-    """Is what the ref store itself writes into the log; a branch move brings its own verb."""
+    """What the ref store itself writes into the log; a branch move brings its own verb."""
 
     CREATE_REPOSITORY = "create-repository"
     RESTORE_REPOSITORY = "restore-repository"
@@ -85,7 +85,7 @@ class RefVerb(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Is one line of the append-only log of ref moves; None is a ref that is not there.
+    """One line of the append-only log of ref moves; None is a ref that is not there.
 
     `date` is in unix seconds; the move came so many `microseconds` after it.
     """
@@ -104,4 +104,4 @@ class Operations(Protocol):
     """Holds the log of ref moves of one repository; it outlives the refs."""
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Returns the latest operations, newest first; of one ref, or of all."""
+        """Return the latest operations, newest first; of one ref, or of all."""

@@ -10,7 +10,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """Is what a listing says of one object. `mtime` is in unix nanoseconds.
+    """What a listing says of one object. `mtime` is in unix nanoseconds.
 
     `checksum` is the store's ETag without quotes, or "" where the store keeps none. `is_opaque`
     says that it is no MD5 though it may look like one; a listing does not know that.
@@ -25,27 +25,27 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Is what the keys of several objects begin with, up to and with a '/'."""
+    """What the keys of several objects begin with, up to and with a '/'."""
 
     key: str
 
 
 class Content(Protocol):
-    """Is the bytes of an object, of which some parts may be read only when they are asked for.
+    """The bytes of an object, of which some parts may be read only when they are asked for.
 
     To ask for a part raises what an ObjectStore raises.
     """
 
     def __len__(self) -> int:
-        """Returns how many bytes there are."""
+        """Return how many bytes there are."""
 
     def __getitem__(self, part: slice, /) -> bytes:
-        """Returns a part of the bytes."""
+        """Return a part of the bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Is some of an object's bytes; `size` is how many it has in all."""
+    """Some of an object's bytes; `size` is how many it has in all."""
 
     body: bytes
     size: int
@@ -61,75 +61,75 @@ class ObjectStore(Protocol):
 
     @property
     def uri(self) -> str:
-        """Returns the root, without a trailing '/'."""
+        """The root, without a trailing '/'."""
 
     @property
     def verifies(self) -> bool:
-        """Tells whether what it returns of a table has been verified against the table's id."""
+        """Whether what it returns of a table has been verified against the table's id."""
 
     def get(self, key: str) -> bytes:
-        """Returns the bytes of an object."""
+        """Return the bytes of an object."""
 
     def get_part(self, key: str, start: int, stop: int) -> Part:
-        """Returns the bytes from `start` up to but without `stop`, and reads no others.
+        """Return the bytes from `start` up to but without `stop`, and read no others.
 
         There are fewer where the object ends before.
         """
 
     def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
-        """Yields the contents of objects in the order asked for; reads overlap where that pays.
+        """Yield the contents of objects in the order asked for; reads overlap where that pays.
 
         What fails is raised when it is that object's turn. An iterator that is closed half way
         begins no more reads.
         """
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Makes a local file of an object, by a hard link where that is possible.
+        """Make a local file of an object, by a hard link where that is possible.
 
         `path` must not exist. The file must be treated as read-only.
         """
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
-        """Writes an object unless it exists; returns whether this call wrote it.
+        """Write an object unless it exists; return whether this call wrote it.
 
         Atomic: of several writers exactly one wins, and no reader sees part of an object. Durable
         on return.
         """
 
     def replace(self, key: str, body: bytes) -> None:
-        """Writes an object in the place of what is there, which is for what no table is.
+        """Write an object in the place of what is there, which is for what no table is.
 
         Atomic: a reader sees the one or the other. Durable on return.
         """
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        """Writes objects unless they exist, many at a time; all are durable on return.
+        """Write objects unless they exist, many at a time; all are durable on return.
 
         Returns the keys that this call wrote.
         """
 
     def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
-        """Writes each local file unless its key exists; all are durable on return.
+        """Write each local file unless its key exists; all are durable on return.
 
         Returns the keys that this call wrote. A store may link what it is given: the files must
         never change afterwards.
         """
 
     def find(self, key: str) -> StoredObject | None:
-        """Returns what is known of an object, or None when there is none."""
+        """Return what is known of an object, or None when there is none."""
 
     def checksum(self, key: str) -> str:
-        """Returns what tells the object's content: its ETag, or the MD5 of a file's bytes."""
+        """Return what tells the object's content: its ETag, or the MD5 of a file's bytes."""
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yields the objects whose key begins with a prefix, in no promised order."""
+        """Yield the objects whose key begins with a prefix, in no promised order."""
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
-        """Yields the objects whose key begins with a prefix that is empty or ends with '/'.
+        """Yield the objects whose key begins with a prefix that is empty or ends with '/'.
 
         With `level`, only those without a further '/', and the folders of the others, in no order.
         What no key may be named is among them: names of files that are not UTF-8 have surrogates.
         """
 
     def delete(self, key: str) -> None:
-        """Deletes an object; one that is not there is no error."""
+        """Delete an object; one that is not there is no error."""

@@ -11,7 +11,7 @@ from sparklake.graveler.ids import CommitId
 
 
 class WriteState(str, Enum):
-    """Is what came of a write: it may stage, it has staged, or it never will."""
+    """What came of a write: it may stage, it has staged, or it never will."""
 
     OPEN = "open"
     DONE = "done"
@@ -20,7 +20,7 @@ class WriteState(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Is a write of files to a fresh place in the storage namespace, for a branch.
+    """A write of files to a fresh place in the storage namespace, for a branch.
 
     `place` is a key without a '/' at its end, below which are its files and nothing else.
     `started_at` is in unix seconds, by the store's own clock.
@@ -38,23 +38,23 @@ class Writes(Protocol):
     """Holds the writes of one repository. `Staging.add_run` ends one by staging what it wrote."""
 
     def begin(self, write_id: str, place: str, branch: str, who: str) -> Write:
-        """Notes a write before its first file is there.
+        """Note a write before its first file is there.
 
         Raises AlreadyExistsError for an id that was used, RepositoryNotFoundError.
         """
 
     def find(self, write_id: str) -> Write | None:
-        """Returns a write, whatever came of it."""
+        """Return a write, whatever came of it."""
 
     def abandon(self, write_ids: Sequence[str]) -> Sequence[Write]:
-        """Lets those of some writes that are open never stage anything; returns them."""
+        """Let those of some writes that are open never stage anything; return them."""
 
     def list(self) -> Sequence[Write]:
-        """Returns the writes that are open or abandoned, the oldest first."""
+        """Return the writes that are open or abandoned, the oldest first."""
 
 
 class PurgeState(str, Enum):
-    """Is how far a purge has come."""
+    """How far a purge has come."""
 
     DELETING = "deleting"
     DONE = "done"
@@ -77,7 +77,7 @@ class PurgeCounts:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """Is one purge; `date` is in unix seconds.
+    """One purge; `date` is in unix seconds.
 
     `even_shared` and `also_external` say that it deletes those, too.
     """
@@ -97,23 +97,23 @@ class Purges(Protocol):
     """Holds the purges of one repository, for as long as there is the repository."""
 
     def add(self, purge: Purge) -> None:
-        """Keeps a purge; of a repository that is gone, it keeps nothing.
+        """Keep a purge; of a repository that is gone, it keeps nothing.
 
         Raises ReadOnlyError for a read-only repository.
         """
 
     def find(self, purge_id: str) -> Purge | None:
-        """Returns a purge."""
+        """Return a purge."""
 
     def list(self) -> Sequence[Purge]:
-        """Returns all purges, newest first."""
+        """Return all purges, newest first."""
 
     def finish(self, purge_id: str) -> None:
-        """Marks a purge as done."""
+        """Mark a purge as done."""
 
 
 class HookStatus(str, Enum):
-    """Is what came of a hook, or of all hooks of an event."""
+    """What came of a hook, or of all hooks of an event."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -122,7 +122,7 @@ class HookStatus(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class HookResult:
-    """Is what came of one hook: `output` is the end of what it said, without secrets."""
+    """What came of one hook: `output` is the end of what it said, without secrets."""
 
     file: str
     action: str
@@ -135,7 +135,7 @@ class HookResult:
 
 @dataclass(frozen=True, slots=True)
 class HookRun:
-    """Is what came of all hooks of one event.
+    """What came of all hooks of one event.
 
     `ref` is the branch or tag. `commit_id` is the commit that was about to be made, or to be named;
     of an event that was refused it may never have been made. `date` is in unix seconds.
@@ -155,10 +155,10 @@ class HookRuns(Protocol):
     """Holds the runs of hooks of one repository, for as long as there is the repository."""
 
     def add(self, run: HookRun) -> None:
-        """Keeps a run; of a repository that is gone, it keeps nothing."""
+        """Keep a run; of a repository that is gone, it keeps nothing."""
 
     def find(self, run_id: str) -> HookRun | None:
-        """Returns a run."""
+        """Return a run."""
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Returns the latest runs, newest first; of one branch or tag, or of all."""
+        """Return the latest runs, newest first; of one branch or tag, or of all."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryInfo:
-    """Is what the lake knows of a repository.
+    """What the lake knows of a repository.
 
     `uid` is new each time a repository is created, so that a re-created one never sees the state
     of its forerunner. `range_records` sets where its ranges end. `settings` are as of when it was
@@ -36,7 +36,7 @@ class RepositoryInfo:
 
 @dataclass(frozen=True, slots=True)
 class RefsSnapshot:
-    """Is all refs of a repository as of one moment, and all its commits, parents first.
+    """All refs of a repository as of one moment, and all its commits, parents first.
 
     Branches and tags are in the byte order of their names, commits in that of generation and id.
     """
@@ -47,7 +47,7 @@ class RefsSnapshot:
 
     @property
     def named(self) -> tuple[BranchState | TagInfo, ...]:
-        """Returns the branches, then the tags."""
+        """The branches, then the tags."""
         return (*self.branches, *self.tags)
 
 
@@ -55,12 +55,12 @@ class Settings(Protocol):
     """Holds what can be set of one repository."""
 
     def get(self) -> RepositorySettings:
-        """Returns the settings as they are now; raises RepositoryNotFoundError."""
+        """Return the settings as they are now; raise RepositoryNotFoundError."""
 
     def change(
         self, edit: Callable[[RepositorySettings], RepositorySettings]
     ) -> RepositorySettings:
-        """Puts what an edit makes of the settings in their place; returns it.
+        """Put what an edit makes of the settings in their place; return it.
 
         Edits come one after the other. When it returns, nothing that the new settings refuse is
         under way. Raises RepositoryNotFoundError.
@@ -71,7 +71,7 @@ class RepositoryRefs(Protocol):
     """Holds all that is mutable in one repository."""
 
     def snapshot(self) -> RefsSnapshot:
-        """Returns all refs and all commits, whatever moves meanwhile."""
+        """Return all refs and all commits, whatever moves meanwhile."""
 
     @property
     def branches(self) -> Branches: ...
@@ -99,38 +99,38 @@ class RefStore(Protocol):
     """Holds the repositories of a lake."""
 
     def id(self) -> str:
-        """Returns what tells this ref store from every other one, for as long as it lives."""
+        """Return what tells this ref store from every other one, for as long as it lives."""
 
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
-        """Creates a repository, its first commit and its default branch in one transaction.
+        """Create a repository, its first commit and its default branch in one transaction.
 
         Raises AlreadyExistsError for a name, NamespaceInUseError for a namespace that is taken.
         """
 
     def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
-        """Creates a repository that has refs and commits from the start, nothing staged.
+        """Create a repository that has refs and commit from the start, nothing staged.
 
         One transaction, which logs each ref. Among the branches is the default one. Raises what
         `create_repository` does.
         """
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
-        """Returns a repository."""
+        """Return a repository."""
 
     def list_repositories(self) -> Sequence[RepositoryInfo]:
-        """Returns all repositories in the byte order of their names."""
+        """Return all repositories in the byte order of their names."""
 
     def delete_repository(self, name: str, *, force: bool = False) -> None:
-        """Forgets a repository and its refs; its objects stay. Raises RepositoryNotFoundError.
+        """Forget a repository and its refs; its objects stay. Raises RepositoryNotFoundError.
 
         Raises ReadOnlyError for a read-only one, unless forced.
         """
 
     def refs(self, uid: str, *, force: bool = False) -> RepositoryRefs:
-        """Returns the refs of the repository with an instance uid.
+        """Return the refs of the repository with an instance uid.
 
         By force they can be changed in a read-only repository, too.
         """
 
     def close(self) -> None:
-        """Gives back connections; the store must not be used any more."""
+        """Give back connections; the store must not be used any more."""

@@ -39,12 +39,12 @@ class Manifest:
 
 
 def manifest_bytes(manifest: Manifest) -> bytes:
-    """Returns a manifest as lakeFS writes it."""
+    """Return a manifest as lakeFS writes it."""
     return msgspec.json.format(msgspec.json.encode(asdict(manifest)), indent=2)
 
 
 def read_manifest(store: ObjectStore) -> Manifest:
-    """Reads the manifest of a namespace; raises MissingFileError or CorruptFileError."""
+    """Read the manifest of a namespace; raise MissingFileError or CorruptFileError."""
     try:
         return msgspec.json.decode(store.get(MANIFEST_KEY), type=Manifest)
     except MissingFileError as error:
@@ -63,7 +63,7 @@ def read_manifest(store: ObjectStore) -> Manifest:
 
 
 def encode_refs(refs: RefsSnapshot) -> tuple[Manifest, dict[str, bytes]]:
-    """Returns the manifest of refs, and the files by their keys: the same for the same refs."""
+    """Return the manifest of refs, and the files by their keys: the same for the same refs."""
     branches, branch_files = make_ref_tables(
         Entity.BRANCH, [_name_record(Entity.BRANCH, each) for each in _in_order(refs.branches)]
     )
@@ -110,7 +110,7 @@ def _record(key: str, identity: str, message: Any) -> Record:
 
 
 def read_refs(store: ObjectStore, manifest: Manifest) -> RefsSnapshot:
-    """Reads a dump, ours or lakeFS's, and checks that it is whole and agrees with itself.
+    """Read a dump, ours or lakeFS's, and check that it is whole and agrees with itself.
 
     Raises MissingFileError, CorruptFileError, or InvalidDumpError.
     """
@@ -153,7 +153,7 @@ def _tag(record: ValueRecord, message: Any) -> TagInfo:
 def _checked_name(
     record: ValueRecord, message: Any, entity: Entity, validate: Callable[[str], str]
 ) -> tuple[str, CommitId]:
-    """Returns a name and its commit."""
+    """Return a name and its commit."""
     if record.identity != message.commit_id.encode():
         raise InvalidDumpError(f"the {entity.value} {message.id!r} in the dump names two commits")
     try:
@@ -190,7 +190,7 @@ def _commit(record: ValueRecord, message: Any) -> Commit:
 
 
 def _check_kept(commit: Commit, version: int) -> None:
-    """Raises InvalidDumpError for a commit that we could not keep as it is."""
+    """Raise InvalidDumpError for a commit that we could not keep as it is."""
     if version > _VERSION or (version < _VERSION and len(commit.parents) > 1):
         raise InvalidDumpError(
             f"the commit {commit.id} in the dump is of version {version}, whose meaning is not "
@@ -204,7 +204,7 @@ def _check_kept(commit: Commit, version: int) -> None:
 
 
 def _check_graph(refs: RefsSnapshot) -> None:
-    """Raises InvalidDumpError where a commit is named that is not there, or is not in its place."""
+    """Raise InvalidDumpError where a commit is named that is not there, or is not in its place."""
     generations: dict[CommitId, int] = {}
     for commit in refs.commits:  # In the order of generations: parents come first.
         missing = [each for each in commit.parents if each not in generations]

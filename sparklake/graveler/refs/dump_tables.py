@@ -40,7 +40,7 @@ _RANGE_BYTES = 8 * 1024 * 1024
 
 
 class Entity(str, Enum):
-    """Is what the records of a table are; its values are lakeFS's words."""
+    """What the records of a table are; its values are lakeFS's words."""
 
     BRANCH = "branch"
     COMMIT = "commit"
@@ -55,7 +55,7 @@ MESSAGES: dict[Entity, Any] = {
 
 
 def make_ref_tables(entity: Entity, records: Sequence[Record]) -> tuple[str, dict[str, bytes]]:
-    """Returns the id of the metarange of records in key order, and the files that it takes.
+    """Return the id of the metarange of records in key order, and the files that it takes.
 
     The files are given by their keys in a store. No record takes none, and has the id "".
     """
@@ -72,7 +72,7 @@ def make_ref_tables(entity: Entity, records: Sequence[Record]) -> tuple[str, dic
 
 
 def read_ref_records(store: ObjectStore, table_id: str, entity: Entity) -> list[ValueRecord]:
-    """Returns the records under a metarange, in key order, all of whose tables are verified.
+    """Return the records under a metarange, in key order, all of whose tables are verified.
 
     Raises MissingFileError, CorruptFileError or InvalidDumpError.
     """
@@ -89,7 +89,7 @@ def read_ref_records(store: ObjectStore, table_id: str, entity: Entity) -> list[
 def _read(
     store: ObjectStore, table_ids: Sequence[str], entity: Entity, kind: str
 ) -> Iterator[list[ValueRecord]]:
-    """Yields the records of each table."""
+    """Yield the records of each table."""
     for each in table_ids:
         if not is_commit_id(each):  # They have the same form.
             raise InvalidDumpError(f"{each!r} is no id of a table of refs: dump them again")
@@ -118,7 +118,7 @@ def _read_table(table_id: str, file: bytes, entity: Entity, kind: str) -> list[V
 def _add_table(
     files: dict[str, bytes], entity: Entity, kind: str, records: Sequence[Record]
 ) -> str:
-    """Adds the file of a table; returns its id."""
+    """Add the file of a table; return its id."""
     name, definition = _schema(entity)
     hashed = {
         "entity": entity.value,
@@ -139,7 +139,7 @@ def _add_table(
 
 @cache
 def _schema(entity: Entity) -> tuple[str, str]:
-    """Returns the name and the descriptor of a message, as JSON in lakeFS's spacing."""
+    """Return the name and the descriptor of a message, as JSON in lakeFS's spacing."""
     described: Any = MESSAGES[entity].DESCRIPTOR
     message = descriptor_pb2.DescriptorProto()
     described.CopyToProto(message)
@@ -147,7 +147,7 @@ def _schema(entity: Entity) -> tuple[str, str]:
 
 
 def _cut(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    """Yields the records of each range."""
+    """Yield the records of each range."""
     start = size = 0
     for at, record in enumerate(records, 1):
         size += _size([record])

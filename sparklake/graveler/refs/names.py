@@ -22,7 +22,7 @@ _MAX_STEP_DIGITS = 9
 
 
 class StepKind(str, Enum):
-    """Is the direction of one step through history."""
+    """The direction of one step through history."""
 
     ANCESTOR = "~"
     PARENT = "^"
@@ -30,7 +30,7 @@ class StepKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Is one modifier: `~count` first parents back, or the `^count`-th parent."""
+    """One modifier: `~count` first parents back, or the `^count`-th parent."""
 
     kind: StepKind
     count: int
@@ -38,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """Is a parsed ref expression.
+    """A parsed ref expression.
 
     `committed` marks `branch@`, the head without staged changes; `staged` marks `branch$`, the
     staged changes alone.
@@ -51,7 +51,7 @@ class Ref:
 
 
 def parse_ref(text: str) -> Ref:
-    """Parses a ref expression; raises InvalidRefError."""
+    """Parse a ref expression; raise InvalidRefError."""
     match = _REF.fullmatch(text)
     # No space, no control character, and no surrogate, which stands for a byte that is not UTF-8.
     if match is None or " " in text or not text.isprintable():
@@ -75,22 +75,22 @@ def _step(text: str, kind: str, digits: str) -> Step:
 
 
 def is_commit_id(text: str) -> bool:
-    """Tells whether a text is a full commit id."""
+    """Return whether a text is a full commit id."""
     return _COMMIT_ID.fullmatch(text) is not None
 
 
 def is_commit_id_prefix(text: str) -> bool:
-    """Tells whether a text can begin a commit id."""
+    """Return whether a text can begin a commit id."""
     return _ID_PREFIX.fullmatch(text) is not None
 
 
 def is_part_of_name(text: str) -> bool:
-    """Tells whether the name of a branch can have all of these characters."""
+    """Return whether the name of a branch can have all of these characters."""
     return _PART_OF_NAME.fullmatch(text) is not None
 
 
 def validate_repository_name(name: str) -> str:
-    """Returns the name; raises InvalidNameError."""
+    """Return the name; raise InvalidNameError."""
     if not _REPOSITORY.fullmatch(name):
         raise InvalidNameError(
             f"{name!r} cannot name a repository: use 3 to 63 lower-case letters, digits and '-', "
@@ -100,12 +100,12 @@ def validate_repository_name(name: str) -> str:
 
 
 def validate_branch_name(name: str) -> str:
-    """Returns the name; raises InvalidNameError."""
+    """Return the name; raise InvalidNameError."""
     return _validate_name(name, "branch")
 
 
 def validate_tag_name(name: str) -> str:
-    """Returns the name; raises InvalidNameError."""
+    """Return the name; raise InvalidNameError."""
     return _validate_name(name, "tag")
 
 
@@ -131,7 +131,7 @@ _ANY, _ONE = "*", "?"
 
 
 def check_pattern(pattern: str) -> None:
-    """Raises InvalidInputError for a pattern that fits no branch."""
+    """Raise InvalidInputError for a pattern that fits no branch."""
     literal = pattern.replace(_ANY, "").replace(_ONE, "")
     if not pattern or not is_part_of_name(literal):
         raise InvalidInputError(
@@ -143,5 +143,5 @@ def check_pattern(pattern: str) -> None:
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Tells whether a pattern fits all of a name, in time bounded by the product of the lengths."""
+    """Return whether a pattern fits a whole name; the time is at most the product of lengths."""
     return name_pattern(pattern).fullmatch(name) is not None

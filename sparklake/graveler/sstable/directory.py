@@ -29,7 +29,7 @@ _WORD = 8
 
 
 class Column(IntEnum):
-    """Is what a directory says of each data block, in the order of its rows."""
+    """What a directory says of each data block, in the order of its rows."""
 
     COUNT = 0
     OFFSET = 1
@@ -44,7 +44,7 @@ class Column(IntEnum):
 
 
 class Directory(NamedTuple):
-    """Is what a table's directory says.
+    """What a table's directory says.
 
     `numbers` has a row for each Column and a column for each data block, of which `first_keys` and
     `last_keys` are the keys.
@@ -57,7 +57,7 @@ class Directory(NamedTuple):
 
 
 def block_ends(ids: Ids) -> Positions:
-    """Returns where the data blocks end of a table whose records have some ids, at least one."""
+    """Return where the data blocks end of a table whose records have some ids, at least one."""
     first_bytes = np.ascontiguousarray(ids).view(np.uint8)[:, 0]
     ends = np.append(np.flatnonzero(first_bytes[:-1] % BLOCK_RECORDS == 0) + 1, len(ids))
     starts = np.concatenate(([0], ends[:-1]))
@@ -68,7 +68,7 @@ def block_ends(ids: Ids) -> Positions:
 
 
 def directory_bytes(directory: Directory) -> bytes:
-    """Returns the bytes of a directory."""
+    """Return the bytes of a directory."""
     ids, numbers, first_keys, last_keys = directory
     header = _HEADER.pack(len(ids), len(first_keys))
     words = np.ascontiguousarray(numbers, "<i8").tobytes()

@@ -99,7 +99,7 @@ _BLOCK_BYTES = 32 * 1024
 
 
 def make_plain_table(records: Sequence[Record], named: Mapping[str, str]) -> bytes:
-    """Returns the table of some records in key order, at least one, with properties of its own."""
+    """Return the table of some records in key order, at least one, with properties of its own."""
     file = TableFile(compressed)
     index = []
     for block in _blocks(records):
@@ -123,7 +123,7 @@ def make_plain_table(records: Sequence[Record], named: Mapping[str, str]) -> byt
 
 
 def table_properties(name: str, file: Content) -> dict[bytes, bytes]:
-    """Returns the properties of a table, whoever wrote it; raises CorruptFileError, naming it."""
+    """Return the properties of a table, whoever wrote it; raise CorruptFileError, naming it."""
     try:
         return properties(file)
     except NotOurLayoutError:
@@ -131,7 +131,7 @@ def table_properties(name: str, file: Content) -> dict[bytes, bytes]:
 
 
 def _blocks(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    """Yields the records of each data block."""
+    """Yield the records of each data block."""
     start = size = 0
     for at, (key, value) in enumerate(records, 1):
         size += len(key) + len(value)

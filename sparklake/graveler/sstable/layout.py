@@ -50,7 +50,7 @@ class NotOurLayoutError(Exception):
 
 
 class Handle(NamedTuple):
-    """Is where the content of a block lies in a file."""
+    """Where the content of a block lies in a file."""
 
     offset: int
     size: int
@@ -60,7 +60,7 @@ class Handle(NamedTuple):
 
 
 def compressed(content: bytes) -> tuple[bytes, bytes]:
-    """Returns the body and the trailer of a block, compressed where that is worthwhile."""
+    """Return the body and the trailer of a block, compressed where that is worthwhile."""
     body: bytes = _snappy.compress(content, asbytes=True)
     if len(body) > len(content) * _WORTHWHILE:
         return plain(content)
@@ -68,7 +68,7 @@ def compressed(content: bytes) -> tuple[bytes, bytes]:
 
 
 def plain(content: bytes) -> tuple[bytes, bytes]:
-    """Returns the body and the trailer of a block as it is: all that readers want of properties."""
+    """Return the body and the trailer of a block as it is: all that readers want of properties."""
     return content, _trailer(content, _UNCOMPRESSED)
 
 
@@ -78,7 +78,7 @@ def _trailer(body: bytes, kind: int) -> bytes:
 
 
 def small_block(items: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Returns the content of a block of a few items in key order; each can be found by itself."""
+    """Return the content of a block of a few items in key order; each can be found by itself."""
     entries, starts = bytearray(), []
     for key, value in items:
         starts.append(len(entries))
@@ -87,22 +87,22 @@ def small_block(items: Sequence[tuple[bytes, bytes]]) -> bytes:
 
 
 def count_bytes(count: int) -> bytes:
-    """Returns the end of a block: of how many entries the places go before it."""
+    """Return the end of a block: of how many entries the places go before it."""
     return _COUNT.pack(count)
 
 
 def handle_bytes(handle: Handle) -> bytes:
-    """Returns the bytes of a handle."""
+    """Return the bytes of a handle."""
     return varint(handle.offset) + varint(handle.size)
 
 
 def number_bytes(number: int) -> bytes:
-    """Returns the bytes of a property that is a number."""
+    """Return the bytes of a property that is a number."""
     return varint(number)
 
 
 def footer(meta_index: Handle, index: Handle) -> bytes:
-    """Returns the end of a file."""
+    """Return the end of a file."""
     handles = handle_bytes(meta_index) + handle_bytes(index)
     return (
         bytes([_CRC32C])
@@ -115,7 +115,7 @@ def footer(meta_index: Handle, index: Handle) -> bytes:
 
 
 def meta_blocks(file: Content) -> dict[bytes, Handle]:
-    """Returns the handles of what is in a file beside its data, by name; the index is b"".
+    """Return the handles of what is in a file beside its data, by name; the index is b"".
 
     Raises NotOurLayoutError.
     """
@@ -137,7 +137,7 @@ def meta_blocks(file: Content) -> dict[bytes, Handle]:
 
 
 def checked(file: Content, offset: int, size: int) -> bytes:
-    """Returns a block of a file, checked by its checksum, with the byte for its compression.
+    """Return a block of a file, checked by its checksum, with the byte for its compression.
 
     Raises NotOurLayoutError.
     """
@@ -186,7 +186,7 @@ def _decompressed(block: bytes, kind: int, raw_size: int | None) -> bytes:
 
 
 def properties(file: Content) -> dict[bytes, bytes]:
-    """Returns the properties of a table, whoever wrote it; raises NotOurLayoutError."""
+    """Return the properties of a table, whoever wrote it; raise NotOurLayoutError."""
     handles = meta_blocks(file)
     try:
         return dict(block_items(opened(file, handles[PROPERTIES])))
@@ -236,7 +236,7 @@ def _masked(checksum: int) -> int:
 
 
 def damaged_table(name: str) -> CorruptFileError:
-    """Returns the error that says of a table's file that it is not what it should be."""
+    """Return the error that says of a table's file that it is not what it should be."""
     return CorruptFileError(
         f"{name} does not hold the records that its name promises; "
         "restore the file from a backup of the storage namespace"

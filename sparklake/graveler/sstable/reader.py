@@ -28,7 +28,7 @@ _PLACE = slice(Column.OFFSET, Column.RAW_SIZE + 1)
 
 @dataclass(slots=True, eq=False)
 class Table:
-    """Is a table in memory; `contents` are those of the data blocks that have been opened."""
+    """A table in memory; `contents` are those of the data blocks that have been opened."""
 
     name: str
     file: Content
@@ -38,7 +38,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DataBlocks:
-    """Is data blocks in a row, compressed as they lie in a file."""
+    """Data blocks in a row, compressed as they lie in a file."""
 
     table: Table
     first: int
@@ -46,37 +46,37 @@ class DataBlocks:
 
     @property
     def numbers(self) -> Positions:
-        """Returns what the directory says of them."""
+        """What the directory says of them."""
         numbers: Positions = self.table.directory.numbers[:, self.first : self.stop]
         return numbers
 
     @property
     def counts(self) -> Positions:
-        """Returns how many records each has."""
+        """How many records each has."""
         counts: Positions = self.numbers[Column.COUNT]
         return counts
 
     @property
     def first_keys(self) -> list[bytes]:
-        """Returns the first key of each."""
+        """The first key of each."""
         return self.table.directory.first_keys[self.first : self.stop]
 
     @property
     def last_keys(self) -> list[bytes]:
-        """Returns the last key of each."""
+        """The last key of each."""
         return self.table.directory.last_keys[self.first : self.stop]
 
     @property
     def first_key(self) -> bytes:
-        """Returns the first key of all."""
+        """The first key of all."""
         return self.table.directory.first_keys[self.first]
 
     def part(self, first: int, stop: int) -> DataBlocks:
-        """Returns some of them."""
+        """Return some of them."""
         return DataBlocks(self.table, self.first + first, self.first + stop)
 
     def packed(self) -> bytes:
-        """Returns them as they lie in the file, each checked; raises CorruptFileError."""
+        """Return them as they lie in the file, each checked; raise CorruptFileError."""
         spans = self.numbers[Column.OFFSET : Column.SIZE + 1].T.tolist()
         start = spans[0][0]
         packed = self.table.file[start : sum(spans[-1]) + TRAILER_BYTES]
@@ -88,7 +88,7 @@ class DataBlocks:
         return packed
 
     def contents(self, numbers: Sequence[int]) -> list[memoryview]:
-        """Returns the contents of some of them; raises CorruptFileError."""
+        """Return the contents of some of them; raise CorruptFileError."""
         known = self.table.contents
         missing = [number for number in numbers if self.first + number not in known]
         for row in _rows(missing):
@@ -96,7 +96,7 @@ class DataBlocks:
         return [known[self.first + number] for number in numbers]
 
     def find(self, key: bytes) -> bytes | None:
-        """Returns the stored value of a key, and keeps nothing; raises CorruptFileError."""
+        """Return the stored value of a key, and keep nothing; raise CorruptFileError."""
         directory = self.table.directory
         number = bisect_left(directory.last_keys, key, self.first, self.stop)
         if number == self.stop:
@@ -109,7 +109,7 @@ class DataBlocks:
             raise self.damage() from None
 
     def _open(self, row: range) -> None:
-        """Opens data blocks that follow each other: they are read at once."""
+        """Open data blocks that follow each other: they are read at once."""
         places = self.numbers[_PLACE, row.start : row.stop].T.tolist()
         start, (last, size, _) = places[0][0], places[-1]
         content = self.table.file[start : last + size + TRAILER_BYTES]
@@ -121,12 +121,12 @@ class DataBlocks:
             raise self.damage() from None
 
     def damage(self) -> CorruptFileError:
-        """Returns the error that names the file."""
+        """Return the error that names the file."""
         return damaged_table(self.table.name)
 
 
 def _rows(numbers: Sequence[int]) -> Iterator[range]:
-    """Yields numbers, which ascend, as rows without a gap."""
+    """Yield numbers, which ascend, as rows without a gap."""
     start = 0
     for at, number in enumerate(numbers, 1):
         if at == len(numbers) or numbers[at] != number + 1:
@@ -135,7 +135,7 @@ def _rows(numbers: Sequence[int]) -> Iterator[range]:
 
 
 def read_table(name: str, file: Content) -> Block | None:
-    """Returns the records of a table by its directory, at least one.
+    """Return the records of a table by its directory, at least one.
 
     None for a table without a directory, which is another writer's, or damaged. Raises
     CorruptFileError for what is ours and damaged.

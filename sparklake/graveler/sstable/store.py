@@ -42,13 +42,13 @@ _RANGES, _META_RANGES = "ranges", "metaranges"
 
 
 def table_key(table_id: str) -> str:
-    """Returns where in a storage namespace a range or metarange lies."""
+    """Return where in a storage namespace a range or metarange lies."""
     return f"{_METADATA_FOLDER}/{table_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenRange:
-    """Is a range just cut. An open one must be joined with whatever follows it."""
+    """A range just cut. An open one must be joined with whatever follows it."""
 
     info: RangeInfo
     closed: bool
@@ -60,7 +60,7 @@ class WrittenRange:
 def write_ranges(
     blocks: Blocks, range_records: int, *, compress: bool = True
 ) -> Iterator[tuple[WrittenRange, bytes]]:
-    """Cuts records in key order into ranges; yields each with its file.
+    """Cut records in key order into ranges; yield each with its file.
 
     Raises CorruptFileError for keys that do not ascend.
     """
@@ -74,7 +74,7 @@ def write_ranges(
 
 
 def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, bytes]:
-    """Returns the range that some records make, at least one, and its file.
+    """Return the range that some records make, at least one, and its file.
 
     Raises CorruptFileError for keys that do not ascend: some of them would be lost.
     """
@@ -91,7 +91,7 @@ def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, byt
 
 
 def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
-    """Writes the metarange of ranges in key order, durable on return; none is written for none."""
+    """Write the metarange of ranges in key order, durable on return; none is written for none."""
     if not ranges:
         return NO_TREE
     listed = range_list(ranges)
@@ -104,7 +104,7 @@ def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
 
 
 def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange:
-    """Reads a metarange and verifies it; raises MissingFileError or CorruptFileError."""
+    """Read a metarange and verifies it; raise MissingFileError or CorruptFileError."""
     if meta_range_id == EMPTY_META_RANGE:
         return NO_TREE
     if meta_range_id == lakefs_id((), {"type": _META_RANGES}):
@@ -124,7 +124,7 @@ def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange
 def read_ranges(
     store: ObjectStore, ranges: Sequence[RangeInfo], interval: Interval = EVERYTHING
 ) -> Iterator[Block]:
-    """Streams the records of ranges in key order, restricted to an interval.
+    """Stream the records of ranges in key order, restricted to an interval.
 
     Only ranges that overlap the interval are fetched, and each is verified before it is passed on.
     Raises MissingFileError or CorruptFileError, naming the range.
@@ -136,7 +136,7 @@ def read_ranges(
 
 
 def read_together(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
-    """Yields ranges as many at a time as are read at once: some files, of not too many bytes."""
+    """Yield ranges as many at a time as are read at once: some files, of not too many bytes."""
     group: list[RangeInfo] = []
     for each in ranges:
         too_large = byte_count(group) + each.size > _BYTES_READ_AT_ONCE
@@ -149,14 +149,14 @@ def read_together(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
 
 
 def read_each(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
-    """Yields the records of each range, verified; raises MissingFileError or CorruptFileError."""
+    """Yield the records of each range, verified; raise MissingFileError or CorruptFileError."""
     files = store.get_many([table_key(each.id) for each in ranges])
     for each, file in zip(ranges, files, strict=True):
         yield _decoded(store, [file], [each.id], _RANGES)
 
 
 def read_packed(store: ObjectStore, info: RangeInfo) -> Block:
-    """Returns the records of a range, of which nothing is opened and no file stays open.
+    """Return the records of a range, of which nothing is opened and no file stays open.
 
     Raises MissingFileError or CorruptFileError, now or when records are asked for.
     """
@@ -169,7 +169,7 @@ def read_packed(store: ObjectStore, info: RangeInfo) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class _Reopened:
-    """Is the content of an object, found anew whenever a part is asked for."""
+    """The content of an object, found anew whenever a part is asked for."""
 
     store: ObjectStore
     key: str
@@ -184,12 +184,12 @@ class _Reopened:
 
 
 def read_range_file(content: bytes, range_id: str) -> Block:
-    """Returns the records in the bytes of a range, verified; raises CorruptFileError."""
+    """Return the records in the bytes of a range, verified; raise CorruptFileError."""
     return _read_table(content, range_id, _RANGES)
 
 
 def verify_table(table_id: str, content: bytes) -> None:
-    """Raises CorruptFileError unless some bytes are the range or metarange of an id."""
+    """Raise CorruptFileError unless some bytes are the range or metarange of an id."""
     try:
         block = _read_table(content, table_id, _RANGES)
     except CorruptFileError:
@@ -199,7 +199,7 @@ def verify_table(table_id: str, content: bytes) -> None:
 
 
 def _read(store: ObjectStore, table_ids: Sequence[str], kind: str) -> Block:
-    """Returns the records of tables, whose keys follow each other."""
+    """Return the records of tables, whose keys follow each other."""
     files = list(store.get_many([table_key(each) for each in table_ids]))
     return _decoded(store, files, table_ids, kind)
 
@@ -207,7 +207,7 @@ def _read(store: ObjectStore, table_ids: Sequence[str], kind: str) -> Block:
 def _decoded(
     store: ObjectStore, files: Sequence[Content], table_ids: Sequence[str], kind: str
 ) -> Block:
-    """Returns the records in the files of tables, each verified unless the store has done so."""
+    """Return the records in the files of tables, each verified unless the store has done so."""
     pairs = zip(files, table_ids, strict=True)
     return concatenated(
         [_read_table(file, each, kind, trusted=store.verifies) for file, each in pairs]
@@ -215,7 +215,7 @@ def _decoded(
 
 
 def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = False) -> Block:
-    """Returns the records of one table, whoever wrote it; lakeFS's get their record ids here.
+    """Return the records of one table, whoever wrote it; lakeFS's get their record ids here.
 
     Of our own the ids are verified, unless they are trusted; each data block is when it is opened.
     """
@@ -239,7 +239,7 @@ def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = Fals
 
 
 def lakefs_id(records: Sequence[Record], properties: Mapping[str, str]) -> str:
-    """Returns the id that lakeFS gives a table: a hash of keys, whole values and properties."""
+    """Return the id that lakeFS gives a table: a hash of keys, whole values and properties."""
     digest = sha256()
     for record in records:
         for field in record:

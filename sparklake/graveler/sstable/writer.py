@@ -52,21 +52,21 @@ _FIXED_PROPERTIES = {
 
 @dataclass(slots=True)
 class TableFile:
-    """Is a file in the making, whose data blocks are made by `pack`."""
+    """A file in the making, whose data blocks are made by `pack`."""
 
     pack: Callable[[bytes], tuple[bytes, bytes]]
     parts: list[bytes] = field(default_factory=list)
     size: int = 0
 
     def add(self, body: bytes, trailer: bytes) -> Handle:
-        """Appends a block; returns its handle."""
+        """Append a block; return its handle."""
         handle = Handle(self.size, len(body))
         self.append(body)
         self.append(trailer)
         return handle
 
     def append(self, blocks: bytes) -> None:
-        """Appends blocks with their trailers."""
+        """Append blocks with their trailers."""
         self.parts.append(blocks)
         self.size += len(blocks)
 
@@ -76,7 +76,7 @@ class TableFile:
         properties: Mapping[bytes, bytes],
         others: Sequence[tuple[bytes, Handle]] = (),
     ) -> bytes:
-        """Returns the whole file, whose `others` are named after the properties."""
+        """Return the whole file, whose `others` are named after the properties."""
         items = sorted({**_FIXED_PROPERTIES, **properties}.items())
         named = [(PROPERTIES, self.add(*plain(small_block(items)))), *others]
         meta_index = small_block([(name, handle_bytes(handle)) for name, handle in named])
@@ -85,7 +85,7 @@ class TableFile:
 
 
 class NewTable(NamedTuple):
-    """Is a table just made; `size` is the bytes of its records' keys and stored values."""
+    """A table just made; `size` is the bytes of its records' keys and stored values."""
 
     file: bytes
     size: int
@@ -93,7 +93,7 @@ class NewTable(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    """Is data blocks in a row in their new file, as the directory describes them."""
+    """Data blocks in a row in their new file, as the directory describes them."""
 
     numbers: Positions
     first_keys: list[bytes]
@@ -101,7 +101,7 @@ class _Placed(NamedTuple):
 
 
 def make_table(block: Block, *, compress: bool = True) -> NewTable:
-    """Returns the table of some records, at least one.
+    """Return the table of some records, at least one.
 
     Data blocks that are taken over stay as they are, compressed or not. Raises CorruptFileError for
     keys that do not ascend.
@@ -140,14 +140,14 @@ def _check_order(directory: Directory) -> None:
 
 
 def _index(directory: Directory) -> bytes:
-    """Returns the content of RocksDB's index: the last key and the handle of each data block."""
+    """Return the content of RocksDB's index: the last key and the handle of each data block."""
     places = directory.numbers[Column.OFFSET : Column.SIZE + 1].T.tolist()
     pairs = zip(directory.last_keys, places, strict=True)
     return small_block([(key + KEY_SUFFIX, handle_bytes(Handle(*place))) for key, place in pairs])
 
 
 def _data_blocks(file: TableFile, block: Block) -> Iterator[_Placed]:
-    """Adds the data blocks of a table: those that are there as they should be are taken over."""
+    """Add the data blocks of a table: those that are there as they should be are taken over."""
     stops = block_ends(block.ids)
     starts = np.concatenate(([0], stops[:-1]))
     leaves = block.leaves_at(starts)
@@ -176,7 +176,7 @@ def _taken_over(file: TableFile, blocks: DataBlocks) -> _Placed:
 
 @dataclass(slots=True)
 class _Anew:
-    """Is data blocks to be made of records.
+    """Data blocks to be made of records.
 
     Of each, `spans` has where its entries begin and end in `entries`, and where they are listed in
     `places`, which says for each entry where in its data block it starts.
@@ -192,7 +192,7 @@ class _Anew:
 
     @classmethod
     def of(cls, block: Block, starts: Positions, stops: Positions) -> _Anew:
-        """Opens the leaves of a block that reach between some positions."""
+        """Open the leaves of a block that reach between some positions."""
         covered = np.zeros(len(block.starts) + 1, np.int64)
         np.add.at(covered, block.leaves_at(starts), 1)
         np.add.at(covered, block.leaves_at(stops - 1) + 1, -1)
@@ -223,7 +223,7 @@ class _Anew:
         )
 
     def place(self, file: TableFile, count: int) -> _Placed:
-        """Adds the next ones to a file."""
+        """Add the next ones to a file."""
         some = slice(self.done, self.done + count)
         self.done += count
         made = []
@@ -236,7 +236,7 @@ class _Anew:
 
 
 def _content(entries: Bytes, places: NDArray[np.uint32]) -> bytes:
-    """Returns the content of a block, which ends in where each entry starts."""
+    """Return the content of a block, which ends in where each entry starts."""
     return b"".join((entries.data, places.data, count_bytes(len(places))))
 
 

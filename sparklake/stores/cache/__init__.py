@@ -22,7 +22,7 @@ __all__ = [
 
 
 def open_cached_store(uri: str, settings: CacheSettings, instance: str = "") -> ObjectStore:
-    """Returns the store at a path or URI; tables of a remote one come from this machine's cache.
+    """Return the store at a path or URI; tables of a remote one come from this machine's cache.
 
     The cache serves one instance of a repository no tables of another one in the same place.
     """

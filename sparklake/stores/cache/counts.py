@@ -35,7 +35,7 @@ class CacheCounts:
 
     @property
     def reads(self) -> int:
-        """Returns the number of all reads."""
+        """The number of all reads."""
         return self.hits + self.misses
 
 
@@ -50,23 +50,23 @@ class Tally:
         self.begin()
 
     def begin(self) -> None:
-        """Forgets everything and takes a new name, as a forked child must."""
+        """Forget everything and take a new name, as a forked child must."""
         self._lock = Lock()
         self._process = uuid4().hex
         self._counts = {self._process: CacheCounts()}
 
     def add(self, counts: CacheCounts) -> None:
-        """Counts what this process did."""
+        """Count what this process did."""
         with self._lock:
             self._counts[self._process] += counts
 
     def report(self) -> tuple[str, CacheCounts]:
-        """Returns this process's name and all that it has counted."""
+        """Return this process's name and all that it has counted."""
         with self._lock:
             return self._process, self._counts[self._process]
 
     def note(self, process: str, counts: CacheCounts) -> None:
-        """Takes a process's report; its own, which comes back when a task ran here, adds nothing.
+        """Take a process's report; its own, which comes back when a task ran here, adds nothing.
 
         Of several the one of the most reads is the latest.
         """
@@ -75,12 +75,12 @@ class Tally:
             self._counts[process] = max(known, counts, key=lambda each: each.reads)
 
     def total(self) -> CacheCounts:
-        """Returns the counts of all processes together."""
+        """Return the counts of all processes together."""
         with self._lock:
             return reduce(add, self._counts.values())
 
 
 TALLY = Tally()
-"""Is this process's."""
+"""This process's."""
 
 os.register_at_fork(after_in_child=TALLY.begin)

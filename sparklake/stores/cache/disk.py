@@ -33,7 +33,7 @@ _HEADER = struct.Struct(">4sIQ")
 _MAGIC = b"slc1"
 _LOCK = "lock"
 _INCOMING = "incoming"
-"""Is the table being written: one at a time, so that what the dead left behind is overwritten."""
+"""The table being written: one at a time, so that what the dead left behind is overwritten."""
 
 # To evict means to list the folder; it makes room for some time.
 _KEPT_WHEN_FULL = 0.9
@@ -43,7 +43,7 @@ _USE_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class CacheUsage:
-    """Is what a cache holds; `size` in bytes, headers included."""
+    """What a cache holds; `size` in bytes, headers included."""
 
     tables: int
     size: int
@@ -70,15 +70,15 @@ class DiskCache:
 
     @property
     def counts(self) -> CacheCounts:
-        """Returns hits and misses of this process, and of the tasks that reported to it."""
+        """Hits and misses of this process, and of the tasks that reported to it."""
         return TALLY.total()
 
     def has(self, store: str, table_id: str) -> bool:
-        """Tells whether a table is here; it may be damaged, or gone the next moment."""
+        """Return whether a table is here; it may be damaged, or gone the next moment."""
         return self._path(store, table_id).is_file()
 
     def find(self, store: str, table_id: str) -> bytes | None:
-        """Returns a table of a store, whole as it entered, or None."""
+        """Return a table of a store, whole as it entered, or None."""
         path = self._path(store, table_id)
         with self._forgiven(), suppress(FileNotFoundError), path.open("rb", 0) as file:
             content = _content(file.read(_HEADER.size), file.read())
@@ -90,7 +90,7 @@ class DiskCache:
         return None
 
     def keep(self, store: str, table_id: str, content: bytes) -> None:
-        """Takes in a table unless it is here; makes room for it first."""
+        """Take in a table unless it is here; makes room for it first."""
         path, size = self._path(store, table_id), _HEADER.size + len(content)
         if size > self.max_bytes:
             return
@@ -104,18 +104,18 @@ class DiskCache:
             self._write(path, content)
 
     def drop(self, store: str, table_id: str) -> None:
-        """Removes a table, if it is here."""
+        """Remove a table, if it is here."""
         with self._forgiven():
             self._path(store, table_id).unlink(missing_ok=True)
 
     def usage(self) -> CacheUsage:
-        """Returns how much is here, counted file by file."""
+        """Return how much is here, counted file by file."""
         with store_errors(self.folder):
             kept = self._kept()
             return CacheUsage(len(kept), sum(each.size for each in kept))
 
     def clear(self) -> CacheUsage:
-        """Removes everything; returns how much it was."""
+        """Remove everything; return how much it was."""
         with store_errors(self.folder), self._locked() as lock:
             kept = self._kept()
             for path in (*(each.path for each in kept), self.folder / _INCOMING):
@@ -139,7 +139,7 @@ class DiskCache:
             raise
 
     def _evict(self, room: int) -> int:
-        """Removes what was used least recently until there is room; returns the bytes left."""
+        """Remove what was used least recently until there is room; return the bytes left."""
         kept = sorted(self._kept(), key=lambda each: each.used)
         held = sum(each.size for each in kept)
         for each in kept:
@@ -162,7 +162,7 @@ class DiskCache:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """Yields the open lock file, which no other process or thread holds."""
+        """Yield the open lock file, which no other process or thread holds."""
         lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -176,7 +176,7 @@ class DiskCache:
 
     @contextmanager
     def _forgiven(self) -> Iterator[None]:
-        """Takes a failure of the local disk for a table that is not here, and says so once.
+        """Take a failure of the local disk for a table that is not here, and says so once.
 
         The store has all that a cache has: a full or broken local disk must not stop the work.
         """
@@ -189,7 +189,7 @@ class DiskCache:
 
 
 def find_cache(settings: CacheSettings) -> DiskCache | None:
-    """Returns this machine's cache, or None where it is switched off or cannot be used."""
+    """Return this machine's cache, or None where it is switched off or cannot be used."""
     folder, max_bytes = cache_place(settings)
     return _cache(folder, max_bytes) if max_bytes else None
 
@@ -210,7 +210,7 @@ def _cache(folder: Path, max_bytes: int) -> DiskCache | None:
 
 
 def _content(header: bytes, content: bytes) -> bytes | None:
-    """Returns what a file holds, or None if that is not what was written."""
+    """Return what a file holds, or None if that is not what was written."""
     if len(header) < _HEADER.size:
         return None
     magic, checksum, length = _HEADER.unpack(header)
@@ -219,7 +219,7 @@ def _content(header: bytes, content: bytes) -> bytes | None:
 
 
 def _read_number(lock: int) -> int | None:
-    """Returns the number of bytes held, or None where nobody has noted it."""
+    """Return the number of bytes held, or None where nobody has noted it."""
     noted = os.pread(lock, 32, 0)
     return int(noted) if noted.isdigit() else None
 

@@ -39,7 +39,7 @@ class CachedStore:
 
     @property
     def uri(self) -> str:
-        """Returns the root, without a trailing '/'."""
+        """The root, without a trailing '/'."""
         return self._inner.uri
 
     @property
@@ -48,7 +48,7 @@ class CachedStore:
         return True
 
     def get(self, key: str) -> bytes:
-        """Returns the bytes of an object."""
+        """Return the bytes of an object."""
         table_id = _find_table_id(key)
         if table_id is None:
             return self._inner.get(key)
@@ -56,14 +56,14 @@ class CachedStore:
         return self._enter(table_id, self._inner.get(key)) if content is None else content
 
     def get_part(self, key: str, start: int, stop: int) -> Part:
-        """Returns the bytes from `start` up to but without `stop`."""
+        """Return the bytes from `start` up to but without `stop`."""
         if _find_table_id(key) is None:
             return self._inner.get_part(key, start, stop)
         content = self.get(key)
         return Part(content[start:stop], len(content))
 
     def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
-        """Yields the contents of objects in the order asked for; reads of the store overlap."""
+        """Yield the contents of objects in the order asked for; reads of the store overlap."""
         absent = [key for key in keys if not self._has(key)]
         fetched, remaining = self._inner.get_many(absent), iter(absent)
         awaited = next(remaining, None)
@@ -76,7 +76,7 @@ class CachedStore:
             yield content if table_id is None else self._enter(table_id, content[:])
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Makes a local file of an object."""
+        """Make a local file of an object."""
         if _find_table_id(key) is None:
             self._inner.get_to_file(key, path)
             return
@@ -84,45 +84,45 @@ class CachedStore:
             temporary.write_bytes(self.get(key))
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
-        """Writes an object unless it exists; returns whether this call wrote it."""
+        """Write an object unless it exists; return whether this call wrote it."""
         wrote = self._inner.put_if_absent(key, body)
         if wrote:
             self._keep(key, body)
         return wrote
 
     def replace(self, key: str, body: bytes) -> None:
-        """Writes an object, which is no table, in the place of what is there."""
+        """Write an object, which is no table, in the place of what is there."""
         self._inner.replace(key, body)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        """Writes objects unless they exist, many at a time; returns the keys that it wrote."""
+        """Write objects unless they exist, many at a time; return the keys that it wrote."""
         written = self._inner.put_many_if_absent(bodies)
         for key in written:
             self._keep(key, bodies[key])
         return written
 
     def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
-        """Writes each local file unless its key exists; returns the keys that it wrote."""
+        """Write each local file unless its key exists; return the keys that it wrote."""
         return self._inner.put_files_if_absent(files)
 
     def find(self, key: str) -> StoredObject | None:
-        """Returns what the store knows of an object, or None when it has none."""
+        """Return what the store knows of an object, or None when it has none."""
         return self._inner.find(key)
 
     def checksum(self, key: str) -> str:
-        """Returns what tells the object's content."""
+        """Return what tells the object's content."""
         return self._inner.checksum(key)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yields the objects of the store whose key begins with a prefix."""
+        """Yield the objects of the store whose key begins with a prefix."""
         return self._inner.list(prefix)
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
-        """Yields the objects below a prefix, or one level of them."""
+        """Yield the objects below a prefix, or one level of them."""
         return self._inner.scan(prefix, level=level)
 
     def delete(self, key: str) -> None:
-        """Deletes an object, here too; one that is not there is no error."""
+        """Delete an object, here too; one that is not there is no error."""
         self._inner.delete(key)
         table_id = _find_table_id(key)
         if table_id is not None:
@@ -145,7 +145,7 @@ class CachedStore:
         return content
 
     def _keep(self, key: str, content: bytes) -> None:
-        """Keeps a table just written: the next commit reads its metarange, and some ranges.
+        """Keep a table just written: the next commit reads its metarange, and some ranges.
 
         Only where this call wrote it: of two tables of one id, whose records may have other
         addresses, the one in the store is the one to be read.
@@ -161,7 +161,7 @@ def _find_table_id(key: str) -> str | None:
 
 
 def _name(uri: str, instance: str) -> str:
-    """Returns what the cache calls a store: tables of one id may differ from store to store.
+    """Return what the cache calls a store: tables of one id may differ from store to store.
 
     Buckets of one name may lie at several endpoints, and one place may be emptied and used again
     by another instance of a repository.

@@ -31,7 +31,7 @@ _LOCK_SECONDS = 90.0
 
 
 class EmbeddedServer:
-    """Is a share in the running server of a home, given back at the latest when Python ends."""
+    """A share in the running server of a home, given back at the latest when Python ends."""
 
     def __init__(self, layout: Layout, share: FileLock, dsn: str) -> None:
         self.dsn = dsn
@@ -50,11 +50,11 @@ class EmbeddedServer:
         return self.dsn
 
     def release(self) -> None:
-        """Gives the share back; the last one stops the server and sees it end."""
+        """Give the share back; the last one stops the server and sees it end."""
         self._leave(wait=True)
 
     def _leave(self, *, wait: bool = False) -> None:
-        """Gives the share back; the last one stops the server, and sees it end if asked to."""
+        """Give the share back; the last one stops the server, and sees it end if asked to."""
         share, self._share = self._share, None
         atexit.unregister(self._leave)
         if share is None or self._pid != os.getpid():
@@ -68,7 +68,7 @@ class EmbeddedServer:
 
 
 def embedded_dsn(home: Path) -> EmbeddedServer:
-    """Returns a share in the server of a home, which is made and started if need be."""
+    """Return a share in the server of a home, which is made and started if need be."""
     try:
         folder = home_folder(home)
         with locked(start_lock(folder), _LOCK_SECONDS):

@@ -29,7 +29,7 @@ _SAMPLES = ("bin/postgres", "share/postgresql/postgres.bki")
 
 
 def programs(account: Account) -> Path:
-    """Returns the folder of `initdb` and `pg_ctl`, readable for an account.
+    """Return the folder of `initdb` and `pg_ctl`, readable for an account.
 
     Where the wheel lies in a private folder, root keeps a copy in the system folder.
     """
@@ -45,7 +45,7 @@ def programs(account: Account) -> Path:
 
 
 def _wheel() -> Path:
-    """Returns the folder that the wheel is installed in."""
+    """Return the folder that the wheel is installed in."""
     found = util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise MissingDependencyError(
@@ -56,7 +56,7 @@ def _wheel() -> Path:
 
 
 def _copy(site: Path, target: Path) -> None:
-    """Copies the programs and their libraries; the target appears whole or not at all."""
+    """Copy the programs and their libraries; the target appears whole or not at all."""
     with tempfile.TemporaryDirectory(prefix=".copy-", dir=target.parent) as scratch:
         whole = Path(scratch) / target.name
         parts = [*_NEEDED, *(part for part in _BESIDE if (site / part).exists())]
@@ -71,7 +71,7 @@ def _copy(site: Path, target: Path) -> None:
 
 
 def _open_to_readers(folder: Path) -> None:
-    """Lets everyone read a fresh copy and run what its owner may run."""
+    """Let everyone read a fresh copy and run what its owner may run."""
     folder.chmod(0o755)
     for parent, folders, files in os.walk(folder):
         for name in folders:

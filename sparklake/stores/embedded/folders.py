@@ -18,7 +18,7 @@ _ENTER_ONLY = 0o711
 
 
 def private_folder(path: Path, owner: Account) -> Path:
-    """Returns a folder that its owner alone can enter, made if need be."""
+    """Return a folder that its owner alone can enter, made if need be."""
     made = _make(path, _PRIVATE)
     if made and owner.uid != os.geteuid():
         os.chown(path, owner.uid, owner.gid, follow_symlinks=False)
@@ -31,7 +31,7 @@ def private_folder(path: Path, owner: Account) -> Path:
 
 
 def is_private(path: Path, owner: Account) -> bool:
-    """Tells whether a path is a folder, no link, that its owner alone can enter."""
+    """Return whether a path is a folder, no link, that its owner alone can enter."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -42,7 +42,7 @@ def is_private(path: Path, owner: Account) -> bool:
 
 
 def system_folder(account: Account) -> Path:
-    """Returns root's folder for the data of an account that cannot enter a private home.
+    """Return root's folder for the data of an account that cannot enter a private home.
 
     Others may go through it, not list it: what is in it protects itself.
     """
@@ -60,7 +60,7 @@ def system_folder(account: Account) -> Path:
 
 
 def _make(path: Path, mode: int) -> bool:
-    """Makes a folder of exactly this mode; returns whether it was missing."""
+    """Make a folder of exactly this mode; return whether it was missing."""
     try:
         path.mkdir(mode=mode)
     except FileExistsError:

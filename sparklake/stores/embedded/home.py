@@ -26,7 +26,7 @@ _MAX_SOCKET_PATH = 103  # What the strictest system takes, its closing NUL left 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Is where things are: locks and the note in `folder`, data and log in `base`."""
+    """Where things are: locks and the note in `folder`, data and log in `base`."""
 
     folder: Path
     base: Path
@@ -34,27 +34,27 @@ class Layout:
 
     @property
     def data(self) -> Path:
-        """Returns the data directory of Postgres."""
+        """The data directory of Postgres."""
         return self.base / "data"
 
     @property
     def log(self) -> Path:
-        """Returns the server's log."""
+        """The server's log."""
         return self.base / "log"
 
     @property
     def holders(self) -> Path:
-        """Returns the file that each user of the server keeps a shared lock on."""
+        """The file that each user of the server keeps a shared lock on."""
         return self.folder / "holders.lock"
 
     @property
     def alive(self) -> Path:
-        """Returns the file that the server keeps locked, down to the last of its processes."""
+        """The file that the server keeps locked, down to the last of its processes."""
         return self.folder / "server.lock"
 
 
 def home_folder(home: Path) -> Path:
-    """Returns our folder in a home, both made private if need be.
+    """Return our folder in a home, both made private if need be.
 
     Root may work in a folder that an ordinary user made.
     """
@@ -64,12 +64,12 @@ def home_folder(home: Path) -> Path:
 
 
 def start_lock(folder: Path) -> Path:
-    """Returns the file to lock while the layout is settled, and the server started or stopped."""
+    """Return the file to lock while the layout is settled, and the server started or stopped."""
     return folder / "start.lock"
 
 
 def prepare_layout(folder: Path) -> Layout:
-    """Returns the layout of a home, made if need be; the start lock is held."""
+    """Return the layout of a home, made if need be; the start lock is held."""
     owner = owner_account(folder)
     if owner.uid != 0:
         return Layout(folder, folder, owner)
@@ -78,7 +78,7 @@ def prepare_layout(folder: Path) -> Layout:
 
 
 def socket_folder(layout: Layout) -> Path:
-    """Returns a private folder whose path is short enough for a socket."""
+    """Return a private folder whose path is short enough for a socket."""
     usual = layout.base / "socket"
     if _fits(usual):
         return private_folder(usual, layout.account)
@@ -107,7 +107,7 @@ def _short_folder(account: Account) -> Path:
 
 
 def _system_base(folder: Path, account: Account) -> Path:
-    """Returns the home's own folder in the system folder.
+    """Return the home's own folder in the system folder.
 
     The note survives a move of the home. A copy of a home has a note too, but no database.
     """
@@ -128,7 +128,7 @@ def _system_base(folder: Path, account: Account) -> Path:
 
 
 def _read_note(folder: Path, *, moved: bool = False) -> dict[str, str]:
-    """Returns the note of a home; one that was written for another home only when asked for."""
+    """Return the note of a home; one that was written for another home only when asked for."""
     try:
         note: dict[str, str] = json.loads((folder / "place.json").read_bytes())
     except FileNotFoundError:

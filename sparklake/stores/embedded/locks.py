@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.005
 
 
 class FileLock:
-    """Is one open file to lock. A forked child gives it up, without freeing its parent's lock."""
+    """One open file to lock. A forked child gives it up, without freeing its parent's lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,24 +27,24 @@ class FileLock:
         _OPEN.add(self)
 
     def share(self, seconds: float) -> None:
-        """Takes the lock together with others who share it."""
+        """Take the lock together with others who share it."""
         self._wait(fcntl.LOCK_SH, seconds)
 
     def take(self, seconds: float) -> None:
-        """Takes the lock alone."""
+        """Take the lock alone."""
         self._wait(fcntl.LOCK_EX, seconds)
 
     def try_take(self) -> bool:
-        """Takes the lock alone, or returns False when another holds it; a share is then lost."""
+        """Take the lock alone, or returns False when another holds it; a share is then lost."""
         return self._try(fcntl.LOCK_EX)
 
     def fileno(self) -> int:
-        """Returns the descriptor, for a process to inherit: it then holds the lock too."""
+        """Return the descriptor, for a process to inherit: it then holds the lock too."""
         assert self._descriptor is not None
         return self._descriptor
 
     def close(self) -> None:
-        """Frees the lock, unless another process has inherited it."""
+        """Free the lock, unless another process has inherited it."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -69,7 +69,7 @@ class FileLock:
 
 @contextmanager
 def locked(path: Path, seconds: float) -> Iterator[None]:
-    """Holds a file's lock alone."""
+    """Hold a file's lock alone."""
     lock = FileLock(path)
     try:
         lock.take(seconds)
@@ -79,7 +79,7 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
 
 
 def _open(path: Path) -> int:
-    """Opens a file to lock, made for its folder's owner, whom root may be working for."""
+    """Open a file to lock, made for its folder's owner, whom root may be working for."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:

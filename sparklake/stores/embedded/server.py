@@ -51,7 +51,7 @@ _SETTINGS = {
 
 
 def ensure_running(layout: Layout) -> str:
-    """Returns the connection string of the server, made and started if need be."""
+    """Return the connection string of the server, made and started if need be."""
     sockets = _running_sockets(layout)
     if sockets is None:
         wait_until_stopped(layout)
@@ -86,7 +86,7 @@ def stop(layout: Layout) -> bool:
 
 
 def wait_until_stopped(layout: Layout) -> None:
-    """Waits until the server is gone; the start lock keeps others from starting a new one."""
+    """Wait until the server is gone; the start lock keeps others from starting a new one."""
     _wait_while(layout, lambda: _is_alive(layout))
 
 
@@ -103,7 +103,7 @@ def _wait_while(layout: Layout, condition: Callable[[], bool]) -> None:
 
 
 def _is_alive(layout: Layout) -> bool:
-    """Tells whether a server, or a session process that has outlived it, uses the data directory.
+    """Return whether a server, or a session process that has outlived it, uses the data directory.
 
     All of them hold the lock that the first inherited. That is seen from other containers too,
     and without a right to look into processes.
@@ -116,7 +116,7 @@ def _is_alive(layout: Layout) -> bool:
 
 
 def _postmaster(layout: Layout) -> int | None:
-    """Returns the process id of the running server, 0 if it has none here but answers.
+    """Return the process id of the running server, 0 if it has none here but answers.
 
     The file with its process id may be left over, and the id taken by a stranger since; or the id
     is that of another container.
@@ -135,7 +135,7 @@ def _postmaster(layout: Layout) -> int | None:
 
 
 def _listener(layout: Layout, lines: list[str]) -> int | None:
-    """Returns the process id of who listens on the server's socket, 0 if the system hides it."""
+    """Return the process id of who listens on the server's socket, 0 if the system hides it."""
     if len(lines) <= _SOCKET_LINE or not lines[_SOCKET_LINE]:
         return None
     with socket.socket(socket.AF_UNIX) as client:
@@ -154,7 +154,7 @@ def _listener(layout: Layout, lines: list[str]) -> int | None:
 
 
 def _running_sockets(layout: Layout) -> Path | None:
-    """Returns the folder of the running server's socket, if it is still there and private."""
+    """Return the folder of the running server's socket, if it is still there and private."""
     if not _is_alive(layout):
         return None
     lines = _pid_lines(layout)
@@ -167,7 +167,7 @@ def _running_sockets(layout: Layout) -> Path | None:
 
 
 def _pid_lines(layout: Layout) -> list[str]:
-    """Returns what the server has noted about itself, nothing if there is none."""
+    """Return what the server has noted about itself, nothing if there is none."""
     try:
         return _pid_file(layout).read_text().splitlines()
     except FileNotFoundError:
@@ -183,7 +183,7 @@ def _seems_ready(layout: Layout) -> bool:
 
 
 def _clear_away(layout: Layout, sockets: Path) -> None:
-    """Removes what a server that crashed has left lying; it is known that none is alive.
+    """Remove what a server that crashed has left lying; it is known that none is alive.
 
     Postgres believes a left-over process id if any process has it now, be it only a dead one that
     nobody has waited for.
@@ -193,7 +193,7 @@ def _clear_away(layout: Layout, sockets: Path) -> None:
 
 
 def _initialise(layout: Layout) -> None:
-    """Makes the data directory, whole or not at all."""
+    """Make the data directory, whole or not at all."""
     if layout.data.exists():
         return
     fresh = layout.base / "data.new"
@@ -224,7 +224,7 @@ def _start(layout: Layout, sockets: Path) -> None:
 
 
 def _run(layout: Layout, command: list[str], *inherited: int) -> None:
-    """Runs a program of Postgres, which holds open none of our files but those it is to inherit."""
+    """Run a program of Postgres, which holds open none of our files but those it is to inherit."""
     program = programs(layout.account) / command[0]
     with (
         subprocess.Popen(  # noqa: S603 - the program is ours and there is no shell

@@ -16,7 +16,7 @@ __all__ = ["Wanted", "open_destination"]
 
 
 def open_destination(uri: str) -> Destination:
-    """Returns the destination at a path or URI; nothing is written, and it need not exist yet."""
+    """Return the destination at a path or URI; nothing is written, and it need not exist yet."""
     store = open_store(uri)
     if isinstance(store, LocalStore):
         return LocalDestination(store.root)

@@ -22,7 +22,7 @@ _ETAG_OF_PARTS = re.compile(r"[0-9a-f]{32}-[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Is an object to be copied: where it lies, and what must be found there."""
+    """An object to be copied: where it lies, and what must be found there."""
 
     path: str
     address: str
@@ -31,12 +31,12 @@ class Wanted:
     content_type: str
 
     def check_size(self, size: int) -> None:
-        """Raises CorruptFileError for another size."""
+        """Raise CorruptFileError for another size."""
         if size != self.size:
             raise self.corrupt(f"has {size} bytes, not {self.size}")
 
     def check(self, size: int, digest: str, find: Callable[[], StoredObject | None]) -> None:
-        """Raises CorruptFileError unless what was read is what was added.
+        """Raise CorruptFileError unless what was read is what was added.
 
         `find` asks the store where that is a bucket. The ETag settles it where it is no MD5, as of
         encrypted objects and of those in parts. Of any other checksum, only the size is known to
@@ -52,18 +52,18 @@ class Wanted:
 
     @property
     def has_md5(self) -> bool:
-        """Tells whether the checksum may be an MD5 of the bytes."""
+        """Whether the checksum may be an MD5 of the bytes."""
         return may_be_md5(self.checksum)
 
     def missing(self) -> MissingFileError:
-        """Returns the error that says that there is nothing where the object lay."""
+        """Return the error that says that there is nothing where the object lay."""
         return MissingFileError(
             f"{self.path!r} is gone from {self.address}: it was moved or deleted outside of the "
             "lake; restore it there"
         )
 
     def corrupt(self, what: str) -> CorruptFileError:
-        """Returns the error that says how the object is not what it was."""
+        """Return the error that says how the object is not what it was."""
         return CorruptFileError(
             f"{self.path!r} {what} at {self.address}: it was overwritten outside of the lake; "
             "restore what was there"
@@ -71,36 +71,36 @@ class Wanted:
 
 
 class Destination(Protocol):
-    """Is a folder or prefix that objects are copied to; what is there is replaced, atomically.
+    """A folder or prefix that objects are copied to; what is there is replaced, atomically.
 
     The methods may be called by several threads at once.
     """
 
     @property
     def uri(self) -> str:
-        """Returns the root, without a trailing '/'."""
+        """The root, without a trailing '/'."""
 
     @property
     def has_folders(self) -> bool:
-        """Tells whether no object may be where others lie below."""
+        """Whether no object may be where others lie below."""
 
     def why_unfit(self, key: str) -> str:
-        """Returns why there can be no object of a key here, and "" where there can."""
+        """Return why there can be no object of a key here, and "" where there can."""
 
     def copy(self, key: str, wanted: Wanted) -> None:
-        """Copies an object; raises MissingFileError, CorruptFileError, InvalidKeyError."""
+        """Copy an object; raise MissingFileError, CorruptFileError, InvalidKeyError."""
 
     def put(self, key: str, body: bytes) -> None:
-        """Writes a small object."""
+        """Write a small object."""
 
     def remove(self, key: str) -> None:
-        """Removes an object, and folders that hold nothing else; one not there is no error."""
+        """Remove an object, and folders that hold nothing else; one not there is no error."""
 
     def settle(self) -> None:
-        """Makes durable what was written before."""
+        """Make durable what was written before."""
 
     def tidy(self) -> None:
-        """Removes what is of no use once nothing is being written any more."""
+        """Remove what is of no use once nothing is being written any more."""
 
 
 class Checked(io.RawIOBase):
@@ -121,7 +121,7 @@ class Checked(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Returns so many bytes, and fewer only at the end."""
+        """Return so many bytes, and fewer only at the end."""
         parts = []
         left = self._wanted.size - self._size if size < 0 else size
         while left > 0 and (part := self._stream.read(left)):

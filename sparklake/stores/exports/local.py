@@ -33,7 +33,7 @@ _MOST_PATH_BYTES = 4095
 
 @dataclass(frozen=True, slots=True)
 class LocalDestination:
-    """Is a directory, made when the first object is written.
+    """A directory, made when the first object is written.
 
     Every object is a file of its own and no link: it may be edited, and the lake does not see it.
     """
@@ -43,7 +43,7 @@ class LocalDestination:
 
     @property
     def uri(self) -> str:
-        """Returns the root, without a trailing '/'."""
+        """The root, without a trailing '/'."""
         return f"file://{self.root}"
 
     @property
@@ -52,7 +52,7 @@ class LocalDestination:
         return True
 
     def why_unfit(self, key: str) -> str:
-        """Returns why there can be no file of a key, and "" where there can."""
+        """Return why there can be no file of a key, and "" where there can."""
         parts = key.split("/")
         if "" in parts or "." in parts or ".." in parts:
             return "has an empty part, or '.'"
@@ -65,7 +65,7 @@ class LocalDestination:
         return ""
 
     def copy(self, key: str, wanted: Wanted) -> None:
-        """Copies an object to a temporary name, checks it and renames it."""
+        """Copy an object to a temporary name, checks it and renames it."""
         with self._replacing(key) as temporary:
             store, source = open_object(wanted.address)
             if isinstance(store, LocalStore):
@@ -78,12 +78,12 @@ class LocalDestination:
                 wanted.check(*_measured(temporary), lambda: store.find(source))
 
     def put(self, key: str, body: bytes) -> None:
-        """Writes a small file."""
+        """Write a small file."""
         with self._replacing(key) as temporary:
             temporary.write_bytes(body)
 
     def remove(self, key: str) -> None:
-        """Removes a file, and folders that are empty then."""
+        """Remove a file, and folders that are empty then."""
         path = self.root / key
         with store_errors(path):
             resolve(self.root, path.parent)
@@ -101,19 +101,19 @@ class LocalDestination:
                 self._dirty.add(each.parent)
 
     def settle(self) -> None:
-        """Makes the entries of folders durable: the files are so already."""
+        """Make the entries of folders durable: the files are so already."""
         folders = [each for each in self._dirty if each.is_dir()]
         self._dirty.clear()
         with store_errors(self.root):
             sync(folders)
 
     def tidy(self) -> None:
-        """Removes temporary files, which tasks leave that were killed."""
+        """Remove temporary files, which tasks leave that were killed."""
         shutil.rmtree(self.root / TEMPORARY, ignore_errors=True)
 
     @contextmanager
     def _replacing(self, key: str) -> Iterator[Path]:
-        """Yields a temporary file that takes the place of another one if nothing is raised."""
+        """Yield a temporary file that takes the place of another one if nothing is raised."""
         temporary = self.root / TEMPORARY / uuid4().hex
         target = self.root / key
         try:
@@ -141,7 +141,7 @@ class LocalDestination:
 
 
 def _copied(source: Path, target: Path, wanted: Wanted) -> tuple[int, str]:
-    """Copies a file; returns its size and MD5."""
+    """Copy a file; return its size and MD5."""
     digest, size = hashlib.md5(usedforsecurity=False), 0
     with store_errors(source), target.open("wb") as copy:
         try:
@@ -157,7 +157,7 @@ def _copied(source: Path, target: Path, wanted: Wanted) -> tuple[int, str]:
 
 
 def _measured(path: Path) -> tuple[int, str]:
-    """Returns the size and the MD5 of a file."""
+    """Return the size and the MD5 of a file."""
     digest, size = hashlib.md5(usedforsecurity=False), 0
     with store_errors(path), path.open("rb") as file:
         for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):

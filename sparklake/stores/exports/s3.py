@@ -33,18 +33,18 @@ _COPIED_PART_BYTES = 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class S3Destination:
-    """Is a prefix of a bucket. Objects from the same endpoint do not pass through this machine."""
+    """A prefix of a bucket. Objects from the same endpoint do not pass through this machine."""
 
     store: S3Store
 
     @classmethod
     def at(cls, uri: str) -> S3Destination:
-        """Returns the destination at a URI."""
+        """Return the destination at a URI."""
         return cls(cast("S3Store", open_store(uri)))
 
     @property
     def uri(self) -> str:
-        """Returns the root, without a trailing '/'."""
+        """The root, without a trailing '/'."""
         return self.store.uri
 
     @property
@@ -53,7 +53,7 @@ class S3Destination:
         return False
 
     def why_unfit(self, key: str) -> str:
-        """Returns why there can be no object of a key, and "" where there can."""
+        """Return why there can be no object of a key, and "" where there can."""
         try:
             check_key(key)
         except InvalidKeyError:
@@ -63,7 +63,7 @@ class S3Destination:
         return ""
 
     def copy(self, key: str, wanted: Wanted) -> None:
-        """Copies an object by the server, or sends a local file."""
+        """Copy an object by the server, or sends a local file."""
         store, source = open_object(wanted.address)
         if isinstance(store, LocalStore):
             self._send(key, store.root / source, wanted)
@@ -71,18 +71,18 @@ class S3Destination:
             self._copy(key, cast("S3Store", store), source, wanted)
 
     def put(self, key: str, body: bytes) -> None:
-        """Writes a small object."""
+        """Write a small object."""
         self.store.replace(key, body)
 
     def remove(self, key: str) -> None:
-        """Removes an object."""
+        """Remove an object."""
         self.store.delete(key)
 
     def settle(self) -> None:
-        """Does nothing: what a bucket has taken is durable."""
+        """Do nothing: what a bucket has taken is durable."""
 
     def tidy(self) -> None:
-        """Does nothing: an object that was not sent to its end is none."""
+        """Do nothing: an object that was not sent to its end is none."""
 
     def _key(self, key: str) -> str:
         return f"{self.store.prefix}/{key}" if self.store.prefix else key

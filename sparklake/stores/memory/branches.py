@@ -31,7 +31,7 @@ class MemoryBranches:
         hidden: bool = False,
         lifetime: timedelta | None = None,
     ) -> BranchState:
-        """Creates a branch."""
+        """Create a branch."""
         state = self._state
         with state.lock:
             state.require_writable(force=self._force)
@@ -50,18 +50,18 @@ class MemoryBranches:
             return state.seen(state.branches[name], force=self._force)
 
     def find(self, name: str) -> BranchState | None:
-        """Returns a branch and its layers."""
+        """Return a branch and its layers."""
         found = self._state.branches.get(name)
         return found and self._state.seen(found, force=self._force)
 
     def list(self) -> Sequence[BranchState]:
-        """Returns all branches in the byte order of their names."""
+        """Return all branches in the byte order of their names."""
         with self._state.lock:
             found = sorted(self._state.branches.values(), key=lambda branch: branch.name.encode())
             return [self._state.seen(each, force=self._force) for each in found]
 
     def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
-        """Deletes a branch and what is staged on it."""
+        """Delete a branch and what is staged on it."""
         state = self._state
         with state.lock:
             branch = state.open_branch(name, Action.DELETE, force=self._force)
@@ -73,7 +73,7 @@ class MemoryBranches:
             state.log(who, verb.value, name, branch.commit_id, None)
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
-        """Lets a branch expire that long from now, or never."""
+        """Let a branch expire that long from now, or never."""
         state = self._state
         with state.lock:
             branch = state.open_branch(name, None, force=self._force)
@@ -81,7 +81,7 @@ class MemoryBranches:
             return state.seen(state.branches[name], force=self._force)
 
     def move(self, move: BranchMove) -> None:
-        """Applies a compare-and-swap."""
+        """Apply a compare-and-swap."""
         state = self._state
         with state.lock:
             actions = actions_of(move.verb)
@@ -109,7 +109,7 @@ class MemoryBranches:
 
     @contextmanager
     def turn(self, name: str, seconds: float) -> Iterator[None]:
-        """Holds the turn of a branch, after those who asked for it before."""
+        """Hold the turn of a branch, after those who asked for it before."""
         with self._state.lock:
             lock = self._state.turns[name]
         is_held = lock.acquire(timeout=seconds)
@@ -120,13 +120,13 @@ class MemoryBranches:
                 lock.release()
 
     def is_turn_held(self, name: str) -> bool:
-        """Tells whether someone holds the turn of a branch."""
+        """Return whether someone holds the turn of a branch."""
         with self._state.lock:
             return self._state.turns[name].locked()
 
 
 def _end(lifetime: timedelta | None) -> int | None:
-    """Returns when a lifetime that begins now is over, in unix seconds."""
+    """Return when a lifetime that begins now is over, in unix seconds."""
     return None if lifetime is None else int(time.time() + lifetime.total_seconds())
 
 
@@ -138,7 +138,7 @@ class MemoryTags:
         self._force = force
 
     def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
-        """Creates a tag."""
+        """Create a tag."""
         state = self._state
         with state.lock:
             state.require_writable(force=self._force)
@@ -151,16 +151,16 @@ class MemoryTags:
             return state.tags[name]
 
     def find(self, name: str) -> TagInfo | None:
-        """Returns a tag."""
+        """Return a tag."""
         return self._state.tags.get(name)
 
     def list(self) -> Sequence[TagInfo]:
-        """Returns all tags in the byte order of their names."""
+        """Return all tags in the byte order of their names."""
         with self._state.lock:
             return sorted(self._state.tags.values(), key=lambda tag: tag.name.encode())
 
     def delete(self, name: str, who: str) -> None:
-        """Deletes a tag."""
+        """Delete a tag."""
         state = self._state
         with state.lock:
             state.require_writable(force=self._force)

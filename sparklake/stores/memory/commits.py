@@ -17,17 +17,17 @@ class MemoryCommits:
         self._state = state
 
     def find(self, commit_id: CommitId) -> Commit | None:
-        """Returns a commit."""
+        """Return a commit."""
         return self._state.commits.get(commit_id)
 
     def find_by_prefix(self, prefix: str, limit: int = 2) -> Sequence[Commit]:
-        """Returns up to `limit` commits whose id begins with a prefix, in the order of ids."""
+        """Return up to `limit` commits whose id begins with a prefix, in the order of ids."""
         with self._state.lock:
             ids = sorted(found for found in self._state.commits if found.startswith(prefix))
             return [self._state.commits[found] for found in ids[:limit]]
 
     def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
-        """Returns the given commits and their ancestors, nearest first, at most `limit`."""
+        """Return the given commits and their ancestors, nearest first, at most `limit`."""
         with self._state.lock:
             known = self._state.commits
             found: dict[CommitId, Commit] = {}
@@ -39,7 +39,7 @@ class MemoryCommits:
             return list(found.values())[:limit]
 
     def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
-        """Returns commits, their ancestors down to a generation, and the parents of all."""
+        """Return commits, their ancestors down to a generation, and the parents of all."""
         with self._state.lock:
             found: dict[CommitId, Commit] = {}
             waiting = [each for each in commit_ids if each in self._state.commits]
@@ -51,18 +51,18 @@ class MemoryCommits:
             return list(found.values())
 
     def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
-        """Returns what is kept of what commits may have changed."""
+        """Return what is kept of what commits may have changed."""
         with self._state.lock:
             kept = self._state.touched
             return {each: kept[each] for each in commit_ids if each in kept}
 
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        """Returns which of some commits have expired."""
+        """Return which of some commits have expired."""
         with self._state.lock:
             return self._state.expired.intersection(commit_ids)
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
-        """Returns the commit that many first parents back, None past the first."""
+        """Return the commit that many first parents back, None past the first."""
         with self._state.lock:
             found = self._state.commits.get(commit_id)
             while found and steps:
@@ -78,7 +78,7 @@ class MemoryOperations:
         self._state = state
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Returns the latest operations, newest first; of one ref, or of all."""
+        """Return the latest operations, newest first; of one ref, or of all."""
         with self._state.lock:
             found = [each for each in self._state.operations if ref in (None, each.ref)]
             return found[::-1][:limit]

@@ -22,7 +22,7 @@ class MemoryWrites:
         self._state = state
 
     def begin(self, write_id: str, place: str, branch: str, who: str) -> Write:
-        """Notes a write."""
+        """Note a write."""
         with self._state.lock:
             if self._state.is_gone:
                 raise RepositoryNotFoundError("the repository was deleted")
@@ -33,12 +33,12 @@ class MemoryWrites:
             return made
 
     def find(self, write_id: str) -> Write | None:
-        """Returns a write, whatever came of it."""
+        """Return a write, whatever came of it."""
         with self._state.lock:
             return self._state.writes.get(write_id)
 
     def abandon(self, write_ids: Sequence[str]) -> Sequence[Write]:
-        """Lets those of some writes that are open never stage anything; returns them."""
+        """Let those of some writes that are open never stage anything; return them."""
         with self._state.lock:
             found = [self._state.writes.get(each) for each in dict.fromkeys(write_ids)]
             ended = [
@@ -50,7 +50,7 @@ class MemoryWrites:
             return sorted(ended, key=_age)
 
     def list(self) -> Sequence[Write]:
-        """Returns the writes that are open or abandoned, the oldest first."""
+        """Return the writes that are open or abandoned, the oldest first."""
         with self._state.lock:
             found = self._state.writes.values()
             return sorted((each for each in found if each.state is not WriteState.DONE), key=_age)
@@ -72,7 +72,7 @@ class MemoryCollections:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keeps every other collection out."""
+        """Keep every other collection out."""
         if not self._state.collecting.acquire(blocking=False):
             raise CollectionOpenError("a garbage collection is under way: wait for its end")
         try:
@@ -82,14 +82,14 @@ class MemoryCollections:
 
     @contextmanager
     def look(self) -> Iterator[Moment]:
-        """Returns the repository as it is now."""
+        """Return the repository as it is now."""
         with self._state.lock:
             moment = self._moment()
         yield moment
 
     @contextmanager
     def begin(self) -> Iterator[Moment]:
-        """Raises the fence, lets commits expire, and returns the repository as of that moment."""
+        """Raise the fence, lets commits expire, and return the repository as of that moment."""
         state = self._state
         with state.lock:
             state.require_writable(force=self._force)
@@ -120,24 +120,24 @@ class MemoryPurges:
         self._force = force
 
     def add(self, purge: Purge) -> None:
-        """Keeps a purge; raises ReadOnlyError."""
+        """Keep a purge; raise ReadOnlyError."""
         with self._state.lock:
             self._state.require_writable(force=self._force)
             if not self._state.is_gone:
                 self._state.purges.append(purge)
 
     def find(self, purge_id: str) -> Purge | None:
-        """Returns a purge."""
+        """Return a purge."""
         with self._state.lock:
             return next((each for each in self._state.purges if each.id == purge_id), None)
 
     def list(self) -> Sequence[Purge]:
-        """Returns all purges, newest first."""
+        """Return all purges, newest first."""
         with self._state.lock:
             return self._state.purges[::-1]
 
     def finish(self, purge_id: str) -> None:
-        """Marks a purge as done."""
+        """Mark a purge as done."""
         with self._state.lock:
             self._state.purges = [
                 replace(each, state=PurgeState.DONE) if each.id == purge_id else each
@@ -152,18 +152,18 @@ class MemoryHookRuns:
         self._state = state
 
     def add(self, run: HookRun) -> None:
-        """Keeps a run."""
+        """Keep a run."""
         with self._state.lock:
             if not self._state.is_gone:
                 self._state.hook_runs.append(run)
 
     def find(self, run_id: str) -> HookRun | None:
-        """Returns a run."""
+        """Return a run."""
         with self._state.lock:
             return next((each for each in self._state.hook_runs if each.id == run_id), None)
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Returns the latest runs, newest first; of one branch or tag, or of all."""
+        """Return the latest runs, newest first; of one branch or tag, or of all."""
         with self._state.lock:
             found = [each for each in self._state.hook_runs if ref in (None, each.ref)]
             return found[::-1][:limit]

@@ -21,7 +21,7 @@ class MemoryStaging:
         self._force = force
 
     def put(self, branch: str, records: Sequence[Record], *, fence: int | None) -> None:
-        """Stages records and tombstones in the top layer."""
+        """Stage records and tombstones in the top layer."""
         state = self._state
         with state.lock:
             layers = self._open(branch, Action.STAGE, fence).layers
@@ -45,7 +45,7 @@ class MemoryStaging:
         *,
         fence: int | None,
     ) -> Layer:
-        """Seals what is below and puts a run on top of it."""
+        """Seal what is below and put a run on top of it."""
         with self._state.lock:
             state = self._open(branch, Action.STAGE, fence)
             if seen is not None and state.content != seen.content:
@@ -58,7 +58,7 @@ class MemoryStaging:
             return self._push(branch, run)
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
-        """Seals all layers; returns the branch."""
+        """Seal all layers; return the branch."""
         with self._state.lock:
             state = self._open(branch, action)
             sealed = tuple(replace(layer, sealed=True) for layer in state.layers)
@@ -66,24 +66,24 @@ class MemoryStaging:
             return self._state.seen(self._state.branches[branch], force=self._force)
 
     def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
-        """Streams the records of a rows layer in key order."""
+        """Stream the records of a rows layer in key order."""
         with self._state.lock:
             found = sorted(self._state.layer_rows(layer_id).items())
         yield from (record for record in found if record[0].startswith(prefix))
 
     def row(self, layer_id: int, key: bytes) -> Record | None:
-        """Returns one record of a rows layer."""
+        """Return one record of a rows layer."""
         with self._state.lock:
             value = self._state.layer_rows(layer_id).get(key)
         return None if value is None else (key, value)
 
     def count(self, layer_id: int) -> int:
-        """Returns the number of records in a rows layer."""
+        """Return the number of records in a rows layer."""
         with self._state.lock:
             return len(self._state.layer_rows(layer_id))
 
     def reset(self, branch: str) -> None:
-        """Drops every layer of a branch."""
+        """Drop every layer of a branch."""
         with self._state.lock:
             state = self._open(branch, Action.RESET)
             gone = {layer.id for layer in state.layers}
@@ -98,7 +98,7 @@ class MemoryStaging:
         *,
         fence: int | None,
     ) -> None:
-        """Takes records out of the layers of a branch, and puts a run on top."""
+        """Take records out of the layers of a branch, and put a run on top."""
         state = self._state
         with state.lock:
             now = self._open(branch, Action.STAGE if run else Action.RESET, fence)

@@ -28,7 +28,7 @@ from sparklake.graveler.times import MICROSECOND, SECOND
 
 @dataclass(slots=True)
 class State:
-    """Is all that is mutable in one repository; whoever holds `lock` may touch it."""
+    """All that is mutable in one repository; whoever holds `lock` may touch it."""
 
     lock: RLock
     next_layer: Iterator[int]
@@ -50,13 +50,13 @@ class State:
     turns: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
 
     def branch(self, name: str) -> BranchState:
-        """Returns a branch; raises RefNotFoundError."""
+        """Return a branch; raise RefNotFoundError."""
         if name not in self.branches:
             raise RefNotFoundError(f"there is no branch {name!r}")
         return self.branches[name]
 
     def seen(self, branch: BranchState, *, force: bool) -> BranchState:
-        """Returns a branch as it is at this moment."""
+        """Return a branch as it is at this moment."""
         is_expired = branch.expires is not None and branch.expires <= time.time()
         read_only = branch.guard.read_only and not force
         guard = replace(branch.guard, read_only=read_only)
@@ -65,42 +65,42 @@ class State:
     def open_branch(
         self, name: str, *actions: Action | None, force: bool, fence: int | None = None
     ) -> BranchState:
-        """Returns a branch to change; raises where its guard or its fence refuses that."""
+        """Return a branch to change; raise where its guard or its fence refuses that."""
         branch = self.branch(name)
         self.seen(branch, force=force).guard.check(name, *actions)
         check_fence(name, self.fence, fence)
         return branch
 
     def require_writable(self, *, force: bool) -> None:
-        """Raises ReadOnlyError, unless forced."""
+        """Raise ReadOnlyError, unless forced."""
         if self.settings.read_only and not force:
             raise read_only_error()
 
     def require_commit(self, commit_id: CommitId) -> None:
-        """Raises RefNotFoundError for a commit that is not there."""
+        """Raise RefNotFoundError for a commit that is not there."""
         if commit_id not in self.commits:
             raise RefNotFoundError(f"there is no commit {commit_id!r}")
 
     def check_kept(self, commit_id: CommitId) -> None:
-        """Raises ExpiredError for a commit that has expired."""
+        """Raise ExpiredError for a commit that has expired."""
         if commit_id in self.expired:
             raise expired_error(commit_id)
 
     def layer_rows(self, layer_id: int) -> dict[bytes, bytes]:
-        """Returns the records of a rows layer; raises RaceLostError when it is gone."""
+        """Return the records of a rows layer; raise RaceLostError when it is gone."""
         if layer_id not in self.rows:
             raise RaceLostError(f"staging layer {layer_id} is gone: read the branch again")
         return self.rows[layer_id]
 
     def drop_layers(self, branch: BranchState, gone: set[int]) -> BranchState:
-        """Returns a branch without some layers, whose rows are gone from then on."""
+        """Return a branch without some layers, whose rows are gone from then on."""
         kept = tuple(layer for layer in branch.layers if layer.id not in gone)
         for layer_id in gone:
             self.rows.pop(layer_id, None)
         return replace(branch, layers=kept)
 
     def cut_layers(self, branch: BranchState, layer_ids: Collection[int], cut: LayerCut) -> None:
-        """Takes something out of some layers of a branch, all of which get new ids."""
+        """Take something out of some layers of a branch, all of which get new ids."""
         left: list[Layer] = []
         for layer in reversed(branch.layers):
             rows, run = self.rows.get(layer.id, {}), cut.runs.get(layer.id, layer.meta_range_id)
@@ -120,7 +120,7 @@ class State:
     def log(
         self, who: str, verb: str, ref: str, source: CommitId | None, to: CommitId | None
     ) -> None:
-        """Adds a line to the log."""
+        """Add a line to the log."""
         number = next(self.next_operation)
         second, rest = divmod(time.time_ns(), SECOND)
         made = Operation(number, second, who, verb, ref, source, to, rest // MICROSECOND)

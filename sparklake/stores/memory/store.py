@@ -32,7 +32,7 @@ class MemorySettings:
         self._state = state
 
     def get(self) -> RepositorySettings:
-        """Returns the settings as they are now."""
+        """Return the settings as they are now."""
         with self._state.lock:
             self._require_repository()
             return self._state.settings
@@ -40,7 +40,7 @@ class MemorySettings:
     def change(
         self, edit: Callable[[RepositorySettings], RepositorySettings]
     ) -> RepositorySettings:
-        """Puts what an edit makes of the settings in their place; returns it."""
+        """Put what an edit makes of the settings in their place; return it."""
         state = self._state
         with state.lock:
             self._require_repository()
@@ -67,16 +67,16 @@ class MemoryRefStore:
         self._id = uuid4().hex
 
     def id(self) -> str:
-        """Returns a name of this store's own."""
+        """Return a name of this store's own."""
         return self._id
 
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
-        """Creates a repository, its first commit and its default branch."""
+        """Create a repository, its first commit and its default branch."""
         refs = RefsSnapshot((BranchState(info.default_branch, first.id),), (), (first,))
         self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
 
     def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
-        """Creates a repository that has refs and commits from the start."""
+        """Create a repository that has refs and commit from the start."""
         self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
 
     def _create(self, info: RepositoryInfo, refs: RefsSnapshot, who: str, verb: RefVerb) -> None:
@@ -98,19 +98,19 @@ class MemoryRefStore:
             self._infos[info.name] = info
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
-        """Returns a repository."""
+        """Return a repository."""
         with self._lock:
             found = self._infos.get(name)
             return found and self._seen(found)
 
     def list_repositories(self) -> Sequence[RepositoryInfo]:
-        """Returns all repositories in the byte order of their names."""
+        """Return all repositories in the byte order of their names."""
         with self._lock:
             found = sorted(self._infos.values(), key=lambda info: info.name.encode())
             return [self._seen(each) for each in found]
 
     def delete_repository(self, name: str, *, force: bool = False) -> None:
-        """Forgets a repository and its refs; its log stays."""
+        """Forget a repository and its refs; its log stays."""
         with self._lock:
             if name not in self._infos:
                 raise RepositoryNotFoundError(f"there is no repository {name!r}")
@@ -126,12 +126,12 @@ class MemoryRefStore:
             state.is_gone = True
 
     def refs(self, uid: str, *, force: bool = False) -> MemoryRefs:
-        """Returns the refs of the repository with an instance uid."""
+        """Return the refs of the repository with an instance uid."""
         with self._lock:
             return MemoryRefs(self._state(uid), force=force)
 
     def close(self) -> None:
-        """Does nothing: there is nothing to give back."""
+        """Do nothing: there is nothing to give back."""
 
     def _seen(self, info: RepositoryInfo) -> RepositoryInfo:
         return replace(info, settings=self._state(info.uid).settings)
@@ -159,7 +159,7 @@ class MemoryRefs:
         self.collections = MemoryCollections(state, self.snapshot, force=force)
 
     def snapshot(self) -> RefsSnapshot:
-        """Returns all refs and all commits."""
+        """Return all refs and all commits."""
         with self._state.lock:
             commits = self._state.commits.values()
             return RefsSnapshot(

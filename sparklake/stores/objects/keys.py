@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def check_key(key: str) -> None:
-    """Raises InvalidKeyError for a key that is empty, not UTF-8, or would leave the root."""
+    """Raise InvalidKeyError for a key that is empty, not UTF-8, or would leave the root."""
     if not key:
         raise InvalidKeyError("An object key may not be empty: name the object.")
     _check(key, key.split("/"))
 
 
 def check_prefix(prefix: str) -> None:
-    """Raises InvalidKeyError for a prefix that no key could have; its last part may be anything."""
+    """Raise InvalidKeyError for a prefix that no key could have; its last part may be anything."""
     _check(prefix, prefix.split("/")[:-1])
 
 
@@ -35,7 +35,7 @@ def _check(text: str, parts: Sequence[str]) -> None:
 
 
 def is_utf8(text: str) -> bool:
-    """Says whether a text can be encoded; names read from a file system may not be."""
+    """Return whether a text can be encoded; names read from a file system may not be."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -51,7 +51,7 @@ class LocalStore:
 
     @property
     def uri(self) -> str:
-        """Returns the root, without a trailing '/'."""
+        """The root, without a trailing '/'."""
         return "file://" + str(self.root).rstrip("/")
 
     @property
@@ -60,19 +60,19 @@ class LocalStore:
         return False
 
     def get(self, key: str) -> bytes:
-        """Returns the bytes of an object."""
+        """Return the bytes of an object."""
         path = self._path(key)
         with self._reading(path):
             return path.read_bytes()
 
     def get_part(self, key: str, start: int, stop: int) -> Part:
-        """Returns the bytes from `start` up to but without `stop`."""
+        """Return the bytes from `start` up to but without `stop`."""
         path = self._path(key)
         with self._reading(path):
             return read_part(path, start, stop)
 
     def get_many(self, keys: Sequence[str]) -> Iterator[LocalFile]:
-        """Yields the contents of objects: what is not asked for is not read."""
+        """Yield the contents of objects: what is not asked for is not read."""
         for key in keys:
             path = self._path(key)
             with self._reading(path):
@@ -80,7 +80,7 @@ class LocalStore:
             yield file
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Makes a local file of an object, by a hard link where that is possible."""
+        """Make a local file of an object, by a hard link where that is possible."""
         source = self._path(key)
         with self._reading(source):
             if not path.parent.is_dir():
@@ -88,11 +88,11 @@ class LocalStore:
             link_or_copy(source, path)
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
-        """Writes an object unless it exists; returns whether this call wrote it."""
+        """Write an object unless it exists; return whether this call wrote it."""
         return bool(self._publish({key: partial(_write, body)}))
 
     def replace(self, key: str, body: bytes) -> None:
-        """Writes an object in the place of what is there."""
+        """Write an object in the place of what is there."""
         target = self._path(key)
         with store_errors(target):
             dirty = self._make_directories({target.parent})
@@ -106,18 +106,18 @@ class LocalStore:
             sync(dirty)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        """Writes objects unless they exist, many at a time; returns the keys that it wrote."""
+        """Write objects unless they exist, many at a time; return the keys that it wrote."""
         return self._publish({key: partial(_write, body) for key, body in bodies.items()})
 
     def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
-        """Writes each local file unless its key exists; returns the keys that it wrote.
+        """Write each local file unless its key exists; return the keys that it wrote.
 
         A file of the same file system is linked, so it must not be changed in place afterwards.
         """
         return self._publish({key: partial(link_or_copy, path) for key, path in files.items()})
 
     def find(self, key: str) -> StoredObject | None:
-        """Returns what is known of an object, or None when there is none."""
+        """Return what is known of an object, or None when there is none."""
         path = self._path(key)
         with store_errors(path):
             try:
@@ -127,7 +127,7 @@ class LocalStore:
                 return None
 
     def checksum(self, key: str) -> str:
-        """Returns the MD5 of an object's bytes, which a listing of files does not know."""
+        """Return the MD5 of an object's bytes, which a listing of files does not know."""
         path = self._path(key)
         digest = hashlib.md5(usedforsecurity=False)
         with self._reading(path), path.open("rb") as file:
@@ -136,7 +136,7 @@ class LocalStore:
         return digest.hexdigest()
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yields the objects whose key begins with a prefix; each file once.
+        """Yield the objects whose key begins with a prefix; each file once.
 
         A symbolic link to a directory of the store is passed over; one that leads out of it is
         an error, rather than a part of the data that goes missing.
@@ -150,13 +150,13 @@ class LocalStore:
         return walk(self.root, folder, start)
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
-        """Yields the files below a folder, whatever their names, or one level of them."""
+        """Yield the files below a folder, whatever their names, or one level of them."""
         with store_errors(self.root):
             self._check_root()
         return scan(self.root, prefix.rstrip("/"), level=level)
 
     def delete(self, key: str) -> None:
-        """Deletes an object; one that is not there is no error."""
+        """Delete an object; one that is not there is no error."""
         path = self._path(key)
         with store_errors(path):
             resolve(self.root, path.parent)
@@ -166,7 +166,7 @@ class LocalStore:
                 self._check_root()
 
     def _publish(self, writers: Mapping[str, Callable[[Path], object]]) -> Sequence[str]:
-        """Writes the objects that are not there yet; returns their keys. All are durable then."""
+        """Write the objects that are not there yet; return their keys. All are durable then."""
         targets = {self._path(key): key for key in writers}
         if not targets:
             return ()
@@ -181,7 +181,7 @@ class LocalStore:
     def _link_new(
         self, targets: Iterable[Path], writers: Iterable[Callable[[Path], object]]
     ) -> Sequence[Path]:
-        """Writes files that nobody sees yet, then links those that are still new."""
+        """Write files that nobody sees yet, then links those that are still new."""
         # Not a directory for each call: to remove one takes ext4 longer than all the rest.
         stem = f"{int(time.time())}-{uuid4().hex}"
         staged: dict[Path, Path] = {}
@@ -199,7 +199,7 @@ class LocalStore:
                 source.unlink(missing_ok=True)
 
     def _make_directories(self, folders: Iterable[Path]) -> set[Path]:
-        """Creates folders inside the root; returns all whose entries must be made durable."""
+        """Create folders inside the root; return all whose entries must be made durable."""
         needed = {*folders, self.root / TEMPORARY}
         for each in needed:
             resolve(self.root, each)
@@ -236,7 +236,7 @@ class LocalStore:
 
 
 def _is_key(text: str) -> bool:
-    """Says whether files can stand for this key: they have one name each, so no empty parts."""
+    """Return whether files can stand for this key: they have one name each, so no empty parts."""
     parts = text.split("/")
     return "" not in parts and TEMPORARY not in parts
 
@@ -246,7 +246,7 @@ def _write(body: bytes, path: Path) -> None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Removes temporary files whose name says that they were begun long ago."""
+    """Remove temporary files whose name says that they were begun long ago."""
     oldest = time.time() - _ABANDONED_SECONDS
     with os.scandir(folder) as entries:
         for entry in entries:

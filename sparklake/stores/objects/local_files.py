@@ -42,7 +42,7 @@ _SMALL_BYTES = 256 * 1024
 
 @contextmanager
 def store_errors(path: Path) -> Iterator[None]:
-    """Turns the system's errors into the store's; `path` is named where the system names none."""
+    """Turn the system's errors into the store's; `path` is named where the system names none."""
     try:
         yield
     except SparklakeError:
@@ -69,7 +69,7 @@ def _place(error: OSError, path: Path) -> str:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Makes `target` a hard link of a file, or a copy where the system allows no link."""
+    """Make `target` a hard link of a file, or a copy where the system allows no link."""
     try:
         # Resolved, because a link to a symbolic link would not hold the data.
         os.link(os.path.realpath(source), target)
@@ -81,7 +81,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def link_new(source: Path, target: Path) -> bool:
-    """Links a file to a name that is free; returns False when a file has it. Atomic."""
+    """Link a file to a name that is free; return False when a file has it. Atomic."""
     try:
         os.link(source, target)
     except FileExistsError as error:
@@ -101,7 +101,7 @@ def link_new(source: Path, target: Path) -> bool:
 
 
 class LocalFile:
-    """Is the content of an immutable file, which stays open as long as this lives.
+    """The content of an immutable file, which stays open as long as this lives.
 
     A small file is read at once, and not kept open: there may be many.
     """
@@ -117,11 +117,11 @@ class LocalFile:
             self._close()
 
     def __len__(self) -> int:
-        """Returns how many bytes the file has."""
+        """Return how many bytes the file has."""
         return self._size
 
     def __getitem__(self, part: slice, /) -> bytes:
-        """Returns a part of its bytes: fewer than asked for if the file has been cut."""
+        """Return a part of its bytes: fewer than asked for if the file has been cut."""
         if self._whole is not None:
             return self._whole[part]
         start, stop, _ = part.indices(self._size)
@@ -133,7 +133,7 @@ class LocalFile:
         return LocalFile, (self._path,)
 
     def __del__(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._close()
 
     def _close(self) -> None:
@@ -146,7 +146,7 @@ class LocalFile:
 
 
 def read_part(path: Path, start: int, stop: int) -> Part:
-    """Returns some bytes of a file: fewer where it ends before."""
+    """Return some bytes of a file: fewer where it ends before."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return Part(_read_part(descriptor, start, stop), os.fstat(descriptor).st_size)
@@ -165,7 +165,7 @@ def _read_part(descriptor: int, start: int, stop: int) -> bytes:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yields a temporary name beside `path`, to be renamed at the end if there is no error."""
+    """Yield a temporary name beside `path`, to be renamed at the end if there is no error."""
     temporary = path.with_name(f"{path.name[:40]}.{uuid4().hex}.part")
     try:
         yield temporary
@@ -175,7 +175,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def make_directories(path: Path) -> list[Path]:
-    """Creates a directory and its parents; returns the directories that have a new entry."""
+    """Create a directory and its parents; return the directories that have a new entry."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -186,7 +186,7 @@ def make_directories(path: Path) -> list[Path]:
 
 
 def sync(paths: Collection[Path]) -> None:
-    """Makes the data of files, and the entries of directories, durable in one batch."""
+    """Make the data of files, and the entries of directories, durable in one batch."""
     if len(paths) <= 1:
         for path in paths:
             _sync(path)
@@ -216,7 +216,7 @@ ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
 def walk(root: Path, folder: str, start: str) -> Iterator[StoredObject]:
-    """Yields the files under a folder, of which the first part of the path begins with `start`."""
+    """Yield the files under a folder, of which the first part of the path begins with `start`."""
     for each in scan(root, folder, start):
         check_key(each.key)
         if isinstance(each, StoredObject):
@@ -226,7 +226,7 @@ def walk(root: Path, folder: str, start: str) -> Iterator[StoredObject]:
 def scan(
     root: Path, folder: str, start: str = "", *, level: bool = False
 ) -> Iterator[StoredObject | Folder]:
-    """Yields the files under a folder, whatever their names; with `level`, those right in it.
+    """Yield the files under a folder, whatever their names; with `level`, those right in it.
 
     With `level` it yields its folders, too.
     """
@@ -250,7 +250,7 @@ def scan(
 
 
 def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
-    """Yields what a folder holds, without what is removed meanwhile."""
+    """Yield what a folder holds, without what is removed meanwhile."""
     with store_errors(folder), suppress(*ABSENT), os.scandir(folder) as entries:
         for entry in entries:
             try:
@@ -261,19 +261,19 @@ def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
 
 
 def stored(key: str, status: os.stat_result) -> StoredObject | None:
-    """Returns a file as an object, and None for a directory, a socket or a device."""
+    """Return a file as an object, and None for a directory, a socket or a device."""
     if not stat.S_ISREG(status.st_mode):
         return None
     return StoredObject(key, status.st_size, status.st_mtime_ns)
 
 
 def _is_alias(root: Path, folder: Path) -> bool:
-    """Says whether a folder is another one of the same store, by a symbolic link."""
+    """Return whether a folder is another one of the same store, by a symbolic link."""
     return resolve(root, folder) != Path(os.path.realpath(root)) / folder.relative_to(root)
 
 
 def resolve(root: Path, folder: Path) -> Path:
-    """Returns where a folder really is; raises if symbolic links lead out of the root."""
+    """Return where a folder really is; raise if symbolic links lead out of the root."""
     real = Path(os.path.realpath(folder))
     if not real.is_relative_to(os.path.realpath(root)):
         raise InvalidKeyError(

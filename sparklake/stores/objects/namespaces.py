@@ -25,7 +25,7 @@ _FOLDERS_KEPT = 65536
 
 
 def real_root(uri: str) -> str:
-    """Returns where a store's root really is, with a '/' at its end."""
+    """Return where a store's root really is, with a '/' at its end."""
     if not uri.startswith(_FILE):
         return f"{uri}/"
     return os.path.realpath(uri.removeprefix(_FILE)).rstrip("/") + "/"

@@ -19,7 +19,7 @@ BYTES_AHEAD = 64 << 20
 
 
 def overlapped(get: Callable[[str], bytes], keys: Sequence[str]) -> Iterator[bytes]:
-    """Yields what `get` returns for each key, in order, reading ahead of whoever takes it.
+    """Yield what `get` returns for each key, in order, reading ahead of whoever takes it.
 
     An error is raised in its turn. After it, or when the iterator is closed, only reads that are
     under way are finished.

@@ -73,7 +73,7 @@ class S3Store:
 
     @property
     def uri(self) -> str:
-        """Returns the root, without a trailing '/'."""
+        """The root, without a trailing '/'."""
         return f"s3://{self.bucket}/{self.prefix}" if self.prefix else f"s3://{self.bucket}"
 
     @property
@@ -82,13 +82,13 @@ class S3Store:
         return False
 
     def get(self, key: str) -> bytes:
-        """Returns the bytes of an object."""
+        """Return the bytes of an object."""
         target = self._target(key)
         with s3_errors(self._address(key)):
             return _read(target, _whole_body)
 
     def get_part(self, key: str, start: int, stop: int) -> Part:
-        """Returns the bytes from `start` up to but without `stop`, by a range request."""
+        """Return the bytes from `start` up to but without `stop`, by a range request."""
         target = {**self._target(key), "Range": f"bytes={start}-{stop - 1}"}
         with s3_errors(self._address(key)):
             try:
@@ -100,37 +100,37 @@ class S3Store:
         return Part(b"", self._head(key).size)
 
     def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
-        """Yields the bytes of objects; several are read at a time."""
+        """Yield the bytes of objects; several are read at a time."""
         return overlapped(self.get, keys)
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Makes a local file of an object, streamed to a temporary name beside it."""
+        """Make a local file of an object, streamed to a temporary name beside it."""
         target = self._target(key)
         with store_errors(path), s3_errors(self._address(key)):
             _read(target, lambda answer: _save(answer, path))
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
-        """Writes an object unless it exists; returns whether this call wrote it.
+        """Write an object unless it exists; return whether this call wrote it.
 
         A write that S3 took but whose answer was lost is retried, and then counts as another's.
         """
         return self._put(key, BytesIO(body), len(body))
 
     def replace(self, key: str, body: bytes) -> None:
-        """Writes an object in the place of what is there."""
+        """Write an object in the place of what is there."""
         target = self._target(key)
         with s3_errors(self._address(key)):
             s3_client().put_object(**target, Body=body)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        """Writes objects unless they exist, several at a time; returns the keys of those.
+        """Write objects unless they exist, several at a time; return the keys of those.
 
         A write that S3 took but whose answer was lost is not among them.
         """
         return self._put_all(bodies, self.put_if_absent)
 
     def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
-        """Writes local files in the same way."""
+        """Write local files in the same way."""
         return self._put_all(files, self._put_file)
 
     def _put_all(self, items: Mapping[str, _T], put: Callable[[str, _T], bool]) -> Sequence[str]:
@@ -141,7 +141,7 @@ class S3Store:
             return [key for key, written in writing.items() if written.result()]
 
     def find(self, key: str) -> StoredObject | None:
-        """Returns what is known of an object, or None when there is none."""
+        """Return what is known of an object, or None when there is none."""
         target = self._target(key)
         with s3_errors(self._address(key)):
             try:
@@ -155,20 +155,20 @@ class S3Store:
         return replace(found, is_opaque=self.bucket.endswith(_EXPRESS) or _has_own_key(head))
 
     def checksum(self, key: str) -> str:
-        """Returns the ETag of an object."""
+        """Return the ETag of an object."""
         return self._head(key).checksum
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yields the objects whose key begins with a prefix, leaving out directory markers."""
+        """Yield the objects whose key begins with a prefix, leaving out directory markers."""
         check_prefix(prefix)
         return (each for each in self._objects(prefix) if isinstance(each, StoredObject))
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
-        """Yields the objects below a prefix, whatever their names, or one level of them."""
+        """Yield the objects below a prefix, whatever their names, or one level of them."""
         return self._objects(prefix, "/" if level else "")
 
     def delete(self, key: str) -> None:
-        """Deletes an object; one that is not there is no error."""
+        """Delete an object; one that is not there is no error."""
         target = self._target(key)
         with s3_errors(self._address(key)):
             try:
@@ -191,7 +191,7 @@ class S3Store:
         return found
 
     def _check_bucket(self, key: str) -> None:
-        """Raises if the bucket is not there, which the answer to a HEAD of an object hides."""
+        """Raise if the bucket is not there, which the answer to a HEAD of an object hides."""
         # A 403 settles nothing: to see the bucket takes a right that reading its objects does not.
         try:
             s3_client().head_bucket(Bucket=self.bucket)
@@ -230,7 +230,7 @@ class S3Store:
 
 
 def _read(target: Mapping[str, str], consume: Callable[[_Answer], _T]) -> _T:
-    """Asks for an object, again if the answer is cut short."""
+    """Ask for an object, again if the answer is cut short."""
     for attempt in range(1, _READ_ATTEMPTS):
         answer = s3_client().get_object(**target)
         with closing(answer["Body"]), suppress(*CUT_SHORT):
@@ -273,7 +273,7 @@ def _has_own_key(head: Mapping[str, Any]) -> bool:
 
 
 def _wins(write: Callable[[], None]) -> bool:
-    """Runs a conditional write; returns False when the object is there already."""
+    """Run a conditional write; return False when the object is there already."""
     for pause in (*_CONFLICT_PAUSES, None):
         try:
             write()
@@ -324,7 +324,7 @@ def _put_parts(target: Mapping[str, str], stream: BinaryIO, size: int) -> None:
 
 
 def _part_checksum(client: Any) -> dict[str, str]:
-    """Returns the checksum to announce: AWS refuses parts that carry one unannounced.
+    """Return the checksum to announce: AWS refuses parts that carry one unannounced.
 
     Newer botocore adds one to each part, unless AWS_REQUEST_CHECKSUM_CALCULATION is when_required.
     """

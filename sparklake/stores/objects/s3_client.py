@@ -194,7 +194,7 @@ _NO_CREDENTIALS = (
 
 
 def s3_client() -> Any:  # boto3 makes a client's methods at run time
-    """Returns this process's client for the AWS_* environment as it is now.
+    """Return this process's client for the AWS_* environment as it is now.
 
     Processes do not share one: two that were forked would read each other's answers.
     """
@@ -245,13 +245,13 @@ def _after_attempt(
 
 
 def error_code(error: ClientError) -> str:
-    """Returns the code of a service's answer; for one without a body, the HTTP status."""
+    """Return the code of a service's answer; for one without a body, the HTTP status."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 @contextmanager
 def s3_errors(address: str) -> Iterator[None]:
-    """Turns boto3's errors into the store's. Messages never hold what the service said.
+    """Turn boto3's errors into the store's. Messages never hold what the service said.
 
     `address` is what the call was about.
     """
@@ -280,7 +280,7 @@ def s3_errors(address: str) -> Iterator[None]:
 
 
 def no_object(address: str) -> MissingFileError:
-    """Returns the error for an address that holds no object."""
+    """Return the error for an address that holds no object."""
     return MissingFileError(
         f"There is no object {address}: it was moved or deleted outside of the lake; restore it "
         "from a backup or an older version."
@@ -288,7 +288,7 @@ def no_object(address: str) -> MissingFileError:
 
 
 def no_bucket(address: str) -> StoreUnreachableError:
-    """Returns the error for an address whose bucket does not exist."""
+    """Return the error for an address whose bucket does not exist."""
     return StoreUnreachableError(
         f"There is no bucket for {address}: create it, or correct the name or the endpoint."
     )

@@ -28,7 +28,7 @@ _S3 = ("s3", "s3a")
 
 
 def normalise_store_uri(uri_or_path: str) -> str:
-    """Returns the one spelling of a store's root: `file:///path` or `s3://bucket/prefix`.
+    """Return the one spelling of a store's root: `file:///path` or `s3://bucket/prefix`.
 
     Paths are made absolute, and `~/` is the home directory; symbolic links are not resolved.
     """
@@ -46,7 +46,7 @@ def normalise_store_uri(uri_or_path: str) -> str:
 
 
 def open_store(uri: str) -> ObjectStore:
-    """Returns the store at a path or URI; nothing is read, and it need not exist yet."""
+    """Return the store at a path or URI; nothing is read, and it need not exist yet."""
     canonical = normalise_store_uri(uri)
     if not _is_s3(canonical):
         return LocalStore(Path(canonical.removeprefix("file://")))
@@ -54,7 +54,7 @@ def open_store(uri: str) -> ObjectStore:
 
 
 def open_object(uri: str) -> tuple[ObjectStore, str]:
-    """Returns a store and the key in it of the object at any address, for reading.
+    """Return a store and the key in it of the object at any address, for reading.
 
     The store's root is the bucket, or the root of the file system.
     """
@@ -65,14 +65,14 @@ def open_object(uri: str) -> tuple[ObjectStore, str]:
 
 
 def check_object_uri(uri: str) -> None:
-    """Raises InvalidUriError for what is no address of an object; opens nothing."""
+    """Raise InvalidUriError for what is no address of an object; opens nothing."""
     key = _bucket_and_rest(uri)[1] if _is_s3(uri) else _local_path(uri).removeprefix("/")
     if not key:
         raise _invalid(uri, "names no object: add its key")
 
 
 def normalise_object_uri(uri: str) -> str:
-    """Returns the one spelling of an object's address; raises InvalidUriError for what is none."""
+    """Return the one spelling of an object's address; raise InvalidUriError for what is none."""
     check_object_uri(uri)
     if not _is_s3(uri):
         return f"file://{_local_path(uri)}"

@@ -58,19 +58,19 @@ ONE_BRANCH = _SELECT + " AND b.name = %(name)s ORDER BY l.id DESC"
 
 
 def locked_state(connection: psycopg.Connection, scope: Scope, name: str) -> BranchState:
-    """Returns a branch that is locked, and therefore there."""
+    """Return a branch that is locked, and therefore there."""
     values = {"uid": scope.uid, "force": scope.force, "name": name}
     (found,) = states_of(connection.execute(ONE_BRANCH, values).fetchall())
     return found
 
 
 def all_branches(connection: psycopg.Connection, uid: str) -> Sequence[BranchState]:
-    """Returns all branches in the byte order of their names, as part of a transaction."""
+    """Return all branches in the byte order of their names, as part of a transaction."""
     return states_of(connection.execute(ALL_BRANCHES, {"uid": uid, "force": False}).fetchall())
 
 
 def states_of(rows: Sequence[tuple[Any, ...]]) -> Sequence[BranchState]:
-    """Returns the branches of selected rows, which come by branch, its newest layer first."""
+    """Return the branches of selected rows, which come by branch, its newest layer first."""
     return [_state(list(joined)) for _, joined in groupby(rows, key=itemgetter(0))]
 
 
@@ -127,7 +127,7 @@ class PostgresBranches:
         hidden: bool = False,
         lifetime: timedelta | None = None,
     ) -> BranchState:
-        """Creates a branch."""
+        """Create a branch."""
         with self._connections.transaction() as connection:
             guard = hold_settings(connection, self._scope).guard(name)
             try:
@@ -153,16 +153,16 @@ class PostgresBranches:
             return locked_state(connection, self._scope, name)
 
     def find(self, name: str) -> BranchState | None:
-        """Returns a branch and its layers as of one moment."""
+        """Return a branch and its layers as of one moment."""
         rows = self._connections.fetch(ONE_BRANCH, {**self._values, "name": name})
         return next(iter(states_of(rows)), None)
 
     def list(self) -> Sequence[BranchState]:
-        """Returns all branches in the byte order of their names."""
+        """Return all branches in the byte order of their names."""
         return states_of(self._connections.fetch(ALL_BRANCHES, self._values))
 
     def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
-        """Deletes a branch and what is staged on it."""
+        """Delete a branch and what is staged on it."""
         with self._connections.transaction() as connection:
             head = lock_branch(connection, self._scope, name, Action.DELETE)
             if if_expired and not locked_state(connection, self._scope, name).may_be_pruned:
@@ -176,7 +176,7 @@ class PostgresBranches:
             log_operation(connection, self._uid, who, verb.value, name, head, None)
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
-        """Lets a branch expire that long from now, or never."""
+        """Let a branch expire that long from now, or never."""
         with self._connections.transaction() as connection:
             lock_branch(connection, self._scope, name)
             connection.execute(
@@ -187,7 +187,7 @@ class PostgresBranches:
             return locked_state(connection, self._scope, name)
 
     def move(self, move: BranchMove) -> None:
-        """Applies a compare-and-swap, all of it or nothing."""
+        """Apply a compare-and-swap, all of it or nothing."""
         with self._connections.transaction() as connection:
             known = [
                 each.id
@@ -212,7 +212,7 @@ class PostgresBranches:
                 )
 
     def _take_layers(self, connection: psycopg.Connection, move: BranchMove) -> bool:
-        """Removes what a move has applied; tells whether it was all there."""
+        """Remove what a move has applied; tells whether it was all there."""
         applied = sorted(set(move.applied_layers))
         if move.cut is not None:
             return cut_layers(connection, self._uid, move.branch, applied, move.cut)
@@ -220,7 +220,7 @@ class PostgresBranches:
 
     @contextmanager
     def turn(self, name: str, seconds: float) -> Iterator[None]:
-        """Holds the turn of a branch, after those who asked for it before."""
+        """Hold the turn of a branch, after those who asked for it before."""
         with ExitStack() as held:
             connection = held.enter_context(self._connections.transaction())
             _wait_for_turn(connection, self._turn(name), seconds)
@@ -230,7 +230,7 @@ class PostgresBranches:
                 held.close()
 
     def is_turn_held(self, name: str) -> bool:
-        """Tells whether someone holds the turn of a branch."""
+        """Return whether someone holds the turn of a branch."""
         # As a statement of its own it gives back at once what it gets.
         query = f"SELECT NOT pg_try_advisory_xact_lock({_TURN})"
         ((is_held,),) = self._connections.fetch(query, {"turn": self._turn(name)})
@@ -269,7 +269,7 @@ class PostgresBranches:
 
 
 def _wait_for_turn(connection: psycopg.Connection, turn: str, seconds: float) -> None:
-    """Takes a lock that goes with the transaction; Postgres serves who waits in order."""
+    """Take a lock that goes with the transaction; Postgres serves who waits in order."""
     # 0 would be no bound at all.
     bound = f"{max(round(seconds * 1000), 1)}ms"
     connection.execute("SELECT set_config('lock_timeout', %s, true)", (bound,))

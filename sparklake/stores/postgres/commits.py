@@ -33,7 +33,7 @@ _INSERT = """
 
 IS_KEPT = """NOT EXISTS (SELECT 1 FROM sparklake.expired_commits
     WHERE repository_uid = %(uid)s AND commit_id = %(commit)s)"""
-"""Is a condition of what lets a ref stand at a commit, under a lock that fences wait for."""
+"""A condition of what lets a ref stand at a commit, under a lock that fences wait for."""
 
 # A walk by levels that meets each commit once. UNION drops a row that is equal to an earlier one,
 # so the distance must take no part in equality, or a commit would be walked once per distance. An
@@ -125,7 +125,7 @@ class PostgresCommits:
         self._uid = uid
 
     def find(self, commit_id: CommitId) -> Commit | None:
-        """Returns a commit."""
+        """Return a commit."""
         rows = self._connections.fetch(
             _SELECT + " WHERE c.repository_uid = %(uid)s AND c.id = %(id)s",
             {"uid": self._uid, "id": commit_id},
@@ -133,7 +133,7 @@ class PostgresCommits:
         return _commit(rows[0]) if rows else None
 
     def find_by_prefix(self, prefix: str, limit: int = 2) -> Sequence[Commit]:
-        """Returns up to `limit` commits whose id begins with a prefix, in the order of ids."""
+        """Return up to `limit` commits whose id begins with a prefix, in the order of ids."""
         rows = self._connections.fetch(
             _SELECT
             + """
@@ -146,21 +146,21 @@ class PostgresCommits:
         return [_commit(row) for row in rows]
 
     def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
-        """Returns the given commits and their ancestors, nearest first, at most `limit`."""
+        """Return the given commits and their ancestors, nearest first, at most `limit`."""
         rows = self._connections.fetch(
             _ANCESTRY, {"uid": self._uid, "ids": list(commit_ids), "limit": limit}
         )
         return [_commit(row) for row in rows]
 
     def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
-        """Returns commits, their ancestors down to a generation, and the parents of all."""
+        """Return commits, their ancestors down to a generation, and the parents of all."""
         rows = self._connections.fetch(
             _ANCESTRY_DOWN_TO, {"uid": self._uid, "ids": list(commit_ids), "least": least}
         )
         return [_commit(row) for row in rows]
 
     def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
-        """Returns what is kept of what commits may have changed."""
+        """Return what is kept of what commits may have changed."""
         rows = self._connections.fetch(
             "SELECT id, touched FROM sparklake.commits WHERE repository_uid = %(uid)s"
             " AND id = ANY(%(ids)s) AND touched IS NOT NULL",
@@ -169,7 +169,7 @@ class PostgresCommits:
         return dict(rows)
 
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
-        """Returns which of some commits have expired."""
+        """Return which of some commits have expired."""
         rows = self._connections.fetch(
             "SELECT commit_id FROM sparklake.expired_commits WHERE repository_uid = %(uid)s"
             " AND commit_id = ANY(%(ids)s)",
@@ -178,7 +178,7 @@ class PostgresCommits:
         return {commit_id for (commit_id,) in rows}
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
-        """Returns the commit that many first parents back, None past the first."""
+        """Return the commit that many first parents back, None past the first."""
         rows = self._connections.fetch(
             _FIRST_ANCESTOR, {"uid": self._uid, "id": commit_id, "steps": steps}
         )
@@ -186,7 +186,7 @@ class PostgresCommits:
 
 
 def all_commits(connection: psycopg.Connection, uid: str) -> Sequence[Commit]:
-    """Returns all commits by generation and id, as part of a transaction."""
+    """Return all commits by generation and id, as part of a transaction."""
     query = _SELECT + " WHERE c.repository_uid = %(uid)s ORDER BY c.generation, c.id"
     return [_commit(row) for row in connection.execute(query, {"uid": uid})]
 
@@ -194,7 +194,7 @@ def all_commits(connection: psycopg.Connection, uid: str) -> Sequence[Commit]:
 def insert_commit(
     connection: psycopg.Connection, uid: str, commit: Commit, touched: bytes | None
 ) -> bool:
-    """Adds a commit, as part of the transaction that makes a branch point at it.
+    """Add a commit, as part of the transaction that makes a branch point at it.
 
     Tells whether it was not there.
     """
@@ -202,7 +202,7 @@ def insert_commit(
 
 
 def mark_expired(connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId]) -> None:
-    """Lets commits expire, as part of the transaction that raises the fence."""
+    """Let commits expire, as part of the transaction that raises the fence."""
     if commit_ids:
         connection.execute(
             "INSERT INTO sparklake.expired_commits (repository_uid, commit_id)"
@@ -212,7 +212,7 @@ def mark_expired(connection: psycopg.Connection, uid: str, commit_ids: Sequence[
 
 
 def check_kept(connection: psycopg.Connection, uid: str, commit_id: CommitId) -> None:
-    """Raises ExpiredError for a commit that has expired, as part of a transaction."""
+    """Raise ExpiredError for a commit that has expired, as part of a transaction."""
     query = f"SELECT {IS_KEPT}"
     row = connection.execute(query, {"uid": uid, "commit": commit_id}).fetchone()
     if row is not None and not row[0]:
@@ -220,7 +220,7 @@ def check_kept(connection: psycopg.Connection, uid: str, commit_id: CommitId) ->
 
 
 def renew_commits(connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId]) -> None:
-    """Lets commits that were made once more be as new, under the lock of a branch."""
+    """Let commits that were made once more be as new, under the lock of a branch."""
     connection.execute(
         "DELETE FROM sparklake.expired_commits WHERE repository_uid = %s AND commit_id = ANY(%s)",
         (uid, list(commit_ids)),
@@ -228,7 +228,7 @@ def renew_commits(connection: psycopg.Connection, uid: str, commit_ids: Sequence
 
 
 def insert_commits(connection: psycopg.Connection, uid: str, commits: Sequence[Commit]) -> None:
-    """Adds many commits at once."""
+    """Add many commits at once."""
     connection.cursor().executemany(_INSERT, [_row(uid, each) for each in commits])
 
 
@@ -270,7 +270,7 @@ def log_operation(
     from_commit: CommitId | None,
     to_commit: CommitId | None,
 ) -> None:
-    """Adds a line to the log, as part of the transaction that moves the ref."""
+    """Add a line to the log, as part of the transaction that moves the ref."""
     connection.execute(
         """
         INSERT INTO sparklake.operations
@@ -289,7 +289,7 @@ class PostgresOperations:
         self._uid = uid
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Returns the latest operations, newest first; of one ref, or of all."""
+        """Return the latest operations, newest first; of one ref, or of all."""
         rows = self._connections.fetch(
             """
             SELECT sequence, floor(extract(epoch FROM date))::bigint, who, verb, ref,

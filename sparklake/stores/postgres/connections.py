@@ -36,7 +36,7 @@ _PORTS = re.compile(r"[\d,]*")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Is the database that a connection string points at; its text and repr hold no secret."""
+    """The database that a connection string points at; its text and repr hold no secret."""
 
     name: str
     conninfo: str = field(repr=False)
@@ -69,7 +69,7 @@ class Target:
         return PGconn.ping(self.conninfo.encode()) == Ping.REJECT
 
     def explain(self, error: Exception) -> str:
-        """Returns the driver's words about an error, with the password blotted out."""
+        """Return the driver's words about an error, with the password blotted out."""
         words = " ".join(str(error).split()) or type(error).__name__
         return words.replace(self.password, "***") if self.password else words
 
@@ -79,7 +79,7 @@ def _timed_out(error: psycopg.OperationalError) -> bool:
 
 
 def public_dsn(dsn: str) -> str:
-    """Returns a connection string without its secrets; raises InvalidInputError as `parse_dsn`."""
+    """Return a connection string without its secrets; raise InvalidInputError as `parse_dsn`."""
     parts = _parts(dsn)
     if not _SECRETS & parts.keys():
         return dsn
@@ -87,7 +87,7 @@ def public_dsn(dsn: str) -> str:
 
 
 def parse_dsn(dsn: str) -> Target:
-    """Returns what a connection string points at; raises InvalidInputError, which echoes nothing.
+    """Return what a connection string points at; raise InvalidInputError, which echoes nothing.
 
     A password with unquoted '@' or '/' would end up in host, port or database name, and so in
     messages: such a string is refused.
@@ -149,7 +149,7 @@ class Connections:
         self._closed = False
 
     def fetch(self, query: LiteralString, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
-        """Runs one statement that only reads, and returns its rows."""
+        """Run one statement that only reads, and return its rows."""
 
         def run(connection: psycopg.Connection) -> list[tuple[Any, ...]]:
             return connection.execute(query, values).fetchall()
@@ -161,7 +161,7 @@ class Connections:
 
     @contextmanager
     def transaction(self, begin: LiteralString = "BEGIN") -> Iterator[psycopg.Connection]:
-        """Lends a connection for one transaction, committed at the end unless there is an error."""
+        """Lend a connection for one transaction, committed at the end unless there is an error."""
         with self._errors_told():
             connection, _ = self._first(lambda fresh: fresh.execute(begin))
             try:
@@ -174,7 +174,7 @@ class Connections:
                 self._give_back(connection)
 
     def close(self) -> None:
-        """Closes the idle connections, and later those that are lent out."""
+        """Close the idle connections, and later those that are lent out."""
         with self._lock:
             self._closed = True
             self._leave_to_parent()
@@ -185,7 +185,7 @@ class Connections:
     def _first(
         self, step: Callable[[psycopg.Connection], _Result]
     ) -> tuple[psycopg.Connection, _Result]:
-        """Takes a connection's first step; when an idle one fails for being dead, on a new one."""
+        """Take a connection's first step; when an idle one fails for being dead, on a new one."""
         connection = self._take_idle()
         if connection is not None:
             try:
@@ -221,7 +221,7 @@ class Connections:
             return self._idle.pop() if self._idle else None
 
     def _leave_to_parent(self) -> None:
-        """Drops the connections that a forked child has from its parent, whose sessions go on.
+        """Drop the connections that a forked child has from its parent, whose sessions go on.
 
         They are cut off from the server first: closing a connection takes leave of it.
         """
@@ -249,7 +249,7 @@ class Connections:
 
     @contextmanager
     def _errors_told(self) -> Iterator[None]:
-        """Turns the driver's errors into sparklake's, without the connection string."""
+        """Turn the driver's errors into sparklake's, without the connection string."""
         try:
             yield
         except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure) as error:

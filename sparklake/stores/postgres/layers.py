@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Is the repository whose refs are changed; by force, even where it is read-only."""
+    """The repository whose refs are changed; by force, even where it is read-only."""
 
     uid: str
     force: bool = False
@@ -39,7 +39,7 @@ def lock_branch(
     *actions: Action | None,
     fence: int | None = None,
 ) -> CommitId:
-    """Locks a branch until the transaction ends; returns its head.
+    """Lock a branch until the transaction ends; return its head.
 
     Raises where its guard refuses an action, or its fence is another one than is given; as long as
     the lock is held neither changes.
@@ -59,12 +59,12 @@ def lock_branch(
 
 
 def guard_of(read_only: bool, protected: Sequence[str]) -> Guard:
-    """Returns the guard that a branch's row says."""
+    """Return the guard that a branch's row says."""
     return Guard(read_only, frozenset(map(Action, protected)))
 
 
 def layers_of(connection: psycopg.Connection, uid: str, branch: str) -> tuple[Layer, ...]:
-    """Returns the layers of a locked branch, newest first."""
+    """Return the layers of a locked branch, newest first."""
     rows = connection.execute(
         "SELECT id, kind, sealed, meta_range_id FROM sparklake.layers"
         " WHERE repository_uid = %s AND branch = %s ORDER BY id DESC",
@@ -74,7 +74,7 @@ def layers_of(connection: psycopg.Connection, uid: str, branch: str) -> tuple[La
 
 
 def layer_of(row: tuple[Any, ...]) -> Layer:
-    """Returns the layer of a row of id, kind, sealed and metarange."""
+    """Return the layer of a row of id, kind, sealed and metarange."""
     layer_id, kind, sealed, meta_range_id = row
     return Layer(layer_id, LayerKind(kind), sealed, meta_range_id)
 
@@ -82,7 +82,7 @@ def layer_of(row: tuple[Any, ...]) -> Layer:
 def hold_open_layer(
     connection: psycopg.Connection, scope: Scope, branch: str, fence: int | None
 ) -> int | None:
-    """Keeps the layer that takes writes open until the transaction ends; returns its id.
+    """Keep the layer that takes writes open until the transaction ends; return its id.
 
     None where the branch takes no writes, or has another fence: who makes it refuse them seals its
     layers after that, so that a layer which is open was found so by a guard that still stands.
@@ -110,7 +110,7 @@ def hold_open_layer(
 def insert_layer(
     connection: psycopg.Connection, uid: str, branch: str, meta_range_id: str | None = None
 ) -> int:
-    """Puts a layer on top of a locked branch: open for rows, or a run."""
+    """Put a layer on top of a locked branch: open for rows, or a run."""
     row = connection.execute(
         """
         INSERT INTO sparklake.layers (repository_uid, branch, kind, sealed, meta_range_id)
@@ -129,7 +129,7 @@ def insert_layer(
 
 
 def seal_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
-    """Seals the layers of a locked branch, after the writers that are under way."""
+    """Seal the layers of a locked branch, after the writers that are under way."""
     connection.execute(
         "UPDATE sparklake.layers SET sealed = true"
         " WHERE repository_uid = %s AND branch = %s AND NOT sealed",
@@ -140,7 +140,7 @@ def seal_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
 def drop_sealed_layers(
     connection: psycopg.Connection, uid: str, branch: str, layer_ids: Sequence[int]
 ) -> int:
-    """Removes sealed layers of a locked branch and what they hold; returns how many there were."""
+    """Remove sealed layers of a locked branch and what they hold; return how many there were."""
     gone = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s"
         " AND id = ANY(%s::bigint[]) AND sealed RETURNING id",
@@ -150,7 +150,7 @@ def drop_sealed_layers(
 
 
 def drop_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
-    """Removes every layer of a locked branch and what they hold."""
+    """Remove every layer of a locked branch and what they hold."""
     gone = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s RETURNING id",
         (uid, branch),
@@ -165,7 +165,7 @@ def cut_layers(
     layer_ids: Collection[int],
     cut: LayerCut,
 ) -> bool:
-    """Takes something out of sealed layers of a locked branch; tells whether all were there.
+    """Take something out of sealed layers of a locked branch; tells whether all were there.
 
     All its layers get new ids, in their order: one that takes writes is waited for.
     """
@@ -199,7 +199,7 @@ def _drop_from_layer(
 
 
 def _renew_layer(connection: psycopg.Connection, layer: Layer, run: MetaRangeId | None) -> None:
-    """Gives a layer a new id, above all others, or removes it where it holds nothing.
+    """Give a layer a new id, above all others, or removes it where it holds nothing.
 
     `run` is what is left of a run.
     """
@@ -222,7 +222,7 @@ def _renew_layer(connection: psycopg.Connection, layer: Layer, run: MetaRangeId 
 
 
 def drop_repository_layers(connection: psycopg.Connection, uid: str) -> None:
-    """Removes every layer of a locked repository, locking its branches first."""
+    """Remove every layer of a locked repository, locking its branches first."""
     connection.execute(
         "SELECT 1 FROM sparklake.branches WHERE repository_uid = %s ORDER BY name FOR UPDATE",
         (uid,),
@@ -234,7 +234,7 @@ def drop_repository_layers(connection: psycopg.Connection, uid: str) -> None:
 
 
 def _drop_rows(connection: psycopg.Connection, layers: Sequence[tuple[int]]) -> int:
-    """Deletes the rows of deleted layers.
+    """Delete the rows of deleted layers.
 
     It must be a statement of its own: deleting the layers waited for their writers, and only a
     later statement sees what those wrote.

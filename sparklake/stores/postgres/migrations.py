@@ -19,7 +19,7 @@ _LOCK = 0x737061726B6C616B
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """Is one numbered step of the schema."""
+    """One numbered step of the schema."""
 
     version: int
     name: str
@@ -27,7 +27,7 @@ class Migration:
 
 
 def known_migrations() -> tuple[Migration, ...]:
-    """Returns the migrations that come with this version, in order."""
+    """Return the migrations that come with this version, in order."""
     folder = resources.files("sparklake.stores") / "migrations"
     files = sorted(
         (file for file in folder.iterdir() if file.name.endswith(".sql")),
@@ -40,7 +40,7 @@ def known_migrations() -> tuple[Migration, ...]:
 
 
 def migrate(connections: Connections) -> None:
-    """Applies the missing migrations in one transaction; does nothing where none is missing.
+    """Apply the missing migrations in one transaction; does nothing where none is missing.
 
     Of several processes one does it while the others wait. Raises RefStoreUnavailableError for a
     schema that is newer than this version.
@@ -61,7 +61,7 @@ def migrate(connections: Connections) -> None:
 
 
 def _version(connection: psycopg.Connection, target: str, newest: int) -> int | None:
-    """Returns the version of the schema, None where there is no schema yet."""
+    """Return the version of the schema, None where there is no schema yet."""
     found = connection.execute(
         "SELECT 1 FROM pg_catalog.pg_tables"
         " WHERE schemaname = 'sparklake' AND tablename = 'schema_migrations'"

@@ -55,7 +55,7 @@ class PostgresCollections:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keeps every other collection out, by a lock that goes with a transaction."""
+        """Keep every other collection out, by a lock that goes with a transaction."""
         with ExitStack() as held:
             connection = held.enter_context(self._connections.transaction())
             row = connection.execute(
@@ -71,13 +71,13 @@ class PostgresCollections:
 
     @contextmanager
     def look(self) -> Iterator[Moment]:
-        """Returns the repository as it is now."""
+        """Return the repository as it is now."""
         with self._connections.transaction(ONE_MOMENT) as connection:
             yield _moment(connection, self._uid)
 
     @contextmanager
     def begin(self) -> Iterator[Moment]:
-        """Raises all fences, lets commits expire, and returns the repository as of that moment."""
+        """Raise all fences, lets commits expire, and return the repository as of that moment."""
         with ExitStack() as held:
             with self._connections.transaction() as connection:
                 lock_settings(connection, self._scope)
@@ -90,7 +90,7 @@ class PostgresCollections:
 
 
 def snapshot_of(connection: psycopg.Connection, uid: str) -> RefsSnapshot:
-    """Returns all refs and all commits, as part of a transaction of one moment."""
+    """Return all refs and all commits, as part of a transaction of one moment."""
     return RefsSnapshot(
         tuple(all_branches(connection, uid)),
         tuple(all_tags(connection, uid)),
@@ -109,7 +109,7 @@ def _moment(connection: psycopg.Connection, uid: str) -> Moment:
 
 
 def _raise_fences(connection: psycopg.Connection, uid: str) -> None:
-    """Raises the fences of a locked repository, after the writers that are under way."""
+    """Raise the fences of a locked repository, after the writers that are under way."""
     connection.execute("UPDATE sparklake.repositories SET fence = fence + 1 WHERE uid = %s", (uid,))
     connection.execute(
         "SELECT 1 FROM sparklake.branches WHERE repository_uid = %s ORDER BY name FOR UPDATE",
@@ -141,7 +141,7 @@ class PostgresPurges:
         self._force = scope.force
 
     def add(self, purge: Purge) -> None:
-        """Keeps a purge; raises ReadOnlyError."""
+        """Keep a purge; raise ReadOnlyError."""
         with self._connections.transaction() as connection:
             row = connection.execute(
                 "SELECT read_only FROM sparklake.repositories WHERE uid = %s FOR SHARE",
@@ -169,21 +169,21 @@ class PostgresPurges:
             )
 
     def find(self, purge_id: str) -> Purge | None:
-        """Returns a purge."""
+        """Return a purge."""
         rows = self._connections.fetch(
             _SELECT_PURGES + " AND id = %(id)s", {"uid": self._uid, "id": purge_id}
         )
         return _purge(*rows[0]) if rows else None
 
     def list(self) -> Sequence[Purge]:
-        """Returns all purges, newest first."""
+        """Return all purges, newest first."""
         rows = self._connections.fetch(
             _SELECT_PURGES + " ORDER BY sequence DESC", {"uid": self._uid}
         )
         return [_purge(*row) for row in rows]
 
     def finish(self, purge_id: str) -> None:
-        """Marks a purge as done."""
+        """Mark a purge as done."""
         with self._connections.transaction() as connection:
             connection.execute(
                 "UPDATE sparklake.purges SET state = %s WHERE repository_uid = %s AND id = %s",
@@ -213,7 +213,7 @@ class PostgresHookRuns:
         self._uid = uid
 
     def add(self, run: HookRun) -> None:
-        """Keeps a run."""
+        """Keep a run."""
         with self._connections.transaction() as connection:
             connection.execute(
                 """
@@ -232,14 +232,14 @@ class PostgresHookRuns:
             )
 
     def find(self, run_id: str) -> HookRun | None:
-        """Returns a run."""
+        """Return a run."""
         rows = self._connections.fetch(
             _SELECT_RUNS + " AND id = %(id)s", {"uid": self._uid, "id": run_id}
         )
         return _run(*rows[0]) if rows else None
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Returns the latest runs, newest first; of one branch or tag, or of all."""
+        """Return the latest runs, newest first; of one branch or tag, or of all."""
         rows = self._connections.fetch(
             _SELECT_RUNS + " AND (%(ref)s::text IS NULL OR ref = %(ref)s)"
             " ORDER BY sequence DESC LIMIT %(limit)s",

@@ -38,13 +38,13 @@ class PostgresSettings:
         self._uid = scope.uid
 
     def get(self) -> RepositorySettings:
-        """Returns the settings as they are now."""
+        """Return the settings as they are now."""
         return _found(self._connections.fetch(_SELECT, {"uid": self._uid}))
 
     def change(
         self, edit: Callable[[RepositorySettings], RepositorySettings]
     ) -> RepositorySettings:
-        """Puts what an edit makes of the settings in their place; returns it."""
+        """Put what an edit makes of the settings in their place; return it."""
         with self._connections.transaction() as connection:
             query = _SELECT + " FOR NO KEY UPDATE"
             rows = connection.execute(query, {"uid": self._uid}).fetchall()
@@ -59,7 +59,7 @@ class PostgresSettings:
 
 
 def lock_settings(connection: psycopg.Connection, scope: Scope) -> None:
-    """Locks a repository until the transaction ends; raises ReadOnlyError, unless forced."""
+    """Lock a repository until the transaction ends; raise ReadOnlyError, unless forced."""
     query = _SELECT + " FOR NO KEY UPDATE"
     settings = _found(connection.execute(query, {"uid": scope.uid}).fetchall())
     if settings.read_only and not scope.force:
@@ -67,7 +67,7 @@ def lock_settings(connection: psycopg.Connection, scope: Scope) -> None:
 
 
 def hold_settings(connection: psycopg.Connection, scope: Scope) -> RepositorySettings:
-    """Keeps the settings as they are until the transaction ends; returns them.
+    """Keep the settings as they are until the transaction ends; return them.
 
     Raises ReadOnlyError, unless forced. Of a repository that is gone it returns those of a new one.
     """
@@ -84,7 +84,7 @@ def settings_of(
     metadata: Mapping[str, str],
     retention: Mapping[str, Any] | None,
 ) -> RepositorySettings:
-    """Returns the settings that a repository's row says."""
+    """Return the settings that a repository's row says."""
     rules = (
         ProtectionRule(pattern, frozenset(map(Action, actions)))
         for pattern, actions in sorted(protection.items())
@@ -94,7 +94,7 @@ def settings_of(
 
 
 def columns_of(settings: RepositorySettings) -> tuple[bool, Jsonb, Jsonb, Jsonb | None]:
-    """Returns what a repository's row says of settings."""
+    """Return what a repository's row says of settings."""
     rules = {each.pattern: sorted(each.actions) for each in settings.protection}
     kept = None if settings.retention is None else Jsonb(asdict(settings.retention))
     return settings.read_only, Jsonb(rules), Jsonb(dict(settings.metadata)), kept
@@ -114,7 +114,7 @@ def _found(rows: Sequence[tuple[Any, ...]]) -> RepositorySettings:
 
 
 def _guard_branches(connection: psycopg.Connection, uid: str, settings: RepositorySettings) -> None:
-    """Lets every branch refuse what it must from now on.
+    """Let every branch refuse what it must from now on.
 
     Their layers are sealed, which waits for the writers under way, and sends those who come to the
     branch, where they are refused.

@@ -47,7 +47,7 @@ class PostgresWrites:
         self._uid = uid
 
     def begin(self, write_id: str, place: str, branch: str, who: str) -> Write:
-        """Notes a write."""
+        """Note a write."""
         values = {"uid": self._uid, "id": write_id, "place": place, "branch": branch, "who": who}
         with self._connections.transaction() as connection:
             # Locked, so that a repository which is being deleted gets no more of them.
@@ -69,7 +69,7 @@ class PostgresWrites:
         return _write(row)
 
     def find(self, write_id: str) -> Write | None:
-        """Returns a write, whatever came of it."""
+        """Return a write, whatever came of it."""
         rows = self._connections.fetch(
             f"SELECT {_COLUMNS} FROM sparklake.writes"  # noqa: S608
             " WHERE repository_uid = %(uid)s AND id = %(id)s",
@@ -78,7 +78,7 @@ class PostgresWrites:
         return _write(rows[0]) if rows else None
 
     def abandon(self, write_ids: Sequence[str]) -> Sequence[Write]:
-        """Lets those of some writes that are open never stage anything; returns them."""
+        """Let those of some writes that are open never stage anything; return them."""
         with self._connections.transaction() as connection:
             # In the order of ids: two callers cannot deadlock.
             rows = connection.execute(
@@ -97,7 +97,7 @@ class PostgresWrites:
         return sorted(map(_write, rows), key=lambda each: (each.started_at, each.id))
 
     def list(self) -> Sequence[Write]:
-        """Returns the writes that are open or abandoned, the oldest first."""
+        """Return the writes that are open or abandoned, the oldest first."""
         rows = self._connections.fetch(
             f"SELECT {_COLUMNS} FROM sparklake.writes"  # noqa: S608
             " WHERE repository_uid = %(uid)s AND state <> 'done' ORDER BY started_at, id",
@@ -107,7 +107,7 @@ class PostgresWrites:
 
 
 def end_write(connection: psycopg.Connection, uid: str, branch: str, write_id: str) -> None:
-    """Ends an open write to a locked branch; raises WriteEndedError where it is not open."""
+    """End an open write to a locked branch; raise WriteEndedError where it is not open."""
     ended = connection.execute(
         "UPDATE sparklake.writes SET state = 'done'"
         " WHERE repository_uid = %s AND id = %s AND branch = %s AND state = 'open'",
@@ -136,7 +136,7 @@ class PostgresStaging:
         self._uid = scope.uid
 
     def put(self, branch: str, records: Sequence[Record], *, fence: int | None) -> None:
-        """Stages records and tombstones in the top layer, all of them or none."""
+        """Stage records and tombstones in the top layer, all of them or none."""
         rows = sorted(dict(records).items())  # Key order: two writers cannot deadlock.
         with self._connections.transaction() as connection:
             layer_id = hold_open_layer(connection, self._scope, branch, fence)
@@ -159,7 +159,7 @@ class PostgresStaging:
         *,
         fence: int | None,
     ) -> Layer:
-        """Seals what is below and puts a run on top of it."""
+        """Seal what is below and put a run on top of it."""
         with self._connections.transaction() as connection:
             head = lock_branch(connection, self._scope, branch, Action.STAGE, fence=fence)
             if seen is not None:
@@ -171,19 +171,19 @@ class PostgresStaging:
         return Layer(layer_id, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
-        """Seals all layers, so that later writes go into a fresh one; returns the branch."""
+        """Seal all layers, so that later writes go into a fresh one; return the branch."""
         with self._connections.transaction() as connection:
             lock_branch(connection, self._scope, branch, action)
             seal_layers(connection, self._uid, branch)
             return locked_state(connection, self._scope, branch)
 
     def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
-        """Streams the records of a rows layer in key order, as of one moment."""
+        """Stream the records of a rows layer in key order, as of one moment."""
         with self._connections.transaction(_SNAPSHOT) as connection:
             yield from layer_rows(connection, self._uid, layer_id, prefix)
 
     def row(self, layer_id: int, key: bytes) -> Record | None:
-        """Returns one record of a rows layer."""
+        """Return one record of a rows layer."""
         rows = self._connections.fetch(
             """
             SELECT r.key, r.value FROM sparklake.layers l
@@ -198,7 +198,7 @@ class PostgresStaging:
         return None if found_key is None else (found_key, value)
 
     def count(self, layer_id: int) -> int:
-        """Returns the number of records in a rows layer."""
+        """Return the number of records in a rows layer."""
         rows = self._connections.fetch(
             """
             SELECT (SELECT count(*) FROM sparklake.staged_rows r WHERE r.layer_id = l.id)
@@ -211,7 +211,7 @@ class PostgresStaging:
         return int(rows[0][0])
 
     def reset(self, branch: str) -> None:
-        """Drops every layer of a branch."""
+        """Drop every layer of a branch."""
         with self._connections.transaction() as connection:
             lock_branch(connection, self._scope, branch, Action.RESET)
             drop_layers(connection, self._uid, branch)
@@ -225,7 +225,7 @@ class PostgresStaging:
         *,
         fence: int | None,
     ) -> None:
-        """Takes records out of the layers of a branch, and puts a run on top."""
+        """Take records out of the layers of a branch, and put a run on top."""
         with self._connections.transaction() as connection:
             action = Action.STAGE if run else Action.RESET
             head = lock_branch(connection, self._scope, branch, action, fence=fence)
@@ -238,7 +238,7 @@ class PostgresStaging:
 def layer_rows(
     connection: psycopg.Connection, uid: str, layer_id: int, prefix: bytes = b""
 ) -> Iterator[Record]:
-    """Streams the records of a rows layer in key order, as part of a transaction of one moment."""
+    """Stream the records of a rows layer in key order, as part of a transaction of one moment."""
     if not connection.execute(
         "SELECT 1 FROM sparklake.layers WHERE repository_uid = %s AND id = %s", (uid, layer_id)
     ).fetchall():
@@ -259,7 +259,7 @@ def layer_rows(
 def _check_seen(
     connection: psycopg.Connection, uid: str, head: CommitId, seen: BranchState
 ) -> None:
-    """Raises RaceLostError when a locked branch has changed since it was seen."""
+    """Raise RaceLostError when a locked branch has changed since it was seen."""
     if (head, layers_of(connection, uid, seen.name)) != seen.content:
         raise RaceLostError(f"branch {seen.name!r} has changed: look at it again")
 

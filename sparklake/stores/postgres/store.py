@@ -54,18 +54,18 @@ class PostgresRefStore:
         self._connections = connections
 
     def id(self) -> str:
-        """Returns the id that the lake got with its schema."""
+        """Return the id that the lake got with its schema."""
         rows = self._connections.fetch("SELECT id::text FROM sparklake.lake", {})
         found: str = rows[0][0]
         return found
 
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
-        """Creates a repository, its first commit and its default branch in one transaction."""
+        """Create a repository, its first commit and its default branch in one transaction."""
         refs = RefsSnapshot((BranchState(info.default_branch, first.id),), (), (first,))
         self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
 
     def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
-        """Creates a repository that has refs and commits from the start, in one transaction."""
+        """Create a repository that has refs and commit from the start, in one transaction."""
         self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
 
     def _create(self, info: RepositoryInfo, refs: RefsSnapshot, who: str, verb: RefVerb) -> None:
@@ -82,17 +82,17 @@ class PostgresRefStore:
                 )
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
-        """Returns a repository."""
+        """Return a repository."""
         rows = self._connections.fetch(_SELECT + " WHERE r.name = %(name)s", {"name": name})
         return _info(rows[0]) if rows else None
 
     def list_repositories(self) -> Sequence[RepositoryInfo]:
-        """Returns all repositories in the byte order of their names."""
+        """Return all repositories in the byte order of their names."""
         rows = self._connections.fetch(_SELECT + " ORDER BY r.name", {})
         return [_info(row) for row in rows]
 
     def delete_repository(self, name: str, *, force: bool = False) -> None:
-        """Forgets a repository and its refs; its log stays."""
+        """Forget a repository and its refs; its log stays."""
         with self._connections.transaction() as connection:
             row = connection.execute(
                 "SELECT uid, read_only FROM sparklake.repositories WHERE name = %s FOR UPDATE",
@@ -109,11 +109,11 @@ class PostgresRefStore:
             connection.execute("DELETE FROM sparklake.repositories WHERE uid = %s", (uid,))
 
     def refs(self, uid: str, *, force: bool = False) -> PostgresRefs:
-        """Returns the refs of the repository with an instance uid."""
+        """Return the refs of the repository with an instance uid."""
         return PostgresRefs(self._connections, Scope(uid, force))
 
     def close(self) -> None:
-        """Gives back the connections."""
+        """Give back the connections."""
         self._connections.close()
 
 
@@ -135,7 +135,7 @@ class PostgresRefs:
         self.collections = PostgresCollections(connections, scope)
 
     def snapshot(self) -> RefsSnapshot:
-        """Returns all refs and all commits, read in one transaction that sees one moment."""
+        """Return all refs and all commits, read in one transaction that sees one moment."""
         with self._connections.transaction(ONE_MOMENT) as connection:
             return snapshot_of(connection, self._uid)
 
@@ -184,7 +184,7 @@ def _insert_repository(connection: psycopg.Connection, info: RepositoryInfo) -> 
 
 
 def _insert_names(connection: psycopg.Connection, info: RepositoryInfo, refs: RefsSnapshot) -> None:
-    """Inserts branches and tags, whose commits are there."""
+    """Insert branches and tags, whose commits are there."""
     cursor, uid = connection.cursor(), info.uid
     guards = [info.settings.guard(each.name) for each in refs.branches]
     cursor.executemany(

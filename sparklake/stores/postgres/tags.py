@@ -33,7 +33,7 @@ class PostgresTags:
         self._uid = scope.uid
 
     def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
-        """Creates a tag."""
+        """Create a tag."""
         with self._connections.transaction() as connection:
             hold_settings(connection, self._scope)
             try:
@@ -52,7 +52,7 @@ class PostgresTags:
         return TagInfo(name, commit_id)
 
     def find(self, name: str) -> TagInfo | None:
-        """Returns a tag."""
+        """Return a tag."""
         rows = self._connections.fetch(
             "SELECT name, commit_id FROM sparklake.tags"
             " WHERE repository_uid = %(uid)s AND name = %(name)s",
@@ -61,12 +61,12 @@ class PostgresTags:
         return TagInfo(*rows[0]) if rows else None
 
     def list(self) -> Sequence[TagInfo]:
-        """Returns all tags in the byte order of their names."""
+        """Return all tags in the byte order of their names."""
         rows = self._connections.fetch(_ALL, {"uid": self._uid})
         return [TagInfo(*row) for row in rows]
 
     def delete(self, name: str, who: str) -> None:
-        """Deletes a tag."""
+        """Delete a tag."""
         with self._connections.transaction() as connection:
             hold_settings(connection, self._scope)
             gone = connection.execute(
@@ -81,5 +81,5 @@ class PostgresTags:
 
 
 def all_tags(connection: psycopg.Connection, uid: str) -> Sequence[TagInfo]:
-    """Returns all tags in the byte order of their names, as part of a transaction."""
+    """Return all tags in the byte order of their names, as part of a transaction."""
     return [TagInfo(*row) for row in connection.execute(_ALL, {"uid": uid})]

@@ -35,7 +35,7 @@ _KEY_BYTES = 256
 
 
 class Reason(str, Enum):
-    """Is why a row cannot be imported."""
+    """Why a row cannot be imported."""
 
     MISSING_PATH = "missing_path"
     INVALID_PATH = "invalid_path"
@@ -52,7 +52,7 @@ class Reason(str, Enum):
 
 
 class Defect(msgspec.Struct, frozen=True):
-    """Is a row that cannot be imported."""
+    """A row that cannot be imported."""
 
     path: str | None
     address: str | None
@@ -68,7 +68,7 @@ _decode = msgspec.msgpack.Decoder(Defect).decode
 def new_defect(
     path: str | None, address: str | None, size: int | None, reason: Reason, message: str
 ) -> Defect:
-    """Returns a defect of texts that may be anything."""
+    """Return a defect of texts that may be anything."""
     return Defect(
         path=None if path is None else shown(path),
         address=None if address is None else shown(address),
@@ -79,30 +79,30 @@ def new_defect(
 
 
 def shown(text: str) -> str:
-    """Returns a text of bounded length that can be encoded."""
+    """Return a text of bounded length that can be encoded."""
     return text[:_SHOWN].encode(errors="backslashreplace").decode()
 
 
 def defect_record(defect: Defect) -> Record:
-    """Returns a defect as a row to sort: equal rows for equal defects, in the order of paths."""
+    """Return a defect as a row to sort: equal rows for equal defects, in the order of paths."""
     payload = _encode(defect)
     path = (defect.path or "").encode()[:_KEY_BYTES]
     return MARK + path + MARK + sha256(payload).digest(), payload
 
 
 def defects_of(payloads: pa.BinaryArray) -> list[Defect]:
-    """Returns the defects in a column of what `defect_record` stores."""
+    """Return the defects in a column of what `defect_record` stores."""
     return [_decode(each) for each in payloads.to_pylist()]
 
 
 def error_table(defects: Sequence[Defect]) -> pa.Table:
-    """Returns defects as a table of ERROR_SCHEMA."""
+    """Return defects as a table of ERROR_SCHEMA."""
     rows = [{**msgspec.structs.asdict(each), "reason": each.reason.value} for each in defects]
     return pa.Table.from_pylist(rows, schema=ERROR_SCHEMA)
 
 
 def error_file(defects: Sequence[Defect], position: int) -> tuple[str, bytes]:
-    """Returns the name and the bytes of a Parquet file; a task that runs again makes the same."""
+    """Return the name and the bytes of a Parquet file; a task that runs again makes the same."""
     sink = pa.BufferOutputStream()
     pq.write_table(error_table(defects), sink)
     body = sink.getvalue().to_pybytes()

@@ -36,7 +36,7 @@ _RENAMED = {each.replace("_", ""): each for each in _NAMES}
 
 @dataclass(frozen=True, slots=True)
 class S3Inventory:
-    """Is an S3 Inventory, by the URI of its manifest.json, to import objects from.
+    """An S3 Inventory, by the URI of its manifest.json, to import objects from.
 
     Only keys under the prefix are taken, and named without it; a '/' is put at its end.
     """
@@ -49,19 +49,19 @@ class S3Inventory:
 
     @property
     def folder(self) -> str:
-        """Returns the prefix with a '/' at its end, or nothing."""
+        """The prefix with a '/' at its end, or nothing."""
         return f"{self.prefix.rstrip('/')}/" if self.prefix.rstrip("/") else ""
 
 
 class InventoryFile(msgspec.Struct, frozen=True):
-    """Is one file of an inventory, as its manifest says."""
+    """One file of an inventory, as its manifest says."""
 
     key: str
     md5: str | None = msgspec.field(name="MD5checksum", default=None)
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
-    """Is the manifest.json of an inventory, of which more is said than this."""
+    """The manifest.json of an inventory, of which more is said than this."""
 
     source_bucket: str
     destination_bucket: str
@@ -71,19 +71,19 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def place(self) -> str:
-        """Returns the bucket that the files are in, which may be given as an ARN."""
+        """The bucket that the files are in, which may be given as an ARN."""
         return self.destination_bucket.rpartition(":")[2]
 
     @property
     def columns(self) -> list[str]:
-        """Returns the names of a CSV's columns, those that matter as Parquet has them."""
+        """The names of a CSV's columns, those that matter as Parquet has them."""
         names = (each.strip() for each in self.file_schema.split(","))
         return [_RENAMED.get(each.lower(), each) for each in names]
 
 
 @dataclass(frozen=True, slots=True)
 class InventoryTerms:
-    """Is what a task needs to know of an inventory."""
+    """What a task needs to know of an inventory."""
 
     source_bucket: str
     place: str
@@ -93,7 +93,7 @@ class InventoryTerms:
 
 
 def read_manifest(inventory: S3Inventory) -> Manifest:
-    """Reads a manifest; raises InvalidInputError for what is none, or of no use."""
+    """Read a manifest; raise InvalidInputError for what is none, or of no use."""
     uri = normalise_object_uri(inventory.manifest)
     store, key = open_object(uri)
     try:
@@ -116,13 +116,13 @@ def read_manifest(inventory: S3Inventory) -> Manifest:
 
 
 def inventory_work(manifest: Manifest) -> pa.Table:
-    """Returns the files of an inventory as TASK_SCHEMA, a row each."""
+    """Return the files of an inventory as TASK_SCHEMA, a row each."""
     encoded = pa.array([msgspec.msgpack.encode(each) for each in manifest.files], pa.binary())
     return pa.table([pa.array(range(len(encoded)), pa.int64()), encoded], schema=TASK_SCHEMA)
 
 
 def inventory_terms(manifest: Manifest, folder: str) -> InventoryTerms:
-    """Returns what the tasks need of a manifest."""
+    """Return what the tasks need of a manifest."""
     return InventoryTerms(
         manifest.source_bucket,
         manifest.place,
@@ -135,7 +135,7 @@ def inventory_terms(manifest: Manifest, folder: str) -> InventoryTerms:
 def read_inventory(
     terms: InventoryTerms, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yields rows of IMPORT_SCHEMA for the files of an inventory, given as TASK_SCHEMA.
+    """Yield rows of IMPORT_SCHEMA for the files of an inventory, given as TASK_SCHEMA.
 
     Raises CorruptFileError for a file that does not have the checksum, or the form, that the
     manifest says.
@@ -211,7 +211,7 @@ _READERS = {"parquet": _parquet, "orc": _orc, "csv": _csv}
 
 
 def _objects(rows: pa.RecordBatch, terms: InventoryTerms) -> pa.RecordBatch:
-    """Returns the objects among the rows of an inventory: latest versions that are no markers."""
+    """Return the objects among the rows of an inventory: latest versions that are no markers."""
     columns = {name: rows.column(name) for name in rows.schema.names}
     columns["key"] = columns["key"].cast(pa.binary())
     columns["size"] = columns["size"].cast(pa.int64())

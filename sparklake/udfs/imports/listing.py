@@ -28,14 +28,14 @@ _LISTED_AT_ONCE = 8
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Is what a task lists of a source: all below a prefix, or one level of it."""
+    """What a task lists of a source: all below a prefix, or one level of it."""
 
     prefix: str
     level: bool = False
 
 
 def split_source(store: ObjectStore, wanted: int = _PARTS_WANTED) -> list[Part]:
-    """Returns parts that together are a source, as many as are wanted if it has as many folders.
+    """Return parts that together are a source, as many as are wanted if it has as many folders.
 
     It looks at the folders, level by level, and only so far. The order of a listing does not
     matter, and of objects nothing is kept.
@@ -57,7 +57,7 @@ def split_source(store: ObjectStore, wanted: int = _PARTS_WANTED) -> list[Part]:
 
 
 def _look_at(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | None:
-    """Returns the folders of a level, and whether it has objects; None if it is not to be split."""
+    """Return the folders of a level, and whether it has objects; None if it is not to be split."""
     folders, has_objects, count = [], False, 0
     for count, each in enumerate(store.scan(prefix, level=True), start=1):
         if count > _MOST_ENTRIES:
@@ -70,7 +70,7 @@ def _look_at(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | None:
 
 
 def listing_work(parts: list[Part]) -> pa.Table:
-    """Returns parts as TASK_SCHEMA, one or several a row."""
+    """Return parts as TASK_SCHEMA, one or several a row."""
     size = -(-len(parts) // _MOST_TASKS) or 1
     rows = [msgspec.msgpack.encode(parts[at : at + size]) for at in range(0, len(parts), size)]
     positions = pa.array(range(len(rows)), pa.int64())
@@ -78,7 +78,7 @@ def listing_work(parts: list[Part]) -> pa.Table:
 
 
 def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields rows of IMPORT_SCHEMA for the objects of a source, in parts given as TASK_SCHEMA."""
+    """Yield rows of IMPORT_SCHEMA for the objects of a source, in parts given as TASK_SCHEMA."""
     store = open_store(source)
     decode = msgspec.msgpack.Decoder(list[Part]).decode
     tasks = (each.as_py() for batch in batches for each in batch.column("task"))

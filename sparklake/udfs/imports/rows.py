@@ -48,7 +48,7 @@ Read = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 # Addresses without parts of dots or NUL, which every check lets pass.
 _PLAIN_ADDRESS = r"^(s3a?://[A-Za-z0-9._-]{3,255}|file://)(/[^./\x00][^/\x00]*)+$"
 Spoiled = dict[int, dict[str, str]]
-"""Is which texts of which rows are not UTF-8, shown as well as they can be."""
+"""Which texts of which rows are not UTF-8, shown as well as they can be."""
 
 _TEXTS = ("path", "address", "checksum", "content_type", "metadata")
 _UNKNOWN = "-"
@@ -57,7 +57,7 @@ _UNKNOWN = "-"
 def import_body(
     workspace: Workspace, terms: ImportTerms, read: Read, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Turns a task's part of a source into rows of RECORD_SCHEMA, defects among them."""
+    """Turn a task's part of a source into rows of RECORD_SCHEMA, defects among them."""
     own = OwnNamespace(workspace.storage_namespace)
     # Hashing lets go of the interpreter lock, so a task's threads share its cores.
     with Threads(name="sparklake-hash") as threads:
@@ -77,7 +77,7 @@ class _Rows:
     threads: Executor
 
     def records(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yields the records and the defects of some rows."""
+        """Yield the records and the defects of some rows."""
         rows, spoiled = _readable(microsecond_mtimes(staged_columns(batch)))
         missing = _lacks_checksum(rows)
         plain = self._plain(_marked(rows, missing))
@@ -186,7 +186,7 @@ def _unreadable(texts: dict[str, str]) -> _Wrong:
 
 
 def _odd(row: dict[str, Any]) -> _Wrong:
-    """Returns what is wrong with what a row need not have."""
+    """Return what is wrong with what a row need not have."""
     if not is_storable((row.get("mtime") or 0) * MICROSECOND):
         return Reason.INVALID_MTIME, f"the mtime is {OUT_OF_YEARS}"
     if any(value is None for _, value in row.get("metadata") or ()):
@@ -218,7 +218,7 @@ def _wrong_address(address: str) -> str | None:
 
 
 def _readable(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Spoiled]:
-    """Returns rows whose texts are UTF-8, null where they were not, and what they were there."""
+    """Return rows whose texts are UTF-8, null where they were not, and what they were there."""
     spoiled: Spoiled = {}
     for name in _TEXTS:
         index = rows.schema.get_field_index(name)
@@ -260,7 +260,7 @@ def _lacks_checksum(rows: pa.RecordBatch) -> Mask:
 
 
 def _marked(rows: pa.RecordBatch, missing: Mask) -> pa.RecordBatch:
-    """Returns rows that all have a checksum, to look at what else there may be about them."""
+    """Return rows that all have a checksum, to look at what else there may be about them."""
     if not missing.any():
         return rows
     if "checksum" not in rows.schema.names:

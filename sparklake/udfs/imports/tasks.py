@@ -25,7 +25,7 @@ from sparklake.udfs.write import record_block
 
 @dataclass(frozen=True, slots=True)
 class ImportTerms:
-    """Is how rows are imported.
+    """How rows are imported.
 
     `folder` is put before every path; `imported_at`, in unix nanoseconds, is the time of objects
     that come without one. Where `skips`, rows with errors are left out and the rest is written.
@@ -47,7 +47,7 @@ _ERRORS_A_FILE = 50_000
 def ranges_body(
     workspace: Workspace, terms: ImportTerms, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Writes the ranges of an import from rows of RECORD_SCHEMA in key order, defects first.
+    """Write the ranges of an import from rows of RECORD_SCHEMA in key order, defects first.
 
     From the first error on nothing more is written, unless errors are skipped.
     """
@@ -65,7 +65,7 @@ def ranges_body(
 
 
 def each_once(blocks: Iterable[Block], lose: Callable[[list[Record]], Record]) -> Iterator[Block]:
-    """Passes on records in key order, of each key one: the one that `lose` returns of several."""
+    """Pass on records in key order, of each key one: the one that `lose` returns of several."""
     held = EMPTY
     for block in filter(len, blocks):
         together = block
@@ -96,7 +96,7 @@ def _without_others(block: Block, lose: Callable[[list[Record]], Record]) -> Blo
 
 
 def _records(batches: Iterable[pa.RecordBatch], ledger: Ledger) -> Iterator[Block]:
-    """Yields the records among sorted rows; the ledger gets the defects, which come first."""
+    """Yield the records among sorted rows; the ledger gets the defects, which come first."""
     for batch in batches:
         rows = batch
         if rows.num_rows and rows.column("key")[0].as_py().startswith(MARK):
@@ -119,7 +119,7 @@ class Ledger:
     _files: int = 0
 
     def note(self, defects: list[Defect]) -> None:
-        """Counts defects, and writes a file when there are enough of them."""
+        """Count defects, and write a file when there are enough of them."""
         self.counts.update(each.reason for each in defects)
         self._first += defects[: max(0, self.terms.reported - len(self._first))]
         if self.terms.errors_to is not None:
@@ -128,7 +128,7 @@ class Ledger:
                 self._write()
 
     def note_twice(self, group: list[Record]) -> Record:
-        """Returns which of several records of a key stands, and notes the others.
+        """Return which of several records of a key stands, and notes the others.
 
         It is the latest; of these the one of the least address.
         """
@@ -140,13 +140,13 @@ class Ledger:
         return group[0]
 
     def while_empty(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """Passes blocks on until there is an error, and reads the rest to find all of them."""
+        """Pass blocks on until there is an error, and read the rest to find all of them."""
         for block in blocks:
             if not self.counts:
                 yield block
 
     def result(self) -> ErrorsResult:
-        """Writes what is left; returns what the driver should know."""
+        """Write what is left; return what the driver should know."""
         while self._pending:
             self._write()
         return ErrorsResult(dict(self.counts), tuple(self._first))
@@ -164,6 +164,6 @@ class Ledger:
 
 
 def _precedence(record: Record) -> tuple[int, str, bytes]:
-    """Orders records of a key: the one that stands is the least."""
+    """Order records of a key: the one that stands is the least."""
     address, _, _, mtime, _, _, _ = entry_fields(record_data(*record))
     return -mtime, address, record[1]

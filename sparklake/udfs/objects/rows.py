@@ -55,7 +55,7 @@ OBJECT_DDL = (
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """Is an object at a ref.
+    """An object at a ref.
 
     `size` in bytes, `mtime` in unix nanoseconds, of whole microseconds and within the years 1 to
     9999, `address` a full URI.
@@ -71,7 +71,7 @@ class ObjectInfo:
 
 
 def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
-    """Returns the object that a record stands for."""
+    """Return the object that a record stands for."""
     address, size, checksum, mtime, metadata, kind, address_type = entry_fields(
         record_data(*record)
     )
@@ -82,7 +82,7 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
 
 
 def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
-    """Returns the objects that records stand for as one batch of OBJECT_SCHEMA."""
+    """Return the objects that records stand for as one batch of OBJECT_SCHEMA."""
     entries = decode_entries(block)
     inside = pc.binary_join_element_wise(storage_namespace, entries.address, "/")
     relative = entries.relative
@@ -101,7 +101,7 @@ def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
 
 
 def text_of(keys: pa.BinaryArray) -> pa.StringArray:
-    """Returns keys as paths; raises InvalidKeyError for one that is not UTF-8."""
+    """Return keys as paths; raise InvalidKeyError for one that is not UTF-8."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
@@ -117,7 +117,7 @@ def _no_metadata(count: int) -> pa.MapArray:
 
 
 def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
-    """Yields the objects in a batch of OBJECT_SCHEMA."""
+    """Yield the objects in a batch of OBJECT_SCHEMA."""
     columns = (column.to_pylist() for column in microsecond_mtimes(batch).columns)
     for path, size, checksum, mtime, address, metadata, kind in zip(*columns, strict=True):
         moment = mtime * MICROSECOND
@@ -125,7 +125,7 @@ def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
 
 
 def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
-    """Returns the record of an object; an address in the namespace is kept relative to it."""
+    """Return the record of an object; an address in the namespace is kept relative to it."""
     inside = each.address.removeprefix(f"{storage_namespace}/")
     relative = "://" not in inside
     if relative:
@@ -143,14 +143,14 @@ def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
 
 
 def record_batch(records: Sequence[Record]) -> pa.RecordBatch:
-    """Returns records as one batch of RECORD_SCHEMA."""
+    """Return records as one batch of RECORD_SCHEMA."""
     keys = pa.array([key for key, _ in records], pa.binary())
     values = pa.array([stored for _, stored in records], pa.binary())
     return pa.record_batch([keys, values], schema=RECORD_SCHEMA)
 
 
 def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns a batch whose mtimes are integers: microseconds since 1970."""
+    """Return a batch whose mtimes are integers: microseconds since 1970."""
     index = batch.schema.get_field_index("mtime")
     if index < 0:
         return batch
@@ -192,7 +192,7 @@ FILE_SCHEMA = pa.schema(
 
 
 def share_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows that are packed in batches of TASK_SCHEMA."""
+    """Yield the rows that are packed in batches of TASK_SCHEMA."""
     for batch in batches:
         for packed in batch.column("task"):
             with pa.ipc.open_stream(packed.as_buffer()) as rows:
@@ -202,7 +202,7 @@ def share_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def checksum_body(
     workspace: Workspace, place: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yields rows of FILE_SCHEMA with the checksums of their files; raises MissingFileError."""
+    """Yield rows of FILE_SCHEMA with the checksums of their files; raise MissingFileError."""
     store = workspace.open_store()
     # Hashing lets go of the interpreter lock, so a task's threads share its cores.
     with Threads(name="sparklake-hash") as threads:

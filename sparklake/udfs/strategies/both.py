@@ -19,7 +19,7 @@ _ROOM = 16
 
 
 def keep_both(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Keeps dest's object where it is, and source's as `a.source.csv` beside `a.csv`.
+    """Keep dest's object where it is, and source's as `a.source.csv` beside `a.csv`.
 
     Of an object that one side changed and the other deleted, there is one to keep. Where the new
     path would be too long, the conflict stays.
@@ -55,7 +55,7 @@ def kept_keys(key: bytes, wanted: bytes) -> Iterator[bytes]:
 
 
 def marked(key: bytes, mark: bytes) -> bytes:
-    """Returns a key with a mark after its name, before its extension."""
+    """Return a key with a mark after its name, before its extension."""
     folder, slash, name = key.rpartition(b"/")
     stem, dot, extension = name.rpartition(b".")
     if not stem:

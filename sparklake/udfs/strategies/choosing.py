@@ -24,7 +24,7 @@ from sparklake.udfs.strategies.resolution import (
 )
 
 ENTRY_POINTS = "sparklake.strategies"
-"""Is the group of entry points under which packages offer strategies."""
+"""The group of entry points under which packages offer strategies."""
 
 _HERE = "sparklake.udfs.strategies"
 BUILT_IN = {
@@ -33,22 +33,22 @@ BUILT_IN = {
     "union-lines": f"{_HERE}.lines:union_lines",
     "keep-both": f"{_HERE}.both:keep_both",
 }
-"""Is where the strategies are that come along, besides those of class Strategy."""
+"""Where the strategies are that come along, besides those of class Strategy."""
 
 _MAX_LABEL_BYTES = 16 * 1024
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 StrategyLike = Strategy | str | Function | None
-"""Is a strategy as users give it: a name, `module:function`, or a function."""
+"""A strategy as users give it: a name, `module:function`, or a function."""
 
 RulesLike = Mapping[str, StrategyLike] | Sequence[tuple[str, StrategyLike]] | None
-"""Is strategies by globs over paths, in their order."""
+"""Strategies by globs over paths, in their order."""
 
 
 def parse_resolution(
     strategy: StrategyLike = None, rules: RulesLike = None, delta: bool = True
 ) -> Resolution:
-    """Returns how conflicts are decided; raises InvalidInputError."""
+    """Return how conflicts are decided; raise InvalidInputError."""
     pairs: Any = rules.items() if isinstance(rules, Mapping) else rules or ()
     if not isinstance(pairs, Iterable):
         raise InvalidInputError(f"rules are pairs of a glob and a strategy, not {rules!r}")
@@ -64,7 +64,7 @@ def parse_resolution(
 
 
 def parse_strategy(strategy: StrategyLike) -> Chosen:
-    """Returns what decides; raises InvalidInputError for a name that means nothing here."""
+    """Return what decides; raise InvalidInputError for a name that means nothing here."""
     if strategy is None or isinstance(strategy, Strategy):
         return strategy
     if isinstance(strategy, str):
@@ -90,7 +90,7 @@ def parse_strategy(strategy: StrategyLike) -> Chosen:
 
 
 def named_strategy(name: str) -> Chosen:
-    """Returns the strategy of a name, not yet imported; raises InvalidInputError."""
+    """Return the strategy of a name, not yet imported; raise InvalidInputError."""
     if name == NO_STRATEGY:
         return None
     if name in {each.value for each in Strategy}:
@@ -111,7 +111,7 @@ def named_strategy(name: str) -> Chosen:
 
 
 def check_rule(text: str) -> None:
-    """Raises InvalidInputError for what is no `GLOB=STRATEGY`; imports nothing."""
+    """Raise InvalidInputError for what is no `GLOB=STRATEGY`; imports nothing."""
     glob, name = rule_pair(text)
     glob_pattern(glob)
     named_strategy(name)
@@ -127,6 +127,6 @@ def _rule(pair: object) -> Rule:
 
 @cache
 def entry_point_targets() -> dict[str, str]:
-    """Returns where the strategies are that packages offer, by their names."""
+    """Return where the strategies are that packages offer, by their names."""
     found = entry_points(group=ENTRY_POINTS)
     return {each.name: each.value.partition("[")[0].strip() for each in found}

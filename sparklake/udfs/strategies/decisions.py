@@ -39,7 +39,7 @@ CONFLICT_SCHEMA = pa.schema(
 
 
 class Take(str, Enum):
-    """Is a decision by name. To take a side that has no object deletes the key."""
+    """A decision by name. To take a side that has no object deletes the key."""
 
     BASE = "base"
     SOURCE = "source"
@@ -60,14 +60,14 @@ class Both:
 
 
 Decision = Take | str | NewObject | Both
-"""Is what becomes of one key; a text is the value of a Take."""
+"""What becomes of one key; a text is the value of a Take."""
 
 Function = Callable[[pa.RecordBatch, Objects], "Sequence[Decision] | pa.Array"]
-"""Returns a decision for each row of a batch of CONFLICT_SCHEMA."""
+"""A decision for each row of a batch of CONFLICT_SCHEMA."""
 
 
 def conflict_batch(conflicts: Sequence[Conflict], storage_namespace: str) -> pa.RecordBatch:
-    """Returns conflicts as one batch of CONFLICT_SCHEMA."""
+    """Return conflicts as one batch of CONFLICT_SCHEMA."""
     columns = [
         pa.array([each.key for each in conflicts], pa.binary()),
         pa.array([find_path(each.key) for each in conflicts], pa.string()),
@@ -83,7 +83,7 @@ def conflict_batch(conflicts: Sequence[Conflict], storage_namespace: str) -> pa.
 
 
 def find_path(key: bytes) -> str | None:
-    """Returns the path of a key, None where it is not UTF-8."""
+    """Return the path of a key, None where it is not UTF-8."""
     try:
         return key_path(key)
     except InvalidKeyError:

@@ -18,7 +18,7 @@ from sparklake.stores.objects.keys import is_utf8
 
 @lru_cache(maxsize=1024)
 def glob_pattern(glob: str) -> re.Pattern[str]:
-    """Returns what matches the same paths, whole; raises InvalidInputError."""
+    """Return what matches the same paths, whole; raise InvalidInputError."""
     if not isinstance(glob, str):
         raise InvalidInputError(f"a glob is a text, not {glob!r}")
     if not glob:
@@ -34,5 +34,5 @@ def glob_pattern(glob: str) -> re.Pattern[str]:
 
 
 def matches(glob: str, key: bytes) -> bool:
-    """Tells whether a glob matches a key, which need not be UTF-8."""
+    """Return whether a glob matches a key, which need not be UTF-8."""
     return glob_pattern(glob).fullmatch(key.decode(errors="surrogateescape")) is not None

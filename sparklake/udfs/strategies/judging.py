@@ -55,7 +55,7 @@ class Judge:
     kept: list[Kept] = field(default_factory=list)
 
     def decide(self, conflicts: Sequence[Conflict]) -> list[bytes | None]:
-        """Returns the stored values that conflicts end with; raises StrategyError."""
+        """Return the stored values that conflicts end with; raise StrategyError."""
         self.conflicts += len(conflicts)
         decisions: list[Decision] = [Take.DEST] * len(conflicts)
         rest = self._of_no_log(conflicts)
@@ -69,7 +69,7 @@ class Judge:
         ]
 
     def _of_no_log(self, conflicts: Sequence[Conflict]) -> list[int]:
-        """Returns the places of conflicts that are in no log to unite."""
+        """Return the places of conflicts that are in no log to unite."""
         folders = (log_folder(each.key) for each in conflicts)
         unites = self.resolution.unites
         return [row for row, each in enumerate(folders) if each is None or not unites(each)]
@@ -77,7 +77,7 @@ class Judge:
     def _shared_out(
         self, conflicts: Sequence[Conflict], places: Sequence[int]
     ) -> list[tuple[Chosen, Sequence[int]]]:
-        """Returns which conflicts each strategy decides, by their places."""
+        """Return which conflicts each strategy decides, by their places."""
         if not self.resolution.rules:
             return [(self.resolution.strategy, places)] if places else []
         # By identity: a function need not be hashable.
@@ -147,7 +147,7 @@ def _base_expired(conflict: Conflict, commit_id: CommitId) -> ExpiredError:
 
 
 def too_many_kept() -> StrategyError:
-    """Returns the error of a merge that would keep too many objects under other paths."""
+    """Return the error of a merge that would keep too many objects under other paths."""
     return StrategyError(
         f"more than {MAX_KEPT:,} conflicts keep both objects; nothing has changed. Decide some of "
         "them by another rule"
@@ -157,7 +157,7 @@ def too_many_kept() -> StrategyError:
 def _asked(
     chosen: Named | Carried, conflicts: Sequence[Conflict], objects: Objects
 ) -> list[Decision]:
-    """Returns what a function decides, checked; raises StrategyError, whatever it raises."""
+    """Return what a function decides, checked; raise StrategyError, whatever it raises."""
     try:
         function = chosen.load()
         returned = function(conflict_batch(conflicts, objects.storage_namespace), objects)
@@ -203,7 +203,7 @@ def _check_new(chosen: Named | Carried, conflict: Conflict, answer: NewObject) -
 
 
 def new_record(key: bytes, made: NewObject) -> Record:
-    """Returns the record of a new object at a key."""
+    """Return the record of a new object at a key."""
     check_entry(key, made.entry)
     # Not as an object at a path is made: a key that is there may be none of UTF-8.
     return encode_record(key, entry_identity(made.entry), encode_entry(made.entry))

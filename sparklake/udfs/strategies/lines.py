@@ -19,7 +19,7 @@ Entry = dict[str, Any]
 
 
 def union_lines(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Writes the lines that either side has, without those of base that a side removed.
+    """Write the lines that either side has, without those of base that a side removed.
 
     They are in the order of dest; what only source added comes after them, in its order. The
     conflict stays where a side deleted the object, where one holds a NUL byte and so is no text,
@@ -30,7 +30,7 @@ def union_lines(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
 
 
 def merged_lines(base: bytes, source: bytes, dest: bytes) -> bytes:
-    """Returns the union of lines; the last one ends as the others do.
+    """Return the union of lines; the last one ends as the others do.
 
     A line may be there several times. How often it is in the end is what a three-way merge says of
     its counts: the changes of both sides are made, but equal ones once.
@@ -73,7 +73,7 @@ def _decision(row: dict[str, Any], objects: Objects) -> Decision:
 def _attributes(
     base: Entry | None, source: Entry, dest: Entry
 ) -> tuple[dict[str, str], str] | None:
-    """Returns metadata and content type of the result, None where both sides changed them."""
+    """Return metadata and content type of the result, None where both sides changed them."""
     before, theirs, ours = base and _said(base), _said(source), _said(dest)
     if theirs in (before, ours):
         return ours
@@ -100,7 +100,7 @@ def _count(base: int, source: int, dest: int) -> int:
 
 
 def _beyond(lines: list[bytes], elsewhere: Counter[bytes]) -> list[bytes]:
-    """Returns the lines that are not elsewhere: of equal ones, the first are taken for those."""
+    """Return the lines that are not elsewhere: of equal ones, the first are taken for those."""
     rest = Counter(elsewhere)
     more = []
     for line in lines:

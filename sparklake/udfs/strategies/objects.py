@@ -22,7 +22,7 @@ DATA_FOLDER = "data"
 
 @dataclass(frozen=True, slots=True)
 class NewObject:
-    """Is an object that was written to decide a conflict; `Objects.write` returns it."""
+    """An object that was written to decide a conflict; `Objects.write` returns it."""
 
     entry: Entry
 
@@ -57,7 +57,7 @@ class Objects:
         content_type: str = DEFAULT_CONTENT_TYPE,
         metadata: Mapping[str, str] | None = None,
     ) -> NewObject:
-        """Writes an object to a fresh place, durable on return; it is a decision.
+        """Write an object to a fresh place, durable on return; it is a decision.
 
         In a preview nothing is written.
         """

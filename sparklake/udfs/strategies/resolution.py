@@ -18,30 +18,30 @@ from sparklake.udfs.strategies.globs import matches
 
 NO_STRATEGY = "none"
 DEFAULT_LABEL = "default"
-"""Is what lakeFS calls a merge without a strategy."""
+"""What lakeFS calls a merge without a strategy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Is a strategy that each task imports: `target` is `module:function`."""
+    """A strategy that each task imports: `target` is `module:function`."""
 
     name: str
     target: str
 
     def load(self) -> Function:
-        """Returns the function; raises InvalidInputError where it cannot be had."""
+        """Return the function; raise InvalidInputError where it cannot be had."""
         return imported(self.target)
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """Is a strategy that travels along: by value, where tasks could not import it."""
+    """A strategy that travels along: by value, where tasks could not import it."""
 
     name: str
     function: Function
 
     def load(self) -> Function:
-        """Returns the function."""
+        """Return the function."""
         return self.function
 
     def __reduce__(self) -> tuple[Callable[[str, bytes], Carried], tuple[str, bytes]]:
@@ -52,12 +52,12 @@ class Carried:
 
 
 Chosen = Strategy | Named | Carried | None
-"""Is what decides a conflict; None leaves it."""
+"""What decides a conflict; None leaves it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Is what decides the conflicts on the paths that a glob matches."""
+    """What decides the conflicts on the paths that a glob matches."""
 
     glob: str
     strategy: Chosen
@@ -65,7 +65,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Is how conflicts are decided: by the first rule that matches, or else by one strategy.
+    """How conflicts are decided: by the first rule that matches, or else by one strategy.
 
     With `delta`, the logs of Delta tables are united before anything else is asked. Of an
     `expired_base` nothing can be taken or read.
@@ -77,14 +77,14 @@ class Resolution:
     expired_base: CommitId | None = None
 
     def chosen(self, key: bytes) -> Chosen:
-        """Returns what decides a conflict on a key."""
+        """Return what decides a conflict on a key."""
         for rule in self.rules:
             if matches(rule.glob, key):
                 return rule.strategy
         return self.strategy
 
     def unites(self, folder: bytes) -> bool:
-        """Tells whether the log of a Delta table in a folder is united, and not merged by keys.
+        """Return whether the log of a Delta table in a folder is united, and not merged by keys.
 
         Only a rule that names the folder of logs itself is for its files.
         """
@@ -93,7 +93,7 @@ class Resolution:
         return self.delta and not any(matches(glob, first) for glob in named)
 
     def side(self, folder: bytes) -> Strategy | None:
-        """Tells which side wins the table whose log is in a folder: all kinds of its files."""
+        """Return which side wins the table whose log is in a folder: all kinds of its files."""
         table = table_folder(folder)
         names = (LAST_CHECKPOINT.encode(), b"part-0.parquet")
         first, *rest = map(self.chosen, (commit_key(folder, 0), *(table + each for each in names)))
@@ -103,19 +103,19 @@ class Resolution:
 
     @property
     def settles_all(self) -> bool:
-        """Tells whether no conflict can be left, nor a strategy fail."""
+        """Whether no conflict can be left, nor a strategy fail."""
         every = (self.strategy, *(rule.strategy for rule in self.rules))
         return all(isinstance(each, Strategy) for each in every)
 
     @property
     def asks_functions(self) -> bool:
-        """Tells whether functions decide conflicts, which may take what base has."""
+        """Whether functions decide conflicts, which may take what base has."""
         every = (self.strategy, *(rule.strategy for rule in self.rules))
         return any(isinstance(each, Named | Carried) for each in every)
 
     @property
     def label(self) -> str:
-        """Returns what a commit says of it; of a single strategy, what lakeFS says."""
+        """What a commit says of it; of a single strategy, what lakeFS says."""
         if not self.rules:
             return DEFAULT_LABEL if self.strategy is None else strategy_name(self.strategy)
         said = [f"{rule.glob}={strategy_name(rule.strategy)}" for rule in self.rules]
@@ -123,7 +123,7 @@ class Resolution:
 
 
 def strategy_name(chosen: Chosen) -> str:
-    """Returns what a strategy is called."""
+    """Return what a strategy is called."""
     if chosen is None:
         return NO_STRATEGY
     return chosen.value if isinstance(chosen, Strategy) else chosen.name
@@ -131,7 +131,7 @@ def strategy_name(chosen: Chosen) -> str:
 
 @cache
 def imported(target: str) -> Function:
-    """Returns the function of `module:function`; raises InvalidInputError."""
+    """Return the function of `module:function`; raise InvalidInputError."""
     module, _, name = target.partition(":")
     try:
         found: Any = attrgetter(name)(import_module(module))

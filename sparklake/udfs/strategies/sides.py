@@ -9,7 +9,7 @@ from sparklake.udfs.strategies.objects import Objects
 
 
 def newest_wins(conflicts: pa.RecordBatch, objects: Objects) -> list[Take]:
-    """Takes the object that was modified later, and one that was changed rather than none.
+    """Take the object that was modified later, and one that was changed rather than none.
 
     Of two from the same microsecond neither wins: the conflict stays.
     """
@@ -17,7 +17,7 @@ def newest_wins(conflicts: pa.RecordBatch, objects: Objects) -> list[Take]:
 
 
 def larger_wins(conflicts: pa.RecordBatch, objects: Objects) -> list[Take]:
-    """Takes the object of more bytes, and one that was changed rather than none.
+    """Take the object of more bytes, and one that was changed rather than none.
 
     Of two of the same size neither wins: the conflict stays.
     """

@@ -31,7 +31,7 @@ class PartitionColumns:
     _example: str | None = None
 
     def add(self, relative: pa.Array) -> None:
-        """Learns from the paths of files; raises InvalidInputError where their columns differ."""
+        """Learn from the paths of files; raise InvalidInputError where their columns differ."""
         for folder in folders_of(relative).dictionary.to_pylist():
             partition = partition_of(folder)
             if self._example is None:
@@ -46,12 +46,12 @@ class PartitionColumns:
                 self.values[name].add(partition_value(text))
 
     def types(self, *, infers: bool) -> dict[str, str]:
-        """Returns the names of the columns and their types, as DDL."""
+        """Return the names of the columns and their types, as DDL."""
         return {name: found.type if infers else "string" for name, found in self.values.items()}
 
 
 def partition_type(values: Iterable[str | None]) -> str:
-    """Returns the narrowest type that holds all values."""
+    """Return the narrowest type that holds all values."""
     found = ValueType()
     for each in values:
         found.add(each)
@@ -60,13 +60,13 @@ def partition_type(values: Iterable[str | None]) -> str:
 
 @dataclass(slots=True)
 class ValueType:
-    """Is the narrowest type of the values that it has been told; nothing else is kept of them."""
+    """The narrowest type of the values that it has been told; nothing else is kept of them."""
 
     _fitting: list[str] | None = None
     _largest: int = 0
 
     def add(self, value: str | None) -> None:
-        """Learns of a value."""
+        """Learn of a value."""
         if value is None:
             return
         kinds = _HOLDS if self._fitting is None else self._fitting
@@ -76,7 +76,7 @@ class ValueType:
 
     @property
     def type(self) -> str:
-        """Returns the type, as DDL."""
+        """The type, as DDL."""
         kind = next(iter(self._fitting or ["string"]))
         return _integer_type(self._largest) if kind == "integer" else kind
 
@@ -121,4 +121,4 @@ _HOLDS = {
     "date": _is_date,
     "timestamp": _is_timestamp,
 }
-"""Is the types that are told from text, the narrowest first."""
+"""The types that are told from text, the narrowest first."""

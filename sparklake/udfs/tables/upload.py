@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def upload_body(
     workspace: Workspace, folder: str, place: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Puts files of a folder into a place, and yields their rows when they are there.
+    """Put files of a folder into a place, and yield their rows when they are there.
 
     Files are streamed from disk. One that was put by an earlier attempt is the same file. Raises
     MissingFileError where this machine does not see the folder of the driver.
@@ -33,7 +33,7 @@ def upload_body(
 
 
 def not_shared(what: str) -> MissingFileError:
-    """Returns the error of machines that do not see the same local disk."""
+    """Return the error of machines that do not see the same local disk."""
     return MissingFileError(
         f"{what}: the driver and the executors of Spark do not see the same disk, so that files "
         "written there cannot be staged. Give Spark the S3 client S3A (hadoop-aws) and write to a "

@@ -35,14 +35,14 @@ class Attempts:
 
     @property
     def has_lost(self) -> bool:
-        """Tells whether an attempt made a tree in vain.
+        """Whether an attempt made a tree in vain.
 
         From then on an outcome does not count the changes that are taken over from it.
         """
         return self._made is not None
 
     def run(self, body: Body, plan: Plan) -> Outcome:
-        """Runs a plan, but for what was made already."""
+        """Run a plan, but for what was made already."""
         rest = reusing(plan, self._made, layered=self.layered) if self._made else plan
         self._ran = rest
         runners = self.context.runners
@@ -50,7 +50,7 @@ class Attempts:
         return run_plan(runner, body, rest, progress=runners.progress)
 
     def finish(self, plan: Plan, outcome: Outcome, over: MetaRangeId) -> MetaRange:
-        """Writes the tree of a plan that was run over another tree; it is durable on return."""
+        """Write the tree of a plan that was run over another tree; it is durable on return."""
         tree = finish(self.context.store, self.context.workspace, outcome.pieces)
         self._made = Made(plan, tree.ranges)
         self.context.trees.keep(tree)
@@ -62,5 +62,5 @@ class Attempts:
         return tree
 
     def forget(self) -> None:
-        """Lets a later attempt begin anew: what was made says not all that its tasks said."""
+        """Let a later attempt begin anew: what was made says not all that its tasks said."""
         self._made = None

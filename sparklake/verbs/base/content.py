@@ -20,7 +20,7 @@ AHEAD_BYTES = 1 << 20
 
 
 def read_body(found: ObjectInfo, ref: str) -> bytes:
-    """Returns the bytes of an object that a ref holds.
+    """Return the bytes of an object that a ref holds.
 
     Raises MissingFileError when the file at its address is gone, CorruptFileError when it has
     another size or another MD5 than it had when it was added.
@@ -36,7 +36,7 @@ def read_body(found: ObjectInfo, ref: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ObjectContent:
-    """Is the content of an object that a ref holds, read in the parts that are asked for.
+    """The content of an object that a ref holds, read in the parts that are asked for.
 
     To ask for one raises what `read_body` raises, but the bytes of a part are not checked: see
     CheckedContent.
@@ -46,11 +46,11 @@ class ObjectContent:
     ref: str
 
     def __len__(self) -> int:
-        """Returns how many bytes there are."""
+        """Return how many bytes there are."""
         return self.found.size
 
     def __getitem__(self, part: slice, /) -> bytes:
-        """Returns some of the bytes."""
+        """Return some of the bytes."""
         start, stop, _ = part.indices(self.found.size)
         if start >= stop and self.found.size:
             return b""
@@ -101,7 +101,7 @@ class CheckedContent:
 
 
 class ReadAhead:
-    """Is content of which more is read than is asked for, where it is asked for in order.
+    """Content of which more is read than is asked for, where it is asked for in order.
 
     Lines are so read in large parts, and columns here and there without what lies between them.
     """
@@ -114,11 +114,11 @@ class ReadAhead:
         self._start = 0
 
     def __len__(self) -> int:
-        """Returns how many bytes there are."""
+        """Return how many bytes there are."""
         return len(self._content)
 
     def __getitem__(self, part: slice, /) -> bytes:
-        """Returns some of the bytes."""
+        """Return some of the bytes."""
         start, stop, _ = part.indices(len(self))
         if start >= stop:
             return self._content[part]

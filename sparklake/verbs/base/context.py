@@ -40,7 +40,7 @@ _LAST_STRETCH = 4096
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Is one repository, opened."""
+    """One repository, opened."""
 
     info: RepositoryInfo
     workspace: Workspace
@@ -56,19 +56,19 @@ class Context:
     """What the files of hooks in some ranges declare."""
 
     def title(self, verb: str, what: str) -> str:
-        """Returns what the Spark UI shows of a verb's jobs."""
+        """Return what the Spark UI shows of a verb's jobs."""
         return f"sparklake {verb} {self.info.name}: {what}"
 
     def runner(self, records: int, verb: str, what: str) -> Runner:
-        """Returns the runner for a plan of some size."""
+        """Return the runner for a plan of some size."""
         return self.runners.choose(records, self.title(verb, what))
 
     def tree(self, commit: Commit) -> MetaRange:
-        """Returns the metarange of a commit."""
+        """Return the metarange of a commit."""
         return self.trees.get(commit.meta_range_id)
 
     def tree_before(self, commit: Commit, number: int = 1) -> MetaRangeId:
-        """Returns the tree of a parent of a commit, of a first commit the empty one."""
+        """Return the tree of a parent of a commit, of a first commit the empty one."""
         if not commit.parents:
             return EMPTY_META_RANGE
         return self.graph.commit(commit.parents[number - 1]).meta_range_id
@@ -84,24 +84,24 @@ class Trees:
         self._known: LRUCache[tuple[MetaRangeId, MetaRangeId], KnownKeys] = LRUCache(_TREES_KEPT)
 
     def get(self, meta_range_id: MetaRangeId) -> MetaRange:
-        """Returns a metarange; raises MissingFileError or CorruptFileError."""
+        """Return a metarange; raise MissingFileError or CorruptFileError."""
         with self._lock:
             found = self._kept.get(meta_range_id)
         return self.keep(read_meta_range(self._store, meta_range_id)) if found is None else found
 
     def keep(self, tree: MetaRange) -> MetaRange:
-        """Keeps a metarange that was just read or written; returns it."""
+        """Keep a metarange that was just read or written; return it."""
         with self._lock:
             self._kept[tree.id] = tree
         return tree
 
     def keep_known(self, before: MetaRangeId, after: MetaRangeId, known: KnownKeys) -> None:
-        """Keeps what is known of the keys that differ between two trees."""
+        """Keep what is known of the keys that differ between two trees."""
         with self._lock:
             self._known[before, after] = known
 
     def touched(self, before: MetaRangeId, after: MetaRangeId) -> Touched | None:
-        """Returns what may differ between two trees; None unless both are at hand."""
+        """Return what may differ between two trees; None unless both are at hand."""
         with self._lock:
             one, other = self._kept.get(before), self._kept.get(after)
             known = self._known.get((before, after))
@@ -123,7 +123,7 @@ class CommitGraph:
     _stretch: int = _FIRST_STRETCH
 
     def commit(self, commit_id: CommitId) -> Commit:
-        """Returns one commit that must be there, since a ref or another commit names it."""
+        """Return one commit that must be there, since a ref or another commit names it."""
         found = self._known.get(commit_id) or self.refs.commits.find(commit_id)
         if found is None:
             raise CorruptFileError(f"the commit {commit_id} is named but not there")
@@ -131,14 +131,14 @@ class CommitGraph:
         return found
 
     def ancestor(self, commit_id: CommitId) -> Commit:
-        """Returns a commit as a walk does that will ask for its ancestors next."""
+        """Return a commit as a walk does that will ask for its ancestors next."""
         if commit_id not in self._known:
             self._keep(self.refs.commits.ancestry([commit_id], self._stretch))
             self._stretch = min(2 * self._stretch, _LAST_STRETCH)
         return self.commit(commit_id)
 
     def first_ancestor(self, commit: Commit, steps: int) -> Commit | None:
-        """Returns the commit that many first parents back, None past the first."""
+        """Return the commit that many first parents back, None past the first."""
         if steps > _FIRST_STRETCH:
             found = self.refs.commits.first_ancestor(commit.id, steps)
             return found and self._known.setdefault(found.id, found)
@@ -149,7 +149,7 @@ class CommitGraph:
         return commit
 
     def known_below(self, commit: Commit, most: int, but: Container[CommitId]) -> list[CommitId]:
-        """Returns the nearest commits that have been read of a generation no higher, but for some.
+        """Return the nearest commits that have been read of a generation no higher, but for some.
 
         There are at most so many of them.
         """
@@ -161,17 +161,17 @@ class CommitGraph:
         return [each.id for each in nlargest(most, below, key=lambda each: each.generation)]
 
     def find_known(self, commit_id: CommitId) -> Commit | None:
-        """Returns a commit that has been read before."""
+        """Return a commit that has been read before."""
         return self._known.get(commit_id)
 
     def read_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
-        """Reads commits and their ancestors down to a generation, in one round trip."""
+        """Read commits and their ancestors down to a generation, in one round trip."""
         found = self.refs.commits.ancestry_down_to(commit_ids, least)
         self._keep(found)
         return found
 
     def _keep(self, commits: Sequence[Commit]) -> None:
-        """Keeps commits, and lets go of those that were read longest ago when there are many."""
+        """Keep commits, and let go of those that were read longest ago when there are many."""
         for each in commits:
             self._known.pop(each.id, None)
             self._known[each.id] = each
@@ -183,7 +183,7 @@ class CommitGraph:
 
 @dataclass(slots=True)
 class Walk:
-    """Is a way down a history by descending generation.
+    """A way down a history by descending generation.
 
     It reads a band of generations at a time, of all its lines at once: a commit is read about once,
     however often branches part and merge, and round trips grow with the logarithm of the number of
@@ -196,19 +196,19 @@ class Walk:
     """The generation of a child of each parent that was met and is not known."""
 
     def commit(self, commit_id: CommitId) -> Commit:
-        """Returns where the walk begins, or a parent of what it has met."""
+        """Return where the walk begins, or a parent of what it has met."""
         if commit_id in self._missing and self.graph.find_known(commit_id) is None:
             self._read(self._missing[commit_id] - self._band)
         return self.graph.commit(commit_id)
 
     def parents(self, commit_id: CommitId) -> Sequence[CommitId]:
-        """Returns the parents of a commit, which the walk goes on to."""
+        """Return the parents of a commit, which the walk goes on to."""
         commit = self.commit(commit_id)
         self._meet(commit)
         return commit.parents
 
     def generation(self, commit_id: CommitId) -> int:
-        """Returns the generation of a commit."""
+        """Return the generation of a commit."""
         return self.commit(commit_id).generation
 
     def _read(self, least: int) -> None:
@@ -235,5 +235,5 @@ class Walk:
 
 
 def now() -> int:
-    """Returns the time in unix seconds."""
+    """Return the time in unix seconds."""
     return int(time.time())

@@ -31,12 +31,12 @@ FOLDERS: RowShape[FolderDiff] = RowShape(FOLDER_SCHEMA, FOLDER_DDL, folder_rows)
 
 @dataclass(frozen=True, slots=True)
 class Differences(Rows[DiffRow]):
-    """Is what differs, a row an object; it can be rolled up by tasks."""
+    """What differs, a row an object; it can be rolled up by tasks."""
 
     prefix: str = ""
 
     def by_folder(self, depth: int = 1) -> FolderDiffs:
-        """Returns what differs in each folder so many levels below the prefix.
+        """Return what differs in each folder so many levels below the prefix.
 
         Objects that lie less deep have rows of their own. Raises InvalidInputError.
         """
@@ -45,14 +45,14 @@ class Differences(Rows[DiffRow]):
         return FolderDiffs(self.encoded_as(FOLDERS, FolderBatch(self.prefix, depth)))
 
     def summary(self) -> FolderDiff:
-        """Returns how many objects and bytes differ in all."""
+        """Return how many objects and bytes differ in all."""
         total = FolderDiff("")
         for each in self.encoded_as(FOLDERS, FolderBatch(self.prefix, 0)):
             total = total.plus(each)
         return total
 
     def tree(self, depth: int = 3, most: int = 100) -> DiffTree:
-        """Returns the folders that differ as a tree, at most so many levels deep.
+        """Return the folders that differ as a tree, at most so many levels deep.
 
         Where it would have more than `most` nodes, its deepest levels are left out, down to one.
         """
@@ -71,7 +71,7 @@ class Differences(Rows[DiffRow]):
 
 @dataclass(frozen=True, slots=True)
 class FolderDiffs:
-    """Is what differs by folder, in the byte order of paths. Iterating streams it."""
+    """What differs by folder, in the byte order of paths. Iterating streams it."""
 
     _parts: Rows[FolderDiff]
 
@@ -88,13 +88,13 @@ class FolderDiffs:
             yield held
 
     def to_arrow(self) -> pa.Table:
-        """Returns all rows as one Arrow table of FOLDER_SCHEMA, in memory."""
+        """Return all rows as one Arrow table of FOLDER_SCHEMA, in memory."""
         rows = [[each.path, *(getattr(each, name) for name in COUNTS)] for each in self]
         columns = [list(column) for column in zip(*rows, strict=True)]
         return pa.table(columns or [[]] * len(FOLDER_SCHEMA), schema=FOLDER_SCHEMA)
 
     def to_df(self) -> DataFrame:
-        """Returns the rows as a Spark DataFrame, computed by its tasks, in no promised order."""
+        """Return the rows as a Spark DataFrame, computed by its tasks, in no promised order."""
         # Not at the top: reading must not pay for importing Spark.
         from sparklake.frames.differences import summed
 
@@ -103,7 +103,7 @@ class FolderDiffs:
 
 @dataclass(slots=True)
 class DiffTree:
-    """Is a folder with what differs in all of it, and the folders and objects below."""
+    """A folder with what differs in all of it, and the folders and objects below."""
 
     total: FolderDiff
     children: dict[str, DiffTree] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class DiffTree:
     """How many nodes there are, this one included."""
 
     def add(self, row: FolderDiff, depth: int) -> int:
-        """Adds a row that lies at most so many levels below; returns how many nodes that made."""
+        """Add a row that lies at most so many levels below; return how many nodes that made."""
         self.total = self.total.plus(row)
         rest = row.path[len(self.total.path) :]
         if not rest or not depth:
@@ -124,7 +124,7 @@ class DiffTree:
         return made
 
     def folded(self, depth: int) -> DiffTree:
-        """Returns the tree without what lies deeper."""
+        """Return the tree without what lies deeper."""
         if not depth:
             return DiffTree(self.total)
         children = {name: each.folded(depth - 1) for name, each in self.children.items()}

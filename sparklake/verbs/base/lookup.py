@@ -32,7 +32,7 @@ _PART_OPENED = 4
 """A range is opened in full when about one in so many of its data blocks may be open."""
 
 _ROWS = tuple(range(1 << 16))
-"""Is row numbers that all open ranges share: each an object of Python's."""
+"""Row numbers that all open ranges share: each an object of Python's."""
 
 ABSENT = -1
 
@@ -40,12 +40,12 @@ Offsets = NDArray[np.int32]
 
 
 def full_size(raw_size: int, count: int) -> int:
-    """Returns about how many bytes of memory a range takes that is opened in full."""
+    """Return about how many bytes of memory a range takes that is opened in full."""
     return raw_size + _BYTES_A_RECORD * count
 
 
 class OpenRange:
-    """Is the records of a range, to be found by their keys; `raw_size` is in bytes."""
+    """The records of a range, to be found by their keys; `raw_size` is in bytes."""
 
     def __init__(self, block: Block, raw_size: int = 0) -> None:
         self.block = block
@@ -53,11 +53,11 @@ class OpenRange:
 
     @property
     def size(self) -> int:
-        """Returns about how many bytes of memory it takes."""
+        """About how many bytes of memory it takes."""
         return full_size(self.raw_size, len(self.block))
 
     def find(self, key: bytes) -> bytes | None:
-        """Returns the stored value of a key."""
+        """Return the stored value of a key."""
         row = self._rows.get(key)
         if row is None:
             return None
@@ -66,7 +66,7 @@ class OpenRange:
         return value
 
     def rows(self, keys: Sequence[bytes]) -> Positions:
-        """Returns where in the block some keys are, ABSENT for those that are not there."""
+        """Return where in the block some keys are, ABSENT for those that are not there."""
         return np.fromiter(map(self._rows.get, keys, repeat(ABSENT)), np.int64, len(keys))
 
     @cached_property
@@ -76,13 +76,13 @@ class OpenRange:
 
     @cached_property
     def _values(self) -> tuple[Bytes, Offsets, Offsets]:
-        """Is the data of the block, and where in it the stored values begin and end."""
+        """The data of the block, and where in it the stored values begin and end."""
         starts = self.block.value_starts.astype(np.int32)
         return self.block.data, starts, self.block.value_ends.astype(np.int32)
 
 
 class PackedRange:
-    """Is the records of a range of which a data block is opened for a key, and not kept."""
+    """The records of a range of which a data block is opened for a key, and not kept."""
 
     def __init__(self, info: RangeInfo, block: Block) -> None:
         self._block = block
@@ -91,11 +91,11 @@ class PackedRange:
 
     @property
     def is_worn(self) -> bool:
-        """Tells whether it has been asked so often that it should be opened in full."""
+        """Whether it has been asked so often that it should be opened in full."""
         return self._left < 0
 
     def find(self, key: bytes) -> bytes | None:
-        """Returns the stored value of a key; raises MissingFileError or CorruptFileError."""
+        """Return the stored value of a key; raise MissingFileError or CorruptFileError."""
         self._left -= 1
         return self._block.stored(key)
 
@@ -114,7 +114,7 @@ class OpenRanges:
         self._lock = Lock()
 
     def find(self, info: RangeInfo, key: bytes) -> bytes | None:
-        """Returns the stored value of a key; raises MissingFileError or CorruptFileError."""
+        """Return the stored value of a key; raise MissingFileError or CorruptFileError."""
         with self._lock:
             found = self._kept.get(info.id)
         if found is None:
@@ -125,7 +125,7 @@ class OpenRanges:
         return found.find(key)
 
     def lookup(self, ranges: Ranges, key: bytes) -> bytes | None:
-        """Returns the stored value that a key has in a tree; raises as `find` does."""
+        """Return the stored value that a key has in a tree; raise as `find` does."""
         at = position_reaching(ranges, key)
         if at == len(ranges) or key < ranges[at].min_key:
             return None
@@ -159,7 +159,7 @@ class OpenRanges:
             yield None if key < info.min_key else self.find(info, key)
 
     def get_many(self, infos: Sequence[RangeInfo]) -> list[OpenRange]:
-        """Returns ranges, of which those that are not open yet are read together."""
+        """Return ranges, of which those that are not open yet are read together."""
         with self._lock:
             kept = {each.id: self._kept.get(each.id) for each in infos}
         found = {name: each for name, each in kept.items() if isinstance(each, OpenRange)}
@@ -173,7 +173,7 @@ class OpenRanges:
         return [found[info.id] for info in infos]
 
     def _has_room(self, info: RangeInfo) -> bool:
-        """Tells whether a range can be opened in full without letting go of another one."""
+        """Return whether a range can be opened in full without letting go of another one."""
         with self._lock:
             return self._kept.currsize + full_size(info.size, info.count) <= self._kept.maxsize
 

@@ -36,7 +36,7 @@ class Mark:
 
 
 def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> RepositoryInfo:
-    """Marks a namespace as taken, so that of two repositories only one can have it.
+    """Mark a namespace as taken, so that of two repositories only one can have it.
 
     Returns the repository to create. Where an earlier attempt to create it died after it had put
     the mark, that attempt is carried on, under its uid. Raises NamespaceInUseError, also for a
@@ -68,14 +68,14 @@ def _put_mark(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> Repos
 
 
 def take_over_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> None:
-    """Marks a namespace as this repository's, whosever it was; who had it dumps there no more."""
+    """Mark a namespace as this repository's, whosever it was; who had it dumps there no more."""
     encoded = msgspec.json.encode(Mark(info.name, info.uid, refs.id()))
     store.replace(MARKER_KEY, encoded)
     _check_conditional(store, encoded)
 
 
 def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
-    """Raises NamespaceInUseError where a namespace has been taken over from a repository."""
+    """Raise NamespaceInUseError where a namespace has been taken over from a repository."""
     mark = _find_mark(store)
     if mark is None or mark.uid != info.uid:
         raise NamespaceInUseError(
@@ -86,7 +86,7 @@ def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
 
 
 def _check_conditional(store: ObjectStore, encoded: bytes) -> None:
-    """Raises StoreError where a mark that is there can be put once more."""
+    """Raise StoreError where a mark that is there can be put once more."""
     if store.put_if_absent(MARKER_KEY, encoded):
         store.delete(MARKER_KEY)
         raise StoreError(
@@ -96,14 +96,14 @@ def _check_conditional(store: ObjectStore, encoded: bytes) -> None:
 
 
 def leave_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> None:
-    """Removes the mark of a repository that was refused, unless another attempt has created it."""
+    """Remove the mark of a repository that was refused, unless another attempt has created it."""
     made = refs.find_repository(info.name)
     if made is None or made.uid != info.uid:
         store.delete(MARKER_KEY)
 
 
 def check_namespace(store: ObjectStore) -> None:
-    """Raises StoreUnreachableError where a local namespace is not to be seen.
+    """Raise StoreUnreachableError where a local namespace is not to be seen.
 
     The directory under a disk that is not mounted takes files too, and hides them afterwards. A
     bucket that is away says so itself.
@@ -139,7 +139,7 @@ def check_writable(store: ObjectStore, verb: str) -> None:
 
 
 def check_apart(info: RepositoryInfo, uri: str) -> str:
-    """Returns the one spelling of a store's root.
+    """Return the one spelling of a store's root.
 
     Raises InvalidInputError where it overlaps the storage namespace.
     """
@@ -183,6 +183,6 @@ def _find_mark(store: ObjectStore) -> Mark | None:
 
 
 def _is_abandoned(store: ObjectStore, refs: RefStore, mark: Mark) -> bool:
-    """Tells whether a mark of this lake stands for no repository that ever was."""
+    """Return whether a mark of this lake stands for no repository that ever was."""
     was_made = refs.refs(mark.uid).operations.list(1)
     return not was_made and all(each.key == MARKER_KEY for each in store.list())

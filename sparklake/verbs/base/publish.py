@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def until_it_lands(attempt: Callable[[], T]) -> T:
-    """Calls `attempt` until it does not lose a race; it must begin from the branch's head."""
+    """Call `attempt` until it does not lose a race; it must begin from the branch's head."""
     retrying = Retrying(
         stop=stop_after_attempt(MAX_ATTEMPTS),
         wait=wait_random_exponential(multiplier=_WAIT_SECONDS, max=_MAX_WAIT_SECONDS),
@@ -43,7 +43,7 @@ def until_it_lands(attempt: Callable[[], T]) -> T:
 
 
 def until_it_moves(context: Context, branch: str, attempt: Callable[[], T]) -> T:
-    """Calls `attempt` until it does not lose a race for a branch.
+    """Call `attempt` until it does not lose a race for a branch.
 
     Who has lost queues for the branch, and who comes while others queue does so, too. So nobody is
     unlucky for long, and few work in vain.
@@ -69,7 +69,7 @@ def publish(
     applied_layers: Sequence[int] = (),
     cut: LayerCut | None = None,
 ) -> Commit:
-    """Moves a branch from the head that was seen to a new commit of a tree; raises RaceLostError.
+    """Move a branch from the head that was seen to a new commit of a tree; raise RaceLostError.
 
     `applied_layers` are the staging layers that the tree contains; with a cut, only that of them.
     """
@@ -81,7 +81,7 @@ def publish(
 def signed_commit(
     parents: Sequence[Commit], meta_range_id: MetaRangeId, signature: Signature
 ) -> Commit:
-    """Returns a commit of a tree, made now and not yet published."""
+    """Return a commit of a tree, made now and not yet published."""
     return new_commit(
         parents=parents,
         committer=signature.committer,
@@ -100,7 +100,7 @@ def publish_all(
     applied_layers: Sequence[int] = (),
     cut: LayerCut | None = None,
 ) -> None:
-    """Moves a branch from the head that was seen over a row of new commits to the last of them.
+    """Move a branch from the head that was seen over a row of new commits to the last of them.
 
     All of them are there then, or none. The state's fence is as of when the verb began. Raises
     RaceLostError, CollectionBegunError, and HookFailedError where a hook of
@@ -123,7 +123,7 @@ def publish_all(
 
 
 def touched_by(context: Context, commits: Sequence[Commit]) -> dict[CommitId, bytes]:
-    """Returns what new commits may have changed of their first parents; nothing is read for it."""
+    """Return what new commits may have changed of their first parents; nothing is read for it."""
     trees = {each.id: each.meta_range_id for each in commits}
     found = {}
     for each in commits:
@@ -151,7 +151,7 @@ P = ParamSpec("P")
 
 
 def begun_anew(verb: Callable[P, T]) -> Callable[P, T]:
-    """Returns a verb that begins anew, with nothing of what it has made, after such a refusal."""
+    """Return a verb that begins anew, with nothing of what it has made, after such a refusal."""
 
     @wraps(verb)
     def run(*arguments: P.args, **options: P.kwargs) -> T:

@@ -43,7 +43,7 @@ from sparklake.verbs.merges.bases import BaseTrees, merge_base
 
 
 def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -> MissingFileError:
-    """Returns the error for an object that is gone: by a purge, where one took it."""
+    """Return the error for an object that is gone: by a purge, where one took it."""
     own = OwnNamespace(context.info.storage_namespace)
     (address,) = one_spelling(pa.array([found.address]), own).to_pylist()
     for each in context.refs.purges.list():
@@ -60,7 +60,7 @@ def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -
 
 
 def _is_listed(store: ObjectStore, purge: Purge, address: str) -> bool:
-    """Tells whether the receipt of a purge has an address."""
+    """Return whether the receipt of a purge has an address."""
     for part in store.list(f"{purge_folder(purge.id)}receipt/"):
         rows = parquet.read_table(io.BytesIO(store.get(part.key)), columns=["address"])
         if pc.any(pc.equal(rows.column("address"), address)).as_py():
@@ -73,7 +73,7 @@ DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
 
 
 def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
-    """Returns the objects of a ref whose path begins with a prefix, in the byte order of paths."""
+    """Return the objects of a ref whose path begins with a prefix, in the byte order of paths."""
     start = key_prefix(prefix)
 
     def plan(found: Resolved) -> Plan:
@@ -84,26 +84,26 @@ def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
 
 
 def list_tree(context: Context, tree: MetaRange, prefix: str, what: str) -> Rows[ObjectInfo]:
-    """Returns the objects of a tree, of a commit or of none yet."""
+    """Return the objects of a tree, of a commit or of none yet."""
     plan = plan_listing(tree.ranges, (), prefix_interval(key_prefix(prefix)))
     return listing_of_plan(context, plan, what)
 
 
 def listing_of_plan(context: Context, plan: Plan, what: str) -> Rows[ObjectInfo]:
-    """Returns the objects of a listing that is planned."""
+    """Return the objects of a listing that is planned."""
     return _rows(context, plan, OBJECTS, list_body, "ls", what, LAYERED)
 
 
 def diff_trees(
     context: Context, left: MetaRange, right: MetaRange, prefix: str, what: str
 ) -> Rows[DiffRow]:
-    """Returns what differs from one tree to another."""
+    """Return what differs from one tree to another."""
     plan = plan_diff(left.ranges, right.ranges, prefix_interval(key_prefix(prefix)))
     return diff_of_plan(context, plan, what, "diff")
 
 
 def read_object(context: Context, ref: str, path: str) -> bytes:
-    """Returns the bytes of one object.
+    """Return the bytes of one object.
 
     Raises MissingFileError when the file at its address is gone, CorruptFileError when it is not
     what was added (see `read_body`), PurgedError where a purge took it, ExpiredError.
@@ -119,7 +119,7 @@ def read_object(context: Context, ref: str, path: str) -> bytes:
 def diff_refs(
     context: Context, left: str, right: str, prefix: str, *, three_way: bool, three_dot: bool
 ) -> Differences:
-    """Returns what differs from left to right, each as committed.
+    """Return what differs from left to right, each as committed.
 
     Three-way: what merging right into left would change in left, conflicts included. Three-dot:
     what right has changed since the merge base of both. Raises InvalidInputError for both at once.
@@ -140,7 +140,7 @@ def diff_refs(
 
 
 def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
-    """Returns what is staged on a branch and would change it."""
+    """Return what is staged on a branch and would change it."""
     name, start = get_branch(context, branch).name, key_prefix(prefix)
 
     def plan(found: Resolved) -> Plan:
@@ -154,7 +154,7 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
 def diff_of_plan(
     context: Context, plan: Plan, what: str, verb: str, prefix: str = ""
 ) -> Differences:
-    """Returns the rows of a two-way diff that is planned."""
+    """Return the rows of a two-way diff that is planned."""
     return _differences(context, plan, diff_body, verb, what, TWO_WAY, prefix)
 
 

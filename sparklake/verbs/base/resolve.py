@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Is what a ref shows: the tree of a commit, and over it what is staged, of a bare branch.
+    """What a ref shows: the tree of a commit, and over it what is staged, of a bare branch.
 
     `staged` marks `branch$`, which shows what is staged over nothing. Where the ref `is_name` of a
     branch or tag, the commit has not expired.
@@ -42,26 +42,26 @@ class Resolved:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """Returns what is staged over the tree, the newest layer first."""
+        """What is staged over the tree, the newest layer first."""
         return self.branch.layers if self.branch else ()
 
     def tree(self, context: Context) -> MetaRange:
-        """Returns the tree under the layers."""
+        """Return the tree under the layers."""
         return context.trees.get(EMPTY_META_RANGE) if self.staged else context.tree(self.commit)
 
     def check_kept(self, context: Context) -> None:
-        """Raises ExpiredError where objects of the tree may be gone."""
+        """Raise ExpiredError where objects of the tree may be gone."""
         if not self.is_name:
             check_kept(context, [self.commit.id])
 
 
 def get_commit(context: Context, text: str) -> Commit:
-    """Returns the commit of a ref; raises InvalidRefError for `branch$`, which has none."""
+    """Return the commit of a ref; raise InvalidRefError for `branch$`, which has none."""
     return _of_commit(context, text).commit
 
 
 def kept_commit(context: Context, text: str) -> Commit:
-    """Returns the commit of a ref, to read its objects or to name them elsewhere.
+    """Return the commit of a ref, to read its objects or to name them elsewhere.
 
     Who publishes what names them has read a fence before. Raises ExpiredError.
     """
@@ -71,7 +71,7 @@ def kept_commit(context: Context, text: str) -> Commit:
 
 
 def check_kept(context: Context, commit_ids: Sequence[CommitId]) -> None:
-    """Raises ExpiredError for the first of some commits that has expired."""
+    """Raise ExpiredError for the first of some commits that has expired."""
     expired = context.refs.commits.expired(commit_ids) if commit_ids else ()
     first = next(filter(expired.__contains__, commit_ids), None)
     if first is not None:
@@ -89,7 +89,7 @@ def _of_commit(context: Context, text: str) -> Resolved:
 
 
 def _resolve(context: Context, text: str, ref: Ref) -> Resolved:
-    """Returns what a ref means: full commit id, branch, tag, unique id prefix, in this order."""
+    """Return what a ref means: full commit id, branch, tag, unique id prefix, in this order."""
     found = _base(context, ref)
     if (ref.committed or ref.staged) and found.branch is None:
         raise InvalidRefError(f"{text!r}: {text[-1]!r} follows a branch, and {ref.base!r} is none")
@@ -102,7 +102,7 @@ def _resolve(context: Context, text: str, ref: Ref) -> Resolved:
 
 
 def steadily(context: Context, ref: str, read: Callable[[Resolved], T]) -> T:
-    """Returns what `read` makes of a ref as it was at one moment.
+    """Return what `read` makes of a ref as it was at one moment.
 
     A commit takes the rows that it has applied out of Postgres. Who comes to read them then is told
     so by a RaceLostError, and begins again from the new head.
@@ -112,7 +112,7 @@ def steadily(context: Context, ref: str, read: Callable[[Resolved], T]) -> T:
 
 
 def get_branch(context: Context, name: str) -> BranchState:
-    """Returns a branch; raises RefNotFoundError."""
+    """Return a branch; raise RefNotFoundError."""
     state = context.refs.branches.find(name)
     if state is None:
         raise RefNotFoundError(
@@ -122,7 +122,7 @@ def get_branch(context: Context, name: str) -> BranchState:
 
 
 def open_branch(context: Context, name: str, *actions: Action) -> BranchState:
-    """Returns a branch that is to be changed; raises ReadOnlyError, ProtectedError at once.
+    """Return a branch that is to be changed; raise ReadOnlyError, ProtectedError at once.
 
     That is before any work is done for it. The ref store asks again when it makes the change.
     """
@@ -132,7 +132,7 @@ def open_branch(context: Context, name: str, *actions: Action) -> BranchState:
 
 
 def check_clean(state: BranchState, verb: str) -> None:
-    """Raises DirtyBranchError for a branch with staged changes."""
+    """Raise DirtyBranchError for a branch with staged changes."""
     if state.layers:
         raise DirtyBranchError(
             f"{state.name!r} has uncommitted changes: commit or drop them before you {verb}"

@@ -13,14 +13,14 @@ MAX_TEXT_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Is what the author says of a commit."""
+    """What the author says of a commit."""
 
     message: str
     committer: str
     metadata: Mapping[str, str]
 
     def labelled(self, labels: Mapping[str, str]) -> Signature:
-        """Returns the same with more metadata."""
+        """Return the same with more metadata."""
         return replace(self, metadata={**self.metadata, **labels})
 
 
@@ -30,7 +30,7 @@ def sign(
     committer: str | None,
     metadata: Mapping[str, str] | None,
 ) -> Signature:
-    """Returns a checked signature; raises InvalidInputError."""
+    """Return a checked signature; raise InvalidInputError."""
     if not message.strip():
         raise InvalidInputError("a commit needs a message: say what changed and why")
     who = committer or context.committer
@@ -40,7 +40,7 @@ def sign(
 
 
 def check_texts(texts: Sequence[str], noun: str) -> None:
-    """Raises InvalidInputError for texts that cannot be kept, or not so many of them."""
+    """Raise InvalidInputError for texts that cannot be kept, or not so many of them."""
     if not all(isinstance(text, str) for text in texts):
         raise InvalidInputError(f"{noun} are texts: {texts!r} has something else")
     if any("\0" in text or not _is_utf8(text) for text in texts):

@@ -36,19 +36,19 @@ Paths: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray
 
 
 def stat_object(context: Context, ref: str, path: str) -> ObjectInfo:
-    """Returns one object of a ref as it is now; raises ObjectNotFoundError."""
+    """Return one object of a ref as it is now; raise ObjectNotFoundError."""
     return open_snapshot(context, ref, object_key(path)).stat(path)
 
 
 def kept_object(context: Context, ref: str, path: str) -> ObjectInfo:
-    """Returns one object of a ref, to read it; raises ObjectNotFoundError, ExpiredError."""
+    """Return one object of a ref, to read it; raise ObjectNotFoundError, ExpiredError."""
     return open_snapshot(context, ref, object_key(path), kept=True).stat(path)
 
 
 def open_snapshot(
     context: Context, ref: str, prefix: bytes = b"", *, kept: bool = False
 ) -> Snapshot:
-    """Returns a ref as it is now; a branch's staged changes count.
+    """Return a ref as it is now; a branch's staged changes count.
 
     Only paths with the prefix may be asked for: of staged rows, no others are read. One whose
     objects are to be read or named is to be `kept`: else it raises ExpiredError.
@@ -66,21 +66,21 @@ def open_snapshot(
 def snapshot_over(
     context: Context, what: str, tree: MetaRange, sides: Sequence[Side] = ()
 ) -> Snapshot:
-    """Returns a tree, of a commit or of none yet, under staged layers, to ask for objects."""
+    """Return a tree, of a commit or of none yet, under staged layers, to ask for objects."""
     base = RangeLayer(context.open_ranges, tree.ranges)
     return Snapshot(context, what, (*(_layer(context, side) for side in sides), base))
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Is what a ref holds at one moment, whatever happens to it later."""
+    """What a ref holds at one moment, whatever happens to it later."""
 
     _context: Context
     _ref: str
     _layers: Sequence[RangeLayer | _Rows]
 
     def stat(self, path: str) -> ObjectInfo:
-        """Returns one object; raises ObjectNotFoundError."""
+        """Return one object; raise ObjectNotFoundError."""
         key = object_key(path)
         stored = self._stored(key)
         if stored is None:
@@ -90,11 +90,11 @@ class Snapshot:
         return object_info((key, stored), self._context.info.storage_namespace)
 
     def exists(self, path: str) -> bool:
-        """Tells whether there is an object at a path; raises InvalidKeyError."""
+        """Return whether there is an object at a path; raises InvalidKeyError."""
         return self._stored(object_key(path)) is not None
 
     def lookup(self, paths: Paths) -> pa.Table:
-        """Returns a row of LOOKUP_SCHEMA for each path, in the order given.
+        """Return a row of LOOKUP_SCHEMA for each path, in the order given.
 
         The paths and the answer are in the memory of this process. To look up a DataFrame of many
         millions, join it with `repository.objects(ref).to_df()` on `path`. Raises InvalidInputError
@@ -116,7 +116,7 @@ class Snapshot:
         return None
 
     def _found(self, keys: Sequence[bytes]) -> tuple[pa.Table, Positions]:
-        """Returns the objects of ascending keys without their paths, and whose they are."""
+        """Return the objects of ascending keys without their paths, and whose they are."""
         namespace = self._context.info.storage_namespace
         batches: list[pa.RecordBatch] = []
         rows: list[Positions] = [np.zeros(0, np.int64)]
@@ -135,7 +135,7 @@ class Snapshot:
 
 
 class _Rows:
-    """Is a layer of few records, all in memory."""
+    """A layer of few records, all in memory."""
 
     def __init__(self, block: Block) -> None:
         self._range = OpenRange(block)
@@ -144,12 +144,12 @@ class _Rows:
         return self._range.find(key)
 
     def found(self, keys: Sequence[bytes]) -> Iterator[tuple[Block, Positions]]:
-        """Yields the records of ascending keys that are here, and the place of each one's key."""
+        """Yield the records of ascending keys that are here, and the place of each one's key."""
         yield _found([self._range], keys, [slice(0, len(keys))])
 
 
 class RangeLayer:
-    """Is a tree, or a layer of ranges over one, opened where it is asked for."""
+    """A tree, or a layer of ranges over one, opened where it is asked for."""
 
     def __init__(self, opened: OpenRanges, ranges: Ranges) -> None:
         self._opened = opened
@@ -158,7 +158,7 @@ class RangeLayer:
         self._range = cache(ranges.__getitem__)
 
     def find(self, key: bytes) -> bytes | None:
-        """Returns the stored value of a key."""
+        """Return the stored value of a key."""
         at = bisect_left(self._max_keys, key)
         if at == len(self._max_keys):
             return None
@@ -166,13 +166,13 @@ class RangeLayer:
         return None if key < each.min_key else self._opened.find(each, key)
 
     def found(self, keys: Sequence[bytes]) -> Iterator[tuple[Block, Positions]]:
-        """Yields the records of ascending keys that are here, and the place of each one's key."""
+        """Yield the records of ascending keys that are here, and the place of each one's key."""
         asked = dict(self._touched(keys))
         for group in read_together(asked):
             yield _found(self._opened.get_many(group), keys, [asked[each] for each in group])
 
     def _touched(self, keys: Sequence[bytes]) -> Iterator[tuple[RangeInfo, slice]]:
-        """Yields each range that may hold some of the keys, and which."""
+        """Yield each range that may hold some of the keys, and which."""
         start = at = 0
         while start < len(keys):
             at = bisect_left(self._max_keys, keys[start], at)
@@ -195,7 +195,7 @@ def _layer(context: Context, side: Side) -> RangeLayer | _Rows:
 def _found(
     opened: Sequence[OpenRange], keys: Sequence[bytes], parts: Sequence[slice]
 ) -> tuple[Block, Positions]:
-    """Returns the records that ranges have of some keys, of each range a part of them."""
+    """Return the records that ranges have of some keys, of each range a part of them."""
     blocks, places = [], []
     for each, part in zip(opened, parts, strict=True):
         rows = each.rows(keys[part])
@@ -206,7 +206,7 @@ def _found(
 
 
 def _texts(paths: Paths) -> pa.StringArray:
-    """Returns paths as one array; raises InvalidInputError for what is none."""
+    """Return paths as one array; raise InvalidInputError for what is none."""
     if isinstance(paths, str):
         raise InvalidInputError(f"{paths!r} is one path: give a list of them")
     try:

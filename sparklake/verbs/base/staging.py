@@ -53,19 +53,19 @@ class Staged:
         self._keys = cache(self._read_keys)
 
     def sides(self, layers: Sequence[Layer]) -> list[Side]:
-        """Returns layers as sides, in the order given."""
+        """Return layers as sides, in the order given."""
         return [self._side(layer) for layer in layers]
 
     def plan(
         self, base: MetaRange, layers: Sequence[Layer], planned: Planned | None = None
     ) -> Plan:
-        """Returns the plan of layers over a base, which opens only what they touch."""
+        """Return the plan of layers over a base, which opens only what they touch."""
         return self.plan_sides(base, self.sides(layers), planned)
 
     def plan_sides(
         self, base: MetaRange, sides: Sequence[Side], planned: Planned | None = None
     ) -> Plan:
-        """Returns the plan of sides over a base, which need not be staged."""
+        """Return the plan of sides over a base, which need not be staged."""
         intervals = (each for side in sides for each in self._intervals(base.ranges, side))
         touched = sorted(intervals, key=lambda interval: interval.start)
         planned = planned or partial(plan_apply, choice=self._choice)
@@ -108,7 +108,7 @@ class Staged:
 
 
 def write_meta_run(context: Context, runner: Runner, encode: Body, rows: Source) -> MetaRange:
-    """Writes rows as a run: ranges of staged records under a metarange."""
+    """Write rows as a run: ranges of staged records under a metarange."""
     pieces = write_run(runner, context.workspace, encode, rows)
     return finish(context.store, context.workspace, pieces)
 
@@ -124,7 +124,7 @@ def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
 
 
 def cut_out(context: Context, state: BranchState, choice: Choice, verb: str) -> LayerCut:
-    """Returns the cut of some keys out of sealed layers, what is left of runs being written."""
+    """Return the cut of some keys out of sealed layers, what is left of runs being written."""
     runs = {}
     for layer in state.layers:
         if layer.meta_range_id is not None:
@@ -135,7 +135,7 @@ def cut_out(context: Context, state: BranchState, choice: Choice, verb: str) -> 
 
 
 def _rest(context: Context, branch: str, run: Ranges, choice: Choice, verb: str) -> MetaRangeId:
-    """Writes what is left of a run; only ranges that lead out of the chosen keys are read."""
+    """Write what is left of a run; only ranges that lead out of the chosen keys are read."""
     plan = plan_without(run, choice)
     runner = context.runner(plan.records, verb, branch)
     outcome = run_plan(runner, partial(apply_body, context.workspace), plan)

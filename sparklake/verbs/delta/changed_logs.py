@@ -45,7 +45,7 @@ def logs_losing_keys(context: Context, before: MetaRangeId, after: MetaRangeId) 
 def gone_files(
     context: Context, folder: bytes, base: MetaRangeId, side: MetaRangeId
 ) -> frozenset[str]:
-    """Returns the names of the files that a tree has no more, of the table with a log in a folder.
+    """Return the names of the files that a tree has no more, of the table with a log in a folder.
 
     Only ranges are read in which the two trees differ.
     """

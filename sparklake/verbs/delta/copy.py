@@ -23,7 +23,7 @@ _PUT_AT_ONCE = 64
 
 @dataclass(slots=True)
 class Base:
-    """Is a table as a write has found it.
+    """A table as a write has found it.
 
     `checksums` are those of the files of its log. `spelled` says how the log names each data file,
     by its address: two short texts a file, of which a table of a million has some 300 MB.
@@ -35,28 +35,28 @@ class Base:
 
     @property
     def is_new(self) -> bool:
-        """Tells whether there was no table."""
+        """Whether there was no table."""
         return self.files.version < 0
 
     def name_in_tree(self, path: str) -> str:
-        """Returns a path of the copied log as the branch's log has it."""
+        """Return a path of the copied log as the branch's log has it."""
         return path if is_relative(path) else self.spelled.get(one_spelling(path), path)
 
     def name_files(self, files: Iterable[dict[str, Any]]) -> None:
-        """Gives files of the copied log the paths that they have in the branch's log."""
+        """Give files of the copied log the paths that they have in the branch's log."""
         for said in files:
             said["path"] = self.name_in_tree(said["path"])
 
 
 def log_checksums(context: Context, branch: str, folder: str) -> dict[str, str]:
-    """Returns the checksums of the files of a table's log, by their names."""
+    """Return the checksums of the files of a table's log, by their names."""
     prefix = folder + LOG_FOLDER
     found = list_objects(context, branch, prefix)
     return {each.path.removeprefix(prefix): each.checksum for each in found}
 
 
 def copy_log(context: Context, folder: str, write: Write, *, names_files: bool) -> Base:
-    """Copies the log of a table to the place of a write; returns the table as it is.
+    """Copy the log of a table to the place of a write; return the table as it is.
 
     With `names_files`, what Delta commits may name files that are there already.
     """
@@ -81,14 +81,14 @@ def copy_log(context: Context, folder: str, write: Write, *, names_files: bool) 
 def entry_bodies(
     snapshot: Snapshot, folder: str, branch: str, names: tuple[str, ...]
 ) -> Iterator[tuple[str, bytes]]:
-    """Yields names and contents of files of a log; raises ObjectNotFoundError."""
+    """Yield names and contents of files of a log; raise ObjectNotFoundError."""
     found = {name: snapshot.stat(f"{folder}{LOG_FOLDER}{name}") for name in names}
     bodies = overlapped(lambda name: read_body(found[name], branch), names)
     yield from zip(names, bodies, strict=True)
 
 
 def new_entries(context: Context, write: Write, base: Base) -> list[Sequence[Action]]:
-    """Returns what Delta has committed to the copy: the actions of each version, as in a tree."""
+    """Return what Delta has committed to the copy: the actions of each version, as in a tree."""
     prefix = f"{write.place}/{LOG_FOLDER}"
     found = (each.key.removeprefix(prefix) for each in context.store.list(prefix))
     names = sorted(each for each in found if _version(each) > base.files.version)
@@ -119,7 +119,7 @@ class _Copier:
         return copied_checkpoint(body, self._rewrite)
 
     def _rewrite(self, files: Sequence[dict[str, Any]]) -> None:
-        """Gives files their addresses; one that the tree has no more keeps its path."""
+        """Give files their addresses; one that the tree has no more keeps its path."""
         relative = sorted({each["path"] for each in files if is_relative(each["path"])})
         asked = [self._folder + name_of(each) for each in relative]
         addresses = self._snapshot.lookup(asked)["address"].to_pylist() if asked else []

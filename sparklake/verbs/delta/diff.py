@@ -35,7 +35,7 @@ Files = Mapping[FileKey, Said]
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Is the folder of a table in a tree; errors call the tree by its ref."""
+    """The folder of a table in a tree; errors call the tree by its ref."""
 
     context: Context
     folder: str
@@ -43,7 +43,7 @@ class _Place:
     tree: MetaRange
 
     def resolve(self, relative: pa.Array) -> pa.Array:
-        """Returns the addresses of files below the table; raises ObjectNotFoundError."""
+        """Return the addresses of files below the table; raise ObjectNotFoundError."""
         named = relative.dictionary_encode()
         paths = [self.folder + each for each in named.dictionary.to_pylist()]
         found = snapshot_over(self.context, self.ref, self.tree).lookup(paths).column("address")
@@ -59,7 +59,7 @@ class _Place:
 def delta_sides(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> tuple[TableSide, TableSide]:
-    """Returns both sides of a Delta table; writes a view of each.
+    """Return both sides of a Delta table; write a view of each.
 
     Raises InvalidInputError for a log that is not understood, ObjectNotFoundError for a file that
     the log names and the tree does not have.
@@ -85,7 +85,7 @@ def delta_sides(
 
 
 def _sides(logs: Sequence[TreeLog]) -> tuple[Sequence[LogSide], frozenset[FileKey] | None]:
-    """Returns what holds at the end of each log, and the files that may differ; None for any."""
+    """Return what holds at the end of each log, and the files that may differ; None for any."""
     for each in logs:
         if each.checkpoints and not each.commits:
             raise NotUnitedError("a log has checkpoints and no commits")
@@ -104,7 +104,7 @@ def _sides(logs: Sequence[TreeLog]) -> tuple[Sequence[LogSide], frozenset[FileKe
 def _changed(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> set[bytes]:
-    """Returns the keys of files that are another one under the same name."""
+    """Return the keys of files that are another one under the same name."""
     log = f"{folder}{LOG_FOLDER}"
     rows = diff_trees(context, *trees, folder, " -> ".join(refs))
     return {
@@ -115,7 +115,7 @@ def _changed(
 
 
 def _apart(files: Files, others: Files, log_folder: bytes, changed: set[bytes]) -> list[Said]:
-    """Returns what is said of the files that another side does not have just so."""
+    """Return what is said of the files that another side does not have just so."""
     return [
         said
         for key, said in sorted(files.items(), key=lambda each: (each[0].path, each[0].vector))
@@ -131,7 +131,7 @@ def _side(place: _Place, side: LogSide, files: Sequence[Said]) -> TableSide:
 
 
 def _view(place: _Place, protocol: Said, metadata: Said, files: Iterable[Said]) -> View:
-    """Returns a table of some files; it is named by its log, which says all of it."""
+    """Return a table of some files; it is named by its log, which says all of it."""
     settings = (metadata.get("configuration") or {}).items()
     kept = {name: value for name, value in settings if name.startswith(_READ_PROPERTIES)}
     adds = ({"add": {**each, "dataChange": True}} for each in files)

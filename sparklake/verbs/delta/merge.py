@@ -42,21 +42,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MovedRanges:
-    """Is the ranges that one side has and base has not, or the other way, and their hulls."""
+    """The ranges that one side has and base has not, or the other way, and their hulls."""
 
     ranges: Sequence[RangeInfo]
     hulls: Sequence[Interval]
 
     @staticmethod
     def of(base: Ranges, side: Ranges) -> MovedRanges:
-        """Returns what a side has moved."""
+        """Return what a side has moved."""
         apart = (each.sides for each in windows(base, side) if not each.alike)
         found = [cluster.sides for sides in apart for cluster in clusters(sides)]
         ranges = [each for sides in found for part in sides for each in part]
         return MovedRanges(ranges, list(map(reach, found)))
 
     def meets(self, interval: Interval) -> bool:
-        """Tells whether it may have changed something in an interval."""
+        """Return whether it may have changed something in an interval."""
         at = bisect_right(self.hulls, interval.start, key=lambda each: each.start)
         near = self.hulls[max(0, at - 1) : at + 1]
         return any(not common(each, interval).is_empty for each in near)
@@ -64,22 +64,22 @@ class MovedRanges:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Is what each of two sides has moved; no range is opened to know it."""
+    """What each of two sides has moved; no range is opened to know it."""
 
     source: MovedRanges
     dest: MovedRanges
 
     @staticmethod
     def of(base: Ranges, source: Ranges, dest: Ranges) -> Moved:
-        """Returns what the sides have moved."""
+        """Return what the sides have moved."""
         return Moved(MovedRanges.of(base, source), MovedRanges.of(base, dest))
 
     def by_both(self, interval: Interval) -> bool:
-        """Tells whether either side may have changed something in an interval."""
+        """Return whether either side may have changed something in an interval."""
         return self.source.meets(interval) and self.dest.meets(interval)
 
     def places_of_logs(self) -> Iterator[tuple[RangeInfo, bytes]]:
-        """Yields ranges that no task of a merge reads, and the folders of logs that may be there.
+        """Yield ranges that no task of a merge reads, and the folders of logs that may be there.
 
         Where one side alone has moved a range with a log, and the other one something else of the
         table, then the table leads out of that range: one of its edges is a key of the table.
@@ -101,7 +101,7 @@ _LOG = LOG_FOLDER.encode()
 
 
 def folders_of(key: bytes) -> Iterator[bytes]:
-    """Yields the folders that a key is in, the root too."""
+    """Yield the folders that a key is in, the root too."""
     at = key.rfind(b"/")
     while at >= 0:
         yield key[: at + 1]
@@ -110,13 +110,13 @@ def folders_of(key: bytes) -> Iterator[bytes]:
 
 
 _SOURCE, _DEST = 1, 2
-"""Are the places of the sides that a table may be taken of."""
+"""The places of the sides that a table may be taken of."""
 
 
 def table_unions(
     context: Context, sides: Sides, resolution: Resolution, seen: Iterable[bytes]
 ) -> list[TableUnion]:
-    """Returns what becomes of the tables whose logs tasks have seen, and of those between them.
+    """Return what becomes of the tables whose logs tasks have seen, and of those between them.
 
     Raises ExpiredError where the log of the base is gone with it.
     """
@@ -140,7 +140,7 @@ def table_unions(
 
 
 def _logs_around(context: Context, sides: Sides) -> Iterator[bytes]:
-    """Yields the folders of dest's logs of the tables that chosen paths lie in."""
+    """Yield the folders of dest's logs of the tables that chosen paths lie in."""
     if sides.choice.is_everything:
         return
     ranges = context.trees.get(sides.dest).ranges
@@ -153,7 +153,7 @@ def _logs_around(context: Context, sides: Sides) -> Iterator[bytes]:
 def _union(
     context: Context, sides: Sides, folder: bytes, winner: Strategy | None, moved: Moved
 ) -> TableUnion | None:
-    """Returns what becomes of a table; None where a merge by keys does right."""
+    """Return what becomes of a table; None where a merge by keys does right."""
     base, source, dest = logs = [read_log(context, tree, folder) for tree in sides.trees]
     if source.ids == dest.ids:
         return None
@@ -209,7 +209,7 @@ def _taken(
     apart: Sequence[Commits],
     winner: Strategy,
 ) -> TableUnion:
-    """Returns what becomes of a table of which one side is taken as a whole, if that may be."""
+    """Return what becomes of a table of which one side is taken as a whole, if that may be."""
     place = _SOURCE if winner is Strategy.SOURCE_WINS else _DEST
     try:
         needed = _needed(logs, apart, place)
@@ -227,7 +227,7 @@ def _of_one_side(
     place: int,
     moved: Moved,
 ) -> TableUnion | None:
-    """Returns a table whose log one side alone has changed; None where it has all its files."""
+    """Return a table whose log one side alone has changed; None where it has all its files."""
     table = prefix_interval(table_folder(union.folder))
     if sides.choice.holds(table) and not moved.by_both(table):
         return None
@@ -247,7 +247,7 @@ def _needed(
     place: int,
     more: Sequence[Sequence[Action]] = (),
 ) -> list[bytes]:
-    """Returns the keys of files of one side's table, with more commits, that may not be merged.
+    """Return the keys of files of one side's table, with more commits, that may not be merged.
 
     These are files that it has added, and live ones that other commits have removed: a vacuum may
     have followed. Raises NotUnitedError where the log does not say.

@@ -21,11 +21,11 @@ from sparklake.verbs.base.context import Context
 _MAX_LABEL_CHARACTERS = 4_000
 
 FindMany = Callable[[Sequence[bytes]], Sequence[bytes | None]]
-"""Returns the stored values that ascending keys have in the merged tree."""
+"""The stored values that ascending keys have in the merged tree."""
 
 
 class Stored(NamedTuple):
-    """Is what base, source and dest have stored under a key."""
+    """What base, source and dest have stored under a key."""
 
     base: bytes | None
     source: bytes | None
@@ -33,23 +33,23 @@ class Stored(NamedTuple):
 
     @property
     def source_differs(self) -> bool:
-        """Tells whether source has changed the key since base."""
+        """Whether source has changed the key since base."""
         return record_id(self.source) != record_id(self.base)
 
     @property
     def outcome(self) -> Outcome:
-        """Returns what a merge by keys does."""
+        """What a merge by keys does."""
         return classify(*map(record_id, self))
 
     @property
     def by_keys(self) -> bytes | None:
-        """Returns what the tasks of a merge make of a key of a log: a conflict stays dest's."""
+        """What the tasks of a merge make of a key of a log: a conflict stays dest's."""
         return self.source if self.outcome is Outcome.TAKE_SOURCE else self.dest
 
 
 @dataclass(frozen=True, slots=True)
 class TableUnion:
-    """Is what a merge does to the log of one table, or why it cannot: then `refusal` says it.
+    """What a merge does to the log of one table, or why it cannot: then `refusal` says it.
 
     `log` is the keys that a side has changed. They become dest's with `commits` added, or those of
     the side that is `taken` as a whole; where one side alone changed it, what it made of them.
@@ -69,29 +69,29 @@ class TableUnion:
 
     @property
     def name(self) -> str:
-        """Returns what the table is called."""
+        """What the table is called."""
         return table_name(self.folder)
 
     @property
     def added(self) -> dict[bytes, bytes]:
-        """Returns the bytes of the commits that are added to dest's log, by their keys."""
+        """The bytes of the commits that are added to dest's log, by their keys."""
         return {commit_key(self.folder, each): body for each, body in self.commits.items()}
 
     def becomes(self, stored: Stored) -> bytes | None:
-        """Returns what a key of the log that is there already ends with."""
+        """Return what a key of the log that is there already ends with."""
         if self.is_of_one_side:
             return stored.by_keys
         return stored.source if self.taken is Strategy.SOURCE_WINS else stored.dest
 
     def corrections(self) -> Iterator[Record]:
-        """Yields what ends in the log as a merge by keys does not leave it."""
+        """Yield what ends in the log as a merge by keys does not leave it."""
         for key, stored in self.log.items():
             end = self.becomes(stored)
             if record_id(end) != record_id(stored.by_keys):
                 yield tombstone(key) if end is None else (key, end)
 
     def conflicts(self) -> list[Conflict]:
-        """Returns the keys to name where it is refused: of those that source changed, the worst."""
+        """Return the keys to name where it is refused: of those that source changed, the worst."""
         found = [each for each in self.log.items() if each[1].source_differs or self.is_of_one_side]
         for outcome in (Outcome.CONFLICT, Outcome.TAKE_SOURCE):
             worst = [each for each in found if each[1].outcome is outcome]
@@ -100,7 +100,7 @@ class TableUnion:
         return [_conflict(*each) for each in found]
 
     def checked(self, find_many: FindMany) -> TableUnion:
-        """Returns it refused if a file that it needs is not in the merged tree, or is another."""
+        """Return it refused if a file that it needs is not in the merged tree, or is another."""
         keys = sorted(self.needed)
         found = zip(keys, map(record_id, find_many(keys)), strict=True)
         lost = [
@@ -115,7 +115,7 @@ class TableUnion:
 
 
 def record_id(stored: bytes | None) -> bytes | None:
-    """Returns by what a stored value is told from others; None for none."""
+    """Return by what a stored value is told from others; None for none."""
     return stored and stored[-RECORD_ID_BYTES:]
 
 
@@ -125,7 +125,7 @@ def _conflict(key: bytes, stored: Stored) -> Conflict:
 
 
 def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record]:
-    """Writes new commits; returns the records by which merged logs become what they should be."""
+    """Write new commits; return the records by which merged logs become what they should be."""
     objects = Objects(context.info.storage_namespace)
     records = [record for each in unions for record in each.corrections()]
     for each in unions:
@@ -134,19 +134,19 @@ def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record
 
 
 def united_tables(unions: Iterable[TableUnion]) -> tuple[str, ...]:
-    """Returns the names of the tables whose logs became one."""
+    """Return the names of the tables whose logs became one."""
     return tuple(
         each.name for each in unions if not (each.refusal or each.taken or each.is_of_one_side)
     )
 
 
 def taken_tables(unions: Iterable[TableUnion]) -> dict[str, str]:
-    """Returns the names of the tables of which one side was taken, each with the strategy."""
+    """Return the names of the tables of which one side was taken, each with the strategy."""
     return {each.name: each.taken.value for each in unions if each.taken and not each.refusal}
 
 
 def union_labels(unions: Sequence[TableUnion]) -> dict[str, str]:
-    """Returns what a commit says of the tables that both sides have changed; long lists are cut."""
+    """Return what a commit says of the tables that both sides have changed; long lists are cut."""
     taken = [f"{name}={side}" for name, side in taken_tables(unions).items()]
     said = {UNITED_METADATA_KEY: united_tables(unions), TAKEN_METADATA_KEY: taken}
     return {key: _cut(tables) for key, tables in said.items() if tables}

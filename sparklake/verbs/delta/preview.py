@@ -20,7 +20,7 @@ from sparklake.verbs.merges.three_way import Sides, refused_rows
 
 @dataclass(frozen=True, slots=True)
 class PreviewedUnions:
-    """Is what the unions of logs add to the counts of a merge by keys, which may be negative."""
+    """What the unions of logs add to the counts of a merge by keys, which may be negative."""
 
     united: tuple[str, ...]
     taken: Mapping[str, str]
@@ -31,7 +31,7 @@ class PreviewedUnions:
 def preview_unions(
     context: Context, sides: Sides, resolution: Resolution, folders: Iterable[bytes]
 ) -> PreviewedUnions:
-    """Returns what a merge would do to the logs of tables that both sides have changed."""
+    """Return what a merge would do to the logs of tables that both sides have changed."""
     merged = MergedView(context, sides, resolution)
     unions = [
         each if each.refusal is not None else each.checked(merged.find_many)
@@ -52,7 +52,7 @@ def preview_unions(
 
 
 def _count(union: TableUnion, counts: Counter[str]) -> None:
-    """Counts the new commits, and other changes of the log than a merge by keys would make."""
+    """Count the new commits, and other changes of the log than a merge by keys would make."""
     counts["added"] += len(union.added)
     counts["added_bytes"] += sum(map(len, union.added.values()))
     for key, stored in union.log.items():
@@ -61,7 +61,7 @@ def _count(union: TableUnion, counts: Counter[str]) -> None:
 
 
 def _change(key: bytes, old: bytes | None, new: bytes | None) -> Counter[str]:
-    """Returns how a change of one key counts."""
+    """Return how a change of one key counts."""
     shown = old if new is None else new
     if shown is None or identity_of(key, old) == identity_of(key, new):
         return Counter()

@@ -50,11 +50,11 @@ VERSION_AS_OF = "versionAsOf"
 _TIMESTAMP_AS_OF = "timestampAsOf"
 
 _Log = LogListing[ObjectInfo]
-"""Is the files of a Delta log at a ref."""
+"""The files of a Delta log at a ref."""
 
 
 def find_delta_view(context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
-    """Returns the view of a Delta table, written if it is not there.
+    """Return the view of a Delta table, written if it is not there.
 
     It is the part of the table's log that a reader of one version needs, in which every path is the
     address that the object has at the ref. Raises ObjectNotFoundError where there is no log.
@@ -70,7 +70,7 @@ def find_delta_view(context: Context, table: TableVersion, options: Mapping[str,
 
 
 def _version(options: Mapping[str, Any], log: _Log, table: TableVersion) -> int:
-    """Returns the version that is asked for, or the latest."""
+    """Return the version that is asked for, or the latest."""
     asked = {name.lower(): value for name, value in options.items()}
     if _TIMESTAMP_AS_OF.lower() in asked:
         raise InvalidInputError(
@@ -87,7 +87,7 @@ def _version(options: Mapping[str, Any], log: _Log, table: TableVersion) -> int:
 
 
 def check_no_log(table: TableVersion) -> None:
-    """Raises InvalidInputError for a Delta table, which is not all of the files in its folder."""
+    """Raise InvalidInputError for a Delta table, which is not all of the files in its folder."""
     if any(log_listing([each]).versions for each in _log_files(table)):
         raise InvalidInputError(
             f"{table.path!r} is a Delta table at {table.ref!r}, whose log says which of its files "
@@ -96,7 +96,7 @@ def check_no_log(table: TableVersion) -> None:
 
 
 def _listed(table: TableVersion) -> _Log:
-    """Lists a log; raises ObjectNotFoundError where there is none."""
+    """List a log; raise ObjectNotFoundError where there is none."""
     log = log_listing(_log_files(table), classic=True)
     if not log.versions:
         raise ObjectNotFoundError(
@@ -107,7 +107,7 @@ def _listed(table: TableVersion) -> _Log:
 
 
 def _log_files(table: TableVersion) -> Iterator[tuple[str, ObjectInfo]]:
-    """Yields what lies in the folder of a log, with its names there."""
+    """Yield what lies in the folder of a log, with its names there."""
     folder = f"{table.folder}{LOG_FOLDER}"
     for each in table.objects.within(prefix_interval(key_prefix(folder))):
         yield each.path.removeprefix(folder), each
@@ -116,7 +116,7 @@ def _log_files(table: TableVersion) -> Iterator[tuple[str, ObjectInfo]]:
 def _commits(
     log: _Log, base: int | None, version: int, table: TableVersion
 ) -> dict[int, ObjectInfo]:
-    """Returns the commits of a version since a checkpoint; raises MissingFileError."""
+    """Return the commits of a version since a checkpoint; raise MissingFileError."""
     numbers = range(0 if base is None else base + 1, version + 1)
     missing = [each for each in numbers if each not in log.commits]
     if missing:
@@ -157,7 +157,7 @@ def _write(
 def _write_checkpoint(
     table: TableVersion, parts: Sequence[ObjectInfo], rewrite: Rewrite, scratch: Path, made: Path
 ) -> int:
-    """Writes a checkpoint of one file from one of any number of parts; returns its size."""
+    """Write a checkpoint of one file from one of any number of parts; return its size."""
     local = []
     for number, part in enumerate(parts):
         store, key = open_object(part.address)
@@ -193,7 +193,7 @@ def _check_form(table: TableVersion, batch: pa.RecordBatch) -> None:
 
 
 def _resolver(context: Context, table: TableVersion) -> Resolve:
-    """Returns what turns paths below the table into addresses; of shared files, unlike ones."""
+    """Return what turns paths below the table into addresses; of shared files, unlike ones."""
     files = data_files(table.objects.batches(), table.folder)
     shared = repeated(hashes(batch.column("uri")) for batch in files)
     nowhere = f"{context.info.storage_namespace}/{VIEWS}/no-longer-there/{table.folder}"

@@ -32,12 +32,12 @@ MAX_COMMIT_BYTES = 256 * 1024 * 1024
 _KINDS = ("metaData", "protocol")
 
 Commits = Sequence[DeltaCommit]
-"""Is commits of one log in their order."""
+"""Commits of one log in their order."""
 
 
 @dataclass(frozen=True)
 class TreeLog:
-    """Is the files of a table's log in one tree, by their keys."""
+    """The files of a table's log in one tree, by their keys."""
 
     folder: bytes
     records: Mapping[bytes, bytes]
@@ -45,23 +45,23 @@ class TreeLog:
 
     @cached_property
     def ids(self) -> dict[bytes, bytes]:
-        """Returns by what the contents of the files are told apart."""
+        """By what the contents of the files are told apart."""
         return {key: stored[-RECORD_ID_BYTES:] for key, stored in self.records.items()}
 
     @cached_property
     def listing(self) -> LogListing[bytes]:
-        """Returns the keys of commits and checkpoints by their versions."""
+        """The keys of commits and checkpoints by their versions."""
         start = len(self.folder)
         return log_listing((key[start:].decode(errors="replace"), key) for key in self.records)
 
     @property
     def commits(self) -> Mapping[int, bytes]:
-        """Returns the keys of the commits by their versions."""
+        """The keys of the commits by their versions."""
         return self.listing.commits
 
     @cached_property
     def checkpoints(self) -> Mapping[int, Sequence[bytes]]:
-        """Returns the keys of the checkpoints by their versions; some have several parts.
+        """The keys of the checkpoints by their versions; some have several parts.
 
         One on which common ancestors disagree is none: it may be missing from any log.
         """
@@ -73,22 +73,22 @@ class TreeLog:
 
     @property
     def latest(self) -> int:
-        """Returns the latest version, -1 for none."""
+        """The latest version, -1 for none."""
         return max(self.commits, default=-1)
 
     def body(self, key: bytes) -> bytes:
-        """Returns the bytes of a file; raises MissingFileError or CorruptFileError."""
+        """Return the bytes of a file; raise MissingFileError or CorruptFileError."""
         return read_body(object_info((key, self.records[key]), self.storage_namespace), "the log")
 
     def commit(self, version: int) -> DeltaCommit:
-        """Returns a commit that is there; raises NotUnitedError for one that is none."""
+        """Return a commit that is there; raise NotUnitedError for one that is none."""
         key = self.commits[version]
         if is_disagreement(self.records[key]):
             raise NotUnitedError("the best common ancestors disagree on the table")
         return parse_commit(version, self.body(key))
 
     def since(self, version: int) -> tuple[DeltaCommit, ...]:
-        """Returns the commits from a version on; raises NotUnitedError where some are gone."""
+        """Return the commits from a version on; raise NotUnitedError where some are gone."""
         versions = range(version, self.latest + 1)
         gone = [each for each in versions if each not in self.commits]
         if gone:
@@ -102,12 +102,12 @@ class TreeLog:
         return tuple(map(self.commit, versions))
 
     def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Said]:
-        """Returns what is said of those of some files that are live at the end."""
+        """Return what is said of those of some files that are live at the end."""
         live = self.live({key.path for key in wanted})
         return {key: said for key, said in live.items() if key in wanted}
 
     def live(self, paths: Set[str] | None = None) -> dict[FileKey, Said]:
-        """Returns what is said of the files that are live at the end: of all, or at some paths.
+        """Return what is said of the files that are live at the end: of all, or at some paths.
 
         At a path there is only one, whatever deletion vector it has. Raises NotUnitedError.
         """
@@ -130,7 +130,7 @@ class TreeLog:
         return found
 
     def had_file_beside(self, version: int, paths: Set[str]) -> bool:
-        """Tells whether a file was live at a version whose path is none of some.
+        """Return whether a file was live at a version whose path is none of some.
 
         Answers False where the log does not say.
         """
@@ -166,7 +166,7 @@ class TreeLog:
         return found
 
     def checkpoint_state(self, version: int) -> dict[str, Said]:
-        """Returns metadata and protocol of a checkpoint; raises NotUnitedError."""
+        """Return metadata and protocol of a checkpoint; raise NotUnitedError."""
         found: dict[str, Said] = {}
         for table in self._parts(version):
             for kind in _KINDS:
@@ -189,13 +189,13 @@ _READ = (*_KINDS, "add", "sidecar")
 
 
 def has_log(context: Context, ranges: Iterable[RangeInfo], folder: bytes) -> bool:
-    """Tells whether some ranges have something of the log in a folder."""
+    """Return whether some ranges have something of the log in a folder."""
     opened = (context.open_ranges.get_many([each])[0] for each in ranges)
     return any(len(restricted(each.block, prefix_interval(folder))) for each in opened)
 
 
 def read_log(context: Context, tree: MetaRangeId, folder: bytes) -> TreeLog:
-    """Returns the log that a tree has in a folder."""
+    """Return the log that a tree has in a folder."""
     interval = prefix_interval(folder)
     ranges = overlapping(context.trees.get(tree).ranges, interval)
     groups = map(context.open_ranges.get_many, read_together(ranges))
@@ -205,20 +205,20 @@ def read_log(context: Context, tree: MetaRangeId, folder: bytes) -> TreeLog:
 
 
 def log_sides(logs: Sequence[TreeLog]) -> tuple[LogSide, ...]:
-    """Returns each side of a table since they parted; raises NotUnitedError."""
+    """Return each side of a table since they parted; raise NotUnitedError."""
     at = _parting(logs)
     shared = _Shared(logs, at)
     return tuple(_side(each, at, shared) for each in logs)
 
 
 def commits_apart(logs: Sequence[TreeLog]) -> list[Commits]:
-    """Returns the commits of each side since they parted; raises NotUnitedError."""
+    """Return the commits of each side since they parted; raise NotUnitedError."""
     at = _parting(logs)
     return [each.since(at) if each.commits else () for each in logs]
 
 
 def _parting(logs: Sequence[TreeLog]) -> int:
-    """Returns the first version on which sides differ; raises NotUnitedError.
+    """Return the first version on which sides differ; raise NotUnitedError.
 
     Versions before a side's first one were cleaned out there: it says nothing of them. So all must
     have the one before they part, or none of them any other: else they may be different tables.
@@ -254,7 +254,7 @@ def _side(log: TreeLog, at: int, shared: _Shared) -> LogSide:
 
 
 class _Shared:
-    """Is what holds before the sides part, looked for backwards where it is asked for."""
+    """What holds before the sides part, looked for backwards where it is asked for."""
 
     def __init__(self, logs: Sequence[TreeLog], at: int) -> None:
         self._logs = logs
@@ -262,11 +262,11 @@ class _Shared:
 
     @property
     def version(self) -> int:
-        """Returns the last version that the sides share, -1 for none."""
+        """The last version that the sides share, -1 for none."""
         return self._at - 1
 
     def said(self, kind: str) -> Said:
-        """Returns the metadata or the protocol; raises NotUnitedError where they are gone."""
+        """Return the metadata or the protocol; raise NotUnitedError where they are gone."""
         found = self._state.get(kind)
         if found is None:
             raise NotUnitedError(f"the log no longer says the table's {kind}")

@@ -49,7 +49,7 @@ _STAGED_LOG = "_staged_log/"
 
 
 def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
-    """Writes a DataFrame as Delta does, and stages what it has committed.
+    """Write a DataFrame as Delta does, and stage what it has committed.
 
     An append lands beside the commits of others; another write is made anew on what they left.
     """
@@ -63,7 +63,7 @@ def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 @contextmanager
 def edit_delta(context: Context, branch: str, path: str) -> Iterator[str]:
-    """Yields the URI of a table that Delta may change at will; at the end the changes are staged.
+    """Yield the URI of a table that Delta may change at will; at the end the changes are staged.
 
     Raises TableMovedError where another has committed to the table, and stages nothing then.
     """
@@ -89,7 +89,7 @@ def _write_once(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """Is a write, and the table in whose copied log it commits."""
+    """A write, and the table in whose copied log it commits."""
 
     context: Context
     request: WriteRequest
@@ -98,7 +98,7 @@ class _Copy:
 
     @property
     def location(self) -> str:
-        """Returns the URI by which Spark knows the copy."""
+        """The URI by which Spark knows the copy."""
         return spark_uri(f"{self.context.info.storage_namespace}/{self.write.place}")
 
 
@@ -119,7 +119,7 @@ def _copied(context: Context, request: WriteRequest) -> Iterator[_Copy]:
 
 
 def _check_format(copy: _Copy) -> None:
-    """Raises InvalidInputError where a new log would be among files that it does not name."""
+    """Raise InvalidInputError where a new log would be among files that it does not name."""
     request = copy.request
     if not copy.base.is_new:
         return
@@ -137,7 +137,7 @@ def _check_format(copy: _Copy) -> None:
 
 
 def _stage(copy: _Copy) -> TableWrite:
-    """Stages what Delta has committed to the copy."""
+    """Stage what Delta has committed to the copy."""
     context, request, write = copy.context, copy.request, copy.write
     entries = new_entries(context, write, copy.base)
     if not entries:
@@ -158,7 +158,7 @@ def _stage(copy: _Copy) -> TableWrite:
 
 
 def _added(entries: Sequence[Sequence[Action]], base: Base) -> pa.Array:
-    """Returns the names of the files that Delta has written; nothing else there counts.
+    """Return the names of the files that Delta has written; nothing else there counts.
 
     One that was in the table before, and comes back by a RESTORE, is in the tree.
     """
@@ -168,7 +168,7 @@ def _added(entries: Sequence[Sequence[Action]], base: Base) -> pa.Array:
 
 
 def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatch:
-    """Puts an entry beside the copy, and returns its row of FILE_SCHEMA."""
+    """Put an entry beside the copy, and return its row of FILE_SCHEMA."""
     name, body = f"{_STAGED_LOG}{at}.json", encode_actions(actions)
     copy.context.store.put_if_absent(f"{copy.write.place}/{name}", body)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
@@ -183,7 +183,7 @@ def _land(
     files: pa.Table,
     logged: Sequence[pa.RecordBatch],
 ) -> TableWrite:
-    """Stages data files and entries, if the table is still what Delta has taken it for."""
+    """Stage data files and entries, if the table is still what Delta has taken it for."""
     context, request, place = copy.context, copy.request, copy.write.place
     seen = context.refs.staging.seal(request.branch, Guarded.STAGE)
     if not may_write(context, request):
@@ -204,7 +204,7 @@ def _land(
 
 
 def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]]) -> int:
-    """Returns how many entries others have added that this write holds after.
+    """Return how many entries others have added that this write holds after.
 
     Raises TableMovedError where there is one of which that is not sure.
     """

@@ -24,7 +24,7 @@ from sparklake.verbs.exports.work import Exported, ExportTerms, ExportWork
 
 
 def export(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
-    """Makes a destination hold a commit, or what changed to it; returns what that took.
+    """Make a destination hold a commit, or what changed to it; return what that took.
 
     Raises InvalidInputError for a destination that is not to be written to, UnfitError for objects
     that it cannot hold, MissingFileError and CorruptFileError for one that is not as it was.
@@ -54,7 +54,7 @@ def export(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
 
 
 def _manifest(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
-    """Writes what a commit holds, or what changed to it, a row an object; copies none.
+    """Write what a commit holds, or what changed to it, a row an object; copies none.
 
     Raises InvalidInputError for a destination that is not empty, unless it is overwritten.
     """
@@ -78,7 +78,7 @@ def _manifest(context: Context, ref: str, to: str, terms: ExportTerms) -> Export
 def _origins(
     context: Context, store: ObjectStore, terms: ExportTerms
 ) -> tuple[CommitId | None, ...]:
-    """Returns the commits of which objects are at the destination; None is the empty tree.
+    """Return the commits of which objects are at the destination; None is the empty tree.
 
     What differs between any of them and the commit that is exported is written.
     """
@@ -105,7 +105,7 @@ def _origins(
 
 
 def _open(context: Context, to: str) -> ObjectStore:
-    """Opens a destination; raises InvalidInputError for the storage namespace of a repository."""
+    """Open a destination; raise InvalidInputError for the storage namespace of a repository."""
     store = open_store(check_apart(context.info, to))
     check_enclosing(store.uri)
     if not is_empty(store) and store.find(NAMESPACE_KEY) is not None:

@@ -40,17 +40,17 @@ class ExportMark:
 
     @property
     def origins(self) -> tuple[CommitId | None, ...]:
-        """Returns the commits of which objects may be there."""
+        """The commits of which objects may be there."""
         return self.begun or (self.commit,)
 
     @property
     def finished(self) -> ExportMark:
-        """Returns the mark of the same export when it is done."""
+        """The mark of the same export when it is done."""
         return replace(self, begun=())
 
 
 def find_mark(store: ObjectStore) -> ExportMark | None:
-    """Returns the mark at a destination; raises InvalidInputError for one that cannot be read."""
+    """Return the mark at a destination; raise InvalidInputError for one that cannot be read."""
     try:
         mark = msgspec.json.decode(store.get(MARKER_KEY), type=ExportMark)
     except (MissingFileError, StoreUnreachableError):
@@ -64,7 +64,7 @@ def find_mark(store: ObjectStore) -> ExportMark | None:
 
 
 def check_mark(store: ObjectStore, mark: ExportMark, info: RepositoryInfo, prefix: str) -> None:
-    """Raises InvalidInputError for the mark of another repository or prefix."""
+    """Raise InvalidInputError for the mark of another repository or prefix."""
     if mark.uid != info.uid:
         raise _foreign(store, f"is of another repository, {mark.repository!r}")
     if mark.prefix != prefix:
@@ -72,7 +72,7 @@ def check_mark(store: ObjectStore, mark: ExportMark, info: RepositoryInfo, prefi
 
 
 def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
-    """Raises RaceLostError where another export has begun meanwhile."""
+    """Raise RaceLostError where another export has begun meanwhile."""
     found = find_mark(store)
     if found is None or found.run != mark.run:
         raise RaceLostError(
@@ -82,7 +82,7 @@ def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
 
 
 def is_empty(store: ObjectStore) -> bool:
-    """Tells whether there is nothing at a destination."""
+    """Return whether there is nothing at a destination."""
     if isinstance(store, LocalStore) and not store.root.exists():
         return True
     return next(iter(store.list()), None) is None

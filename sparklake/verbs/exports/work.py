@@ -42,7 +42,7 @@ _UNFIT_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class ExportTerms:
-    """Is what is exported and how; see `Repository.export`."""
+    """What is exported and how; see `Repository.export`."""
 
     prefix: str = ""
     since: str | None = None
@@ -55,7 +55,7 @@ class ExportTerms:
 
     @property
     def form(self) -> ManifestFormat:
-        """Returns the form of the manifest; raises InvalidInputError."""
+        """The form of the manifest; raises InvalidInputError."""
         try:
             return ManifestFormat(self.format)
         except ValueError as error:
@@ -67,7 +67,7 @@ class ExportTerms:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Is what an export did, or would do.
+    """What an export did, or would do.
 
     `size` is the bytes of what was added and changed, `since` the commit that it went on from, if
     not from nothing, `manifest` the folder of its rows. `left_out` tells that the branch has
@@ -90,7 +90,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class ExportWork:
-    """Is what differs from each of the commits that may be at the destination.
+    """What differs from each of the commits that may be at the destination.
 
     None is the empty tree. `folder` is where the manifest goes, "" or with a '/' at its end.
     """
@@ -112,7 +112,7 @@ class ExportWork:
         folder: str,
         origins: Sequence[CommitId | None],
     ) -> ExportWork:
-        """Plans an export; nothing of it is read."""
+        """Plan an export; nothing of it is read."""
         within = prefix_interval(key_prefix(terms.prefix))
         wanted = context.tree(commit).ranges
 
@@ -123,7 +123,7 @@ class ExportWork:
         return cls(context, store, commit, terms, folder, [(each, plan(each)) for each in origins])
 
     def run(self, step: Step) -> ExportReport:
-        """Does one step with all that differs; raises UnfitError, LostResultError."""
+        """Do one step with all that differs; raise UnfitError, LostResultError."""
         total = ExportReport()
         for number, (export, plan) in enumerate(self._exports(step)):
             named = f"{self.folder}part{number or ''}"
@@ -134,25 +134,25 @@ class ExportWork:
         return total
 
     def clear_manifest(self) -> None:
-        """Removes what is left of an earlier manifest in its place."""
+        """Remove what is left of an earlier manifest in its place."""
         destination = open_destination(self.store.uri)
         for each in () if is_empty(self.store) else list(self.store.list(f"{self.folder}part")):
             destination.remove(each.key)
 
     def write_mark(self, mark: ExportMark) -> None:
-        """Writes what the destination is, or is becoming."""
+        """Write what the destination is, or is becoming."""
         self._put(MARKER_KEY, msgspec.json.encode(mark))
 
     def write_summary(self, made: Exported) -> None:
-        """Writes what was done beside its manifest."""
+        """Write what was done beside its manifest."""
         self._put(f"{self.folder}_summary.json", msgspec.json.encode(asdict(made)))
 
     def tidy(self) -> None:
-        """Removes what tasks leave that were killed."""
+        """Remove what tasks leave that were killed."""
         open_destination(self.store.uri).tidy()
 
     def said(self, ref: str, found: ExportReport) -> Exported:
-        """Returns what the counts of a step say of the export."""
+        """Return what the counts of a step say of the export."""
         state = self.context.refs.branches.find(ref)
         return Exported(
             to=self.store.uri,
@@ -175,7 +175,7 @@ class ExportWork:
         destination.settle()
 
     def _exports(self, step: Step) -> Iterator[tuple[Export, Plan]]:
-        """Yields what the tasks of each plan have in common.
+        """Yield what the tasks of each plan have in common.
 
         Where all is written anyway, of the other plans only the removals matter.
         """

@@ -53,7 +53,7 @@ from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.gc.runs import CollectionRun, RunFolder, find_open, set_open
 
 GRACE = timedelta(hours=6)
-"""Is how old an object is at least that a collection takes, unless it is told otherwise."""
+"""How old an object is at least that a collection takes, unless it is told otherwise."""
 
 _LONGEST = timedelta(days=36_500)
 _SAMPLE = 10
@@ -70,7 +70,7 @@ class Collection:
 
 
 def open_places(context: Context) -> tuple[str, ...]:
-    """Returns the prefixes in which somebody may be writing what is not named yet."""
+    """Return the prefixes in which somebody may be writing what is not named yet."""
     writes = context.refs.writes.list()
     return tuple(f"{each.place}/" for each in writes if each.state is WriteState.OPEN)
 
@@ -78,7 +78,7 @@ def open_places(context: Context) -> tuple[str, ...]:
 def collect_garbage(
     context: Context, *, dry_run: bool, sweep: str | None, grace: timedelta
 ) -> Collection:
-    """Deletes the objects below `data/` that no commit which is kept and no staged change names.
+    """Delete the objects below `data/` that no commit which is kept and no staged change names.
 
     What was written in a time of grace is spared. A dry run deletes nothing, and what it lists may
     be swept later by its id: as far as it is garbage by then. Raises CollectionOpenError while
@@ -103,7 +103,7 @@ def collect_garbage(
 
 
 def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
-    """Returns what a run found that nobody named, by address; raises NotFoundError."""
+    """Return what a run found that nobody named, by address; raise NotFoundError."""
     folder = RunFolder(context, run_id)
     plan = plan_listing(folder.tree(folder.read().garbage).ranges, ())
     title, body = context.title("gc", run_id), partial(list_body, folder.workspace)
@@ -141,7 +141,7 @@ def _collected(
 
 
 def _finish_interrupted(context: Context) -> None:
-    """Sweeps to its end what a run that died had begun to."""
+    """Sweep to its end what a run that died had begun to."""
     run_id = find_open(context.store)
     if run_id is None:
         return
@@ -156,7 +156,7 @@ def _finish_interrupted(context: Context) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Is one run: its folder, what was listed, and about how many records are to be read.
+    """One run: its folder, what was listed, and about how many records are to be read.
 
     What lies in `spared` places is of writes that had not landed when all was listed. One that
     begins later has nothing in the list. With `is_earlier`, an earlier run has listed it.
@@ -171,7 +171,7 @@ class _Work:
 
     @staticmethod
     def begin(context: Context, folder: RunFolder, records: int, earlier: str | None) -> _Work:
-        """Lists what there is, or takes the list of an earlier run."""
+        """List what there is, or takes the list of an earlier run."""
         if earlier is not None:
             listed, spared = folder.tree(folder.read().listed), open_places(context)
             return _Work(context, folder, listed, records, spared, is_earlier=True)
@@ -183,7 +183,7 @@ class _Work:
         return _Work(context, folder, listed, records, open_places(context))
 
     def marked(self, moment: Moment, grace: timedelta, state: str) -> CollectionRun:
-        """Writes the list of what nobody names as of a moment; returns what is said of it."""
+        """Write the list of what nobody names as of a moment; return what is said of it."""
         before = time.time_ns() - int(grace.total_seconds() * 1_000_000_000)
         named = self._named(moment)
         garbage = self._garbage(named, before)
@@ -199,7 +199,7 @@ class _Work:
         return run
 
     def swept(self, run: CollectionRun) -> CollectionRun:
-        """Deletes what a run has marked, and then says so."""
+        """Delete what a run has marked, and then says so."""
         body = partial(sweep_body, self.folder.workspace, self.context.info.storage_namespace)
         self._counted("sweep", body, self.folder.tree(run.garbage))
         done = run.swept()
@@ -209,12 +209,12 @@ class _Work:
         return done
 
     def said(self, run: CollectionRun) -> Collection:
-        """Returns what is said of the run."""
+        """Return what is said of the run."""
         rows = garbage_rows(self.context, run.id)
         return Collection(run, tuple(islice(rows, _SAMPLE)))
 
     def _named(self, moment: Moment) -> tuple[MetaRange, MetaRange]:
-        """Writes the addresses that ranges name, and those that staged rows do."""
+        """Write the addresses that ranges name, and those that staged rows do."""
         runner = self.context.runner(self.records, "gc", "names")
         size = runner.task_records(self.records)
         shares = sliced(_ranges(self.context, moment), size, attrgetter("count"))
@@ -248,7 +248,7 @@ def _records(context: Context, moment: Moment) -> int:
 
 
 def _ranges(context: Context, moment: Moment) -> list[RangeInfo]:
-    """Returns all ranges that commits which are kept and staged runs are made of, each once."""
+    """Return all ranges that commits which are kept and staged runs are made of, each once."""
     unkept = moment.unkept
     kept = (each for each in moment.refs.commits if each.id not in unkept)
     trees = dict.fromkeys(each.meta_range_id for each in kept)
@@ -271,7 +271,7 @@ def _staged_rows(moment: Moment) -> Iterator[pa.RecordBatch]:
 
 
 def _prefixes(context: Context) -> list[str]:
-    """Returns what to list, each in a task of its own.
+    """Return what to list, each in a task of its own.
 
     A bucket is listed by the first characters of keys, where a directory would be read as often.
     """
@@ -287,7 +287,7 @@ def _tasks(plan: Plan, runner: Runner) -> pa.Table:
 
 
 def _spread(runner: Runner, work: pa.Table) -> Source:
-    """Returns work as a source of which each row is a task."""
+    """Return work as a source of which each row is a task."""
     tasks = getattr(runner, "tasks", None)
     return work if tasks is None else tasks(work)
 

@@ -39,12 +39,12 @@ class CollectionRun:
     commits_expired: int = 0
 
     def swept(self) -> CollectionRun:
-        """Returns what is said when all of it is gone."""
+        """Return what is said when all of it is gone."""
         return replace(self, state="swept")
 
 
 class RunFolder:
-    """Is where a run keeps its lists, below the namespace and apart from all that is versioned."""
+    """Where a run keeps its lists, below the namespace and apart from all that is versioned."""
 
     def __init__(self, context: Context, run_id: str) -> None:
         if not run_id.replace("-", "").isalnum():
@@ -67,14 +67,14 @@ class RunFolder:
         self._context.store.replace(self._summary, msgspec.json.encode(run))
 
     def find(self) -> CollectionRun | None:
-        """Returns how far the run has come; None where nothing was said."""
+        """Return how far the run has come; None where nothing was said."""
         try:
             return msgspec.json.decode(self._context.store.get(self._summary), type=CollectionRun)
         except MissingFileError:
             return None
 
     def read(self) -> CollectionRun:
-        """Returns how far the run has come; raises NotFoundError."""
+        """Return how far the run has come; raise NotFoundError."""
         run = self.find()
         if run is None or run.state == BEGUN:
             name = self._context.info.name
@@ -82,16 +82,16 @@ class RunFolder:
         return run
 
     def check_unswept(self, run: CollectionRun) -> None:
-        """Raises InvalidInputError for a run that has nothing left to sweep."""
+        """Raise InvalidInputError for a run that has nothing left to sweep."""
         if run.state == "swept":
             raise InvalidInputError(f"the garbage collection {run.id!r} is swept already")
 
     def tree(self, meta_range_id: MetaRangeId) -> MetaRange:
-        """Returns one of the lists."""
+        """Return one of the lists."""
         return read_meta_range(self.workspace.open_store(), meta_range_id)
 
     def keep_only(self, tree: MetaRange) -> None:
-        """Deletes all lists but one."""
+        """Delete all lists but one."""
         store = self.workspace.open_store()
         kept = {table_key(each) for each in (tree.id, *(info.id for info in tree.ranges))}
         for found in list(store.list(table_key(""))):
@@ -100,7 +100,7 @@ class RunFolder:
 
 
 def find_open(store: ObjectStore) -> str | None:
-    """Returns the id of the run that may be taking objects."""
+    """Return the id of the run that may be taking objects."""
     try:
         return store.get(MARKER_KEY).decode()
     except MissingFileError:

@@ -58,7 +58,7 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class BlameRow:
-    """Is an object, and the commit in which it became what it is."""
+    """An object, and the commit in which it became what it is."""
 
     path: str
     commit: Commit
@@ -66,7 +66,7 @@ class BlameRow:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Is the answer of a blame, in the byte order of paths. Iterating streams it."""
+    """The answer of a blame, in the byte order of paths. Iterating streams it."""
 
     _context: Context
     _commit: Commit
@@ -78,7 +78,7 @@ class Blame:
                 yield BlameRow(key_path(key), commit)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Streams Arrow batches of BLAME_SCHEMA."""
+        """Stream Arrow batches of BLAME_SCHEMA."""
         for keys, commits in self._found():
             yield pa.record_batch(
                 [
@@ -92,11 +92,11 @@ class Blame:
             )
 
     def to_arrow(self) -> pa.Table:
-        """Returns all rows as one Arrow table of BLAME_SCHEMA, in memory."""
+        """Return all rows as one Arrow table of BLAME_SCHEMA, in memory."""
         return pa.Table.from_batches(self.batches(), BLAME_SCHEMA)
 
     def to_df(self) -> DataFrame:
-        """Returns the rows as a Spark DataFrame; partitions are in order.
+        """Return the rows as a Spark DataFrame; partitions are in order.
 
         This process walks the history, since tasks never ask Postgres, and holds the rows
         compressed.
@@ -104,25 +104,25 @@ class Blame:
         return shipped(self._context.runners.on_spark(), self.batches(), BLAME_DDL)
 
     def _found(self) -> Iterator[tuple[list[bytes], Sequence[Commit]]]:
-        """Yields keys with their commits, so many at a time."""
+        """Yield keys with their commits, so many at a time."""
         for block in self._blocks():
             commits = _Walked(self._context, self._within, block).commits(self._commit)
             yield block.key_array().to_pylist(), commits
 
     def _blocks(self) -> Iterator[Block]:
-        """Returns the records of the tree, so many at a time."""
+        """Return the records of the tree, so many at a time."""
         ranges = self._context.tree(self._commit).ranges
         blocks = read_ranges(self._context.store, ranges, self._within)
         return map(concatenated, sliced(blocks, OBJECTS_AT_ONCE, len))
 
 
 def blame(context: Context, ref: str, prefix: str) -> Blame:
-    """Returns for each object of a ref, as committed, the commit in which it became what it is."""
+    """Return for each object of a ref, as committed, the commit in which it became what it is."""
     return Blame(context, get_commit(context, ref), prefix_interval(key_prefix(prefix)))
 
 
 class _Walked:
-    """Is some objects, whose history is walked together. Rows are positions among them."""
+    """Some objects, whose history is walked together. Rows are positions among them."""
 
     def __init__(self, context: Context, within: Interval, block: Block) -> None:
         self._context = context
@@ -136,7 +136,7 @@ class _Walked:
         self._hashes = names[self._order]
 
     def commits(self, start: Commit) -> Sequence[Commit]:
-        """Returns the commit of each object, beginning where all of them are there."""
+        """Return the commit of each object, beginning where all of them are there."""
         found = [start] * len(self._keys)
         pending = {start.id: [np.arange(len(self._keys))]}
         queue = [place_of(start)]
@@ -154,7 +154,7 @@ class _Walked:
         return found
 
     def _passed(self, commit: Commit, rows: Positions) -> Iterator[tuple[Commit, Positions]]:
-        """Yields the objects that go on to a parent, of which each has equal ones."""
+        """Yield the objects that go on to a parent, of which each has equal ones."""
         for parent_id in self._walk.parents(commit.id):
             if not len(rows):
                 return
@@ -165,7 +165,7 @@ class _Walked:
             rows = new
 
     def _new(self, commit: Commit, parent: Commit, rows: Positions) -> Positions:
-        """Returns the rows of which a parent has no equal record."""
+        """Return the rows of which a parent has no equal record."""
         if commit.meta_range_id == parent.meta_range_id:
             return _NONE
         if parent.id == commit.parents[0]:
@@ -189,7 +189,7 @@ class _Walked:
         return rows[~same]
 
     def _suspects(self, touched: Touched) -> Positions:
-        """Returns the rows that a commit may have touched."""
+        """Return the rows that a commit may have touched."""
         first = self._hashes.searchsorted(touched.names)
         last = self._hashes.searchsorted(touched.names, "right")
         hits = np.flatnonzero(last > first).tolist()
@@ -197,7 +197,7 @@ class _Walked:
         return _joined([*by_name, *map(self._inside, touched.intervals)])
 
     def _apart(self, left: Commit, right: Commit) -> Positions:
-        """Returns the rows that may differ, as ids of ranges tell."""
+        """Return the rows that may differ, as ids of ranges tell."""
         one, other = (self._context.tree(each).ranges for each in (left, right))
         plan = plan_diff(one, other, self._within)
         return _joined([self._inside(each.interval) for each in plan.stretches])
@@ -213,7 +213,7 @@ def _joined(parts: Sequence[Positions]) -> Positions:
 
 
 def _common(rows: Positions, others: Positions) -> Positions:
-    """Returns those of some rows that are among others; both ascend."""
+    """Return those of some rows that are among others; both ascend."""
     if not len(others):
         return _NONE
     at = np.minimum(rows.searchsorted(others), len(rows) - 1)

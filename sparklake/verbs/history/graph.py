@@ -18,7 +18,7 @@ _SUBJECT_CHARACTERS = 72
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """Is a commit at a place of the picture: its lane, and in the order of the log its row."""
+    """A commit at a place of the picture: its lane, and in the order of the log its row."""
 
     commit: Commit
     row: int
@@ -27,14 +27,14 @@ class GraphNode:
 
     @property
     def subject(self) -> str:
-        """Returns the first line of what was said of the commit, or as much as there is room."""
+        """The first line of what was said of the commit, or as much as there is room."""
         line = next(iter(self.commit.message.strip().splitlines()), "")
         text = "".join(each if each.isprintable() else "?" for each in line)
         return text if len(text) <= _SUBJECT_CHARACTERS else f"{text[: _SUBJECT_CHARACTERS - 1]}…"
 
     @property
     def details(self) -> str:
-        """Returns when the commit was made, and by whom."""
+        """When the commit was made, and by whom."""
         moment = text_of_second(self.commit.creation_date)[: len("0000-00-00 00:00")]
         who = "".join(each if each.isprintable() else "?" for each in self.commit.committer)
         return f"{moment}  {who}".rstrip()
@@ -42,7 +42,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """Is the way from a commit to a parent: lanes, from the row of the commit on, a row each.
+    """The way from a commit to a parent: lanes, from the row of the commit on, a row each.
 
     That of a parent which is not in the picture ends a row below the commit.
     """
@@ -55,21 +55,21 @@ class GraphEdge:
 
 @dataclass(frozen=True, slots=True)
 class HistoryGraph:
-    """Is a history laid out; a notebook shows it as it is."""
+    """A history laid out; a notebook shows it as it is."""
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
 
     def to_svg(self) -> str:
-        """Returns the picture as SVG; raises MissingDependencyError without the extra `graph`."""
+        """Return the picture as SVG; raise MissingDependencyError without the extra `graph`."""
         return self._drawn("svg").decode()
 
     def to_png(self) -> bytes:
-        """Returns the picture as PNG; raises MissingDependencyError without the extra `graph`."""
+        """Return the picture as PNG; raise MissingDependencyError without the extra `graph`."""
         return self._drawn("png")
 
     def save(self, path: str | Path) -> None:
-        """Writes the picture to a file named .svg or .png; raises InvalidInputError."""
+        """Write the picture to a file named .svg or .png; raise InvalidInputError."""
         suffix = Path(path).suffix.lower()
         if suffix not in (".svg", ".png"):
             raise InvalidInputError(f"{str(path)!r} ends neither in .svg nor in .png: name it so")
@@ -93,7 +93,7 @@ class HistoryGraph:
 def history_graph(
     commits: Iterable[Commit], names: Mapping[str, Sequence[str]], sides: int | None = None
 ) -> HistoryGraph:
-    """Lays a log out, with ways to so many parents of each commit; raises InvalidInputError."""
+    """Lay a log out, with ways to so many parents of each commit; raise InvalidInputError."""
     lanes, nodes = Lanes(), list[GraphNode]()
     places: list[dict[str, int]] = []
     links: list[tuple[int, str]] = []
@@ -119,7 +119,7 @@ def _edge(
     parent: str,
     end: int | None,
 ) -> GraphEdge:
-    """Returns the way to a parent by the lanes that were kept for it."""
+    """Return the way to a parent by the lanes that were kept for it."""
     if end is None:
         way = [places[row][parent]]
     else:

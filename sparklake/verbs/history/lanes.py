@@ -20,7 +20,7 @@ from sparklake.graveler.ports import BranchState, TagInfo
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Is how one commit is drawn: left of its subject, left of its other lines, and below them.
+    """How one commit is drawn: left of its subject, left of its other lines, and below them.
 
     `lane` is the number of its lane.
     """
@@ -38,7 +38,7 @@ class Lanes:
     _lanes: list[str | None] = field(default_factory=list)
 
     def draw(self, commit_id: str, parents: Sequence[str]) -> Drawing:
-        """Draws the next commit; none of its children may come after it."""
+        """Draw the next commit; none of its children may come after it."""
         at = self._place(commit_id)
         node = self._line({at: "*"})
         beside = self._line({} if parents else {at: " "})
@@ -53,11 +53,11 @@ class Lanes:
         return Drawing(at, node, beside, tuple(links))
 
     def places(self) -> dict[str, int]:
-        """Returns the lane of each commit that is still to come."""
+        """Return the lane of each commit that is still to come."""
         return {each: lane for lane, each in enumerate(self._lanes) if each is not None}
 
     def _place(self, commit_id: str) -> int:
-        """Returns the lane of a commit; a free one where no child has asked for it yet."""
+        """Return the lane of a commit; a free one where no child has asked for it yet."""
         if commit_id in self._lanes:
             return self._lanes.index(commit_id)
         if None not in self._lanes:
@@ -67,20 +67,20 @@ class Lanes:
         return free
 
     def _join(self, at: int, parent: str) -> str:
-        """Links a lane with that of a further parent, which is opened where there is none yet."""
+        """Link a lane with that of a further parent, which is opened where there is none yet."""
         is_new = parent not in self._lanes
         to = self._place(parent)
         return self._link(at, to, {to: "\\" if to > at else "/"} if is_new else {})
 
     def _meet(self, one: int, other: int, parent: str) -> str:
-        """Goes on to a common parent in the left one of two lanes, in which the right one ends."""
+        """Go on to a common parent in the left one of two lanes, in which the right one ends."""
         left, right = sorted((one, other))
         link = self._link(left, right, {right: "/"})
         self._lanes[left], self._lanes[right] = parent, None
         return link
 
     def _link(self, one: int, other: int, ends: dict[int, str]) -> str:
-        """Returns the line that links two lanes, across those between them."""
+        """Return the line that links two lanes, across those between them."""
         left, right = sorted((one, other))
         line = list(self._line(ends, free="-", between=(left, right)))
         for gap in range(2 * left + 1, 2 * right, 2):
@@ -99,7 +99,7 @@ class Lanes:
 
 
 def names_of(states: Sequence[BranchState], tags: Sequence[TagInfo]) -> dict[str, list[str]]:
-    """Returns the branches and tags of each commit that has some."""
+    """Return the branches and tags of each commit that has some."""
     names: dict[str, list[str]] = {}
     for state in states:
         names.setdefault(state.commit_id, []).append(state.name)

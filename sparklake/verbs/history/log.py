@@ -55,7 +55,7 @@ LOG_DDL = (
 
 
 def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.RecordBatch]:
-    """Yields commits, each with whether it has expired, as batches of LOG_SCHEMA, as they come."""
+    """Yield commits, each with whether it has expired, as batches of LOG_SCHEMA, as they come."""
     rest = iter(commits)
     while rows := list(islice(rest, COMMITS_AT_ONCE)):
         some, expired = zip(*rows, strict=True)
@@ -76,13 +76,13 @@ def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.Record
 
 
 def dates(unix_seconds: Sequence[int]) -> pa.Array:
-    """Returns moments as Spark has them, to the microsecond, within the years 1 to 9999."""
+    """Return moments as Spark has them, to the microsecond, within the years 1 to 9999."""
     seconds = np.clip(np.array(unix_seconds, np.int64), FIRST_SECOND, LAST_SECOND)
     return pa.array(seconds * SECOND_MICROS).cast(pa.timestamp("us", "UTC"))
 
 
 Place: TypeAlias = tuple[int, int, CommitId]
-"""Is where a commit stands in every log: by descending generation, then date, then by id."""
+"""Where a commit stands in every log: by descending generation, then date, then by id."""
 
 
 _FIRST_MARKED = 64
@@ -93,7 +93,7 @@ CLOCKS_DIFFER = 24 * 60 * 60
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Is what a log leaves out.
+    """What a log leaves out.
 
     `after` and `stop_at` are refs: the log begins behind the one, and ends with the other. It holds
     no commit before `since` and none past `until`, and looks for none behind a commit that is more
@@ -119,7 +119,7 @@ class LogOptions:
 
 @dataclass(frozen=True, slots=True)
 class CommitSummary:
-    """Is a commit, and how many objects it added, removed and changed since its first parent.
+    """A commit, and how many objects it added, removed and changed since its first parent.
 
     Where it `has_expired`, its objects may be gone.
     """
@@ -133,7 +133,7 @@ class CommitSummary:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Is the commits that a ref contains, in the order of their places. Iterating streams them.
+    """The commits that a ref contains, in the order of their places. Iterating streams them.
 
     It begins where the ref was when it was asked for, however often it is iterated.
     """
@@ -167,26 +167,26 @@ class Log:
         return islice(commits, asked.amount)
 
     def _repr_html_(self) -> str:
-        """Shows the first commits in a notebook."""
+        """Show the first commits in a notebook."""
         return commits_html(f"log of {self._ref}", self)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Streams Arrow batches of LOG_SCHEMA."""
+        """Stream Arrow batches of LOG_SCHEMA."""
         return commit_batches(self.marked())
 
     def to_arrow(self) -> pa.Table:
-        """Returns all commits as one Arrow table of LOG_SCHEMA, in memory."""
+        """Return all commits as one Arrow table of LOG_SCHEMA, in memory."""
         return pa.Table.from_batches(self.batches(), LOG_SCHEMA)
 
     def to_df(self) -> DataFrame:
-        """Returns the commits as a Spark DataFrame; partitions are in order.
+        """Return the commits as a Spark DataFrame; partitions are in order.
 
         This process reads them, and holds them compressed: tasks never ask Postgres.
         """
         return shipped(self._context.runners.on_spark(), self.batches(), LOG_DDL)
 
     def marked(self) -> Iterator[tuple[Commit, bool]]:
-        """Yields the commits, and of each whether it has expired."""
+        """Yield the commits, and of each whether it has expired."""
         rest, size = iter(self), _FIRST_MARKED
         while some := list(islice(rest, size)):
             expired = self._context.refs.commits.expired([each.id for each in some])
@@ -201,7 +201,7 @@ class Log:
 
 
 def log(context: Context, ref: str, asked: LogOptions) -> Log:
-    """Returns the commits that a ref contains.
+    """Return the commits that a ref contains.
 
     Raises InvalidInputError for options that make no sense, RefNotFoundError for `after` and
     `stop_at` that are nowhere. One that is not in the log raises it when the log comes to where it
@@ -233,14 +233,14 @@ def _check(asked: LogOptions) -> None:
 
 
 def place_of(commit: Commit) -> Place:
-    """Returns where a commit stands in every log."""
+    """Return where a commit stands in every log."""
     return -commit.generation, -commit.creation_date, commit.id
 
 
 def _walk(
     context: Context, start: Commit, earliest: int | None, *, first_parent: bool
 ) -> Iterator[Commit]:
-    """Yields a commit and its ancestors, each when all its descendants among them have come.
+    """Yield a commit and its ancestors, each when all its descendants among them have come.
 
     It does not go past a commit that is far older than `earliest`.
     """
@@ -260,7 +260,7 @@ def _walk(
 def _walk_path(
     context: Context, start: Commit, sought: Sought, earliest: int | None, *, first_parent: bool
 ) -> Iterator[Commit]:
-    """Yields what `_walk` does, but for commits that changed nothing of what is sought.
+    """Yield what `_walk` does, but for commits that changed nothing of what is sought.
 
     It does not go to sides of a merge that have no part in what it holds of that.
     """
@@ -284,7 +284,7 @@ def _walk_path(
 def _up_to(
     commits: Iterable[Commit], last: Commit, absent: RefNotFoundError | None
 ) -> Iterator[Commit]:
-    """Yields commits up to one, and then raises an error if one is given and it was not there."""
+    """Yield commits up to one, and then raises an error if one is given and it was not there."""
     for each in commits:
         if place_of(each) > place_of(last):
             break
@@ -298,7 +298,7 @@ def _up_to(
 def _behind(
     commits: Iterable[Commit], first: Commit, absent: RefNotFoundError | None
 ) -> Iterator[Commit]:
-    """Yields the commits behind one; raises an error if one is given and it is not there."""
+    """Yield the commits behind one; raise an error if one is given and it is not there."""
     rest = dropwhile(lambda each: place_of(each) < place_of(first), commits)
     found = next(rest, None)
     if found is None or found.id != first.id:
@@ -313,7 +313,7 @@ def _absent(ref: str, text: str) -> RefNotFoundError:
 
 
 def show(context: Context, ref: str) -> CommitSummary:
-    """Returns the commit of a ref; only ranges that differ from its first parent's are read.
+    """Return the commit of a ref; only ranges that differ from its first parent's are read.
 
     The first commit is compared with an empty tree.
     """
@@ -331,7 +331,7 @@ def show(context: Context, ref: str) -> CommitSummary:
 
 
 def _counts(context: Context, ref: str, plan: Plan) -> Counter[str]:
-    """Returns how many objects differ, by type; where one side has none, none is read."""
+    """Return how many objects differ, by type; where one side has none, none is read."""
     counts: Counter[str] = Counter()
     pieces: list[Opened] = []
     for piece in plan.stretches:

@@ -27,7 +27,7 @@ _READ_AT_ONCE = 4096
 
 
 def sought_in(path: str | None, prefix: str | None) -> Sought | None:
-    """Returns what a history is asked for; None for all of it.
+    """Return what a history is asked for; None for all of it.
 
     Raises InvalidInputError for a path and a prefix, InvalidKeyError for one that no key can have.
     """
@@ -46,7 +46,7 @@ class TouchedCommits:
         self._kept: dict[CommitId, bytes | None] = {}
 
     def find(self, commit: Commit) -> Touched | None:
-        """Returns what a commit may have touched; None where it is not known."""
+        """Return what a commit may have touched; None where it is not known."""
         if commit.id not in self._kept:
             asked = self._graph.known_below(commit, _READ_AT_ONCE, self._kept)
             asked = list(dict.fromkeys([commit.id, *asked]))
@@ -66,7 +66,7 @@ class Changes:
         self._touched = TouchedCommits(context)
 
     def origin(self, commit: Commit, parents: Sequence[CommitId]) -> CommitId | None:
-        """Returns the first parent that has the same of what is sought; None if the commit is new.
+        """Return the first parent that has the same of what is sought; None if the commit is new.
 
         A commit without parents that has nothing of it is its own origin.
         """
@@ -81,7 +81,7 @@ class Changes:
         return None
 
     def _is_untouched(self, commit: Commit, parent: Commit) -> bool:
-        """Tells whether it is known unread that a commit has what its first parent has."""
+        """Return whether it is known unread that a commit has what its first parent has."""
         if commit.meta_range_id == parent.meta_range_id:
             return True
         touched = self._touched.find(commit)
@@ -94,7 +94,7 @@ class Changes:
         )
 
     def _leads_to(self, commit: Commit, ancestor: Commit) -> bool:
-        """Tells whether a line of commits that touched nothing sought leads to an ancestor."""
+        """Return whether a line of commits that touched nothing sought leads to an ancestor."""
         while commit.generation > ancestor.generation:
             touched = self._touched.find(commit)
             parents = self._walk.parents(commit.id)
@@ -113,7 +113,7 @@ class Changes:
         return name_hash(self._sought.name)
 
     def _differ(self, left: MetaRangeId, right: MetaRangeId) -> bool:
-        """Tells whether two trees differ in what is sought; as little as possible is read."""
+        """Return whether two trees differ in what is sought; as little as possible is read."""
         if left == right:
             return False
         interval = self._sought.interval

@@ -31,7 +31,7 @@ _SETTINGS: dict[Any, Any] = {
 
 
 def draw(graph: HistoryGraph, page: BinaryIO, form: str) -> None:
-    """Writes a picture as SVG or PNG; the same graph gives the same bytes."""
+    """Write a picture as SVG or PNG; the same graph gives the same bytes."""
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -88,7 +88,7 @@ def _name_width(name: str) -> float:
 
 
 def _draw_edge(axes: Any, edge: GraphEdge) -> None:
-    """Draws a way whose turns are round; it turns right below the commit, or above the parent."""
+    """Draw a way whose turns are round; it turns right below the commit, or above the parent."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -127,7 +127,7 @@ def _draw_node(axes: Any, node: GraphNode) -> None:
 
 
 def _draw_texts(axes: Any, node: GraphNode, x: float, details: float) -> None:
-    """Writes names in boxes, the subject, and in a column of its own who and when."""
+    """Write names in boxes, the subject, and in a column of its own who and when."""
     from matplotlib.patches import FancyBboxPatch
 
     y, plain = _y(node.row), {"va": "center", "parse_math": False}

@@ -42,7 +42,7 @@ _LOG = logging.getLogger("sparklake.hooks")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Is what happens to a ref, whichever hooks there are."""
+    """What happens to a ref, whichever hooks there are."""
 
     context: Context
     verb: str
@@ -57,7 +57,7 @@ class Subject:
 
 @contextmanager
 def guarded_move(context: Context, move: BranchMove) -> Iterator[None]:
-    """Runs the hooks of a branch round its move over new commits; raises HookFailedError before it.
+    """Run the hooks of a branch round its move over new commits; raise HookFailedError before it.
 
     Where the head's tree has no range that may hold files of hooks, that is all that is looked at.
     """
@@ -89,7 +89,7 @@ def guarded_move(context: Context, move: BranchMove) -> Iterator[None]:
 def guarded_name(
     context: Context, verb: RefVerb, name: str, start: Commit | None = None
 ) -> Iterator[None]:
-    """Runs the hooks of the default branch round a name's coming, at `start`, or its going.
+    """Run the hooks of the default branch round a name's coming, at `start`, or its going.
 
     Raises HookFailedError before it.
     """
@@ -123,14 +123,14 @@ def guarded_name(
 
 
 def list_hook_runs(context: Context, limit: int, ref: str | None) -> Sequence[HookRun]:
-    """Returns what came of the latest hooks, newest first; raises InvalidInputError."""
+    """Return what came of the latest hooks, newest first; raise InvalidInputError."""
     if limit < 1:
         raise InvalidInputError(f"a list of {limit} runs of hooks: ask for 1 or more")
     return context.refs.hook_runs.list(limit, ref)
 
 
 def get_hook_run(context: Context, run_id: str) -> HookRun:
-    """Returns a run of hooks; raises NotFoundError."""
+    """Return a run of hooks; raise NotFoundError."""
     found = context.refs.hook_runs.find(run_id)
     if found is None:
         raise NotFoundError(
@@ -143,7 +143,7 @@ def get_hook_run(context: Context, run_id: str) -> HookRun:
 
 
 def _declared(context: Context, tree: MetaRange) -> Mapping[str, Action | InvalidHooksError]:
-    """Returns what the files of hooks in a tree declare, or what is wrong with them."""
+    """Return what the files of hooks in a tree declare, or what is wrong with them."""
     places = [overlapping(tree.ranges, prefix_interval(each.encode())) for each in FOLDERS]
     ranges = {each.id: each for place in places for each in place}
     if not ranges:
@@ -200,7 +200,7 @@ def _usable(
     declared: Mapping[str, Action | InvalidHooksError],
     mended: Mapping[str, Action | InvalidHooksError],
 ) -> list[Action]:
-    """Returns the hooks that guard; for a broken file, those that it is mended to.
+    """Return the hooks that guard; for a broken file, those that it is mended to.
 
     Raises InvalidHooksError where it stays broken: nobody knows what it was to guard.
     """

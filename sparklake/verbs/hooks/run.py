@@ -18,7 +18,7 @@ _SHOWN_CHARACTERS = 1000
 
 
 def run_event(subject: Subject, name: str, actions: Sequence[Action]) -> None:
-    """Runs the hooks of an event in the order of files and hooks, until one fails.
+    """Run the hooks of an event in the order of files and hooks, until one fails.
 
     Of the file whose hook has failed, those go on that ask for it. Raises HookFailedError.
     """
@@ -55,7 +55,7 @@ def _event(subject: Subject, name: EventName) -> Event:
 def _run_action(
     subject: Subject, event: Event, action: Action, results: list[HookResult]
 ) -> HookFailedError | None:
-    """Runs the hooks of a file, and adds what came of them; returns the first refusal."""
+    """Run the hooks of a file, and adds what came of them; return the first refusal."""
     refusal: HookFailedError | None = None
     for hook in action.hooks:
         if not hook.runs_after(has_failed=refusal is not None):

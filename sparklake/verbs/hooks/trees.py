@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PublishedTree:
-    """Is the tree of an event, which no ref need name yet, and the one that it replaces."""
+    """The tree of an event, which no ref need name yet, and the one that it replaces."""
 
     _context: Context
     _ref: str
@@ -32,23 +32,23 @@ class PublishedTree:
 
     @property
     def id(self) -> MetaRangeId:
-        """Returns the id of its metarange."""
+        """The id of its metarange."""
         return self._after
 
     def objects(self, prefix: str = "") -> Rows[ObjectInfo]:
-        """Returns its objects."""
+        """Return its objects."""
         return list_tree(self._context, self._tree, prefix, self._ref)
 
     def stat(self, path: str) -> ObjectInfo:
-        """Returns one object; raises ObjectNotFoundError."""
+        """Return one object; raise ObjectNotFoundError."""
         return self._snapshot.stat(path)
 
     def exists(self, path: str) -> bool:
-        """Tells whether there is an object at a path."""
+        """Return whether there is an object at a path."""
         return self._snapshot.exists(path)
 
     def read_bytes(self, path: str) -> bytes:
-        """Returns the content of one object."""
+        """Return the content of one object."""
         return read_body(self.stat(path), self._ref)
 
     def read(
@@ -57,12 +57,12 @@ class PublishedTree:
         format: str = "parquet",  # noqa: A002  (Spark's own word)
         **options: Any,
     ) -> DataFrame:
-        """Returns the table under a path as a DataFrame; raises ObjectNotFoundError."""
+        """Return the table under a path as a DataFrame; raise ObjectNotFoundError."""
         table = tree_table(self._context, self._tree, self._ref, path)
         return read_table(self._context, table, format, options)
 
     def changes(self, prefix: str = "") -> Rows[DiffRow]:
-        """Returns what the event changes; nothing for an event of a name alone."""
+        """Return what the event changes; nothing for an event of a name alone."""
         before = self._context.trees.get(self._before)
         return diff_trees(self._context, before, self._tree, prefix, self._ref)
 

@@ -57,14 +57,14 @@ _SHOWN_LETTERS = 80
 
 
 class ImportMode(str, Enum):
-    """Is what an import does with what the branch has under the prefix."""
+    """What an import does with what the branch has under the prefix."""
 
     REPLACE = "replace"
     ADD = "add"
 
 
 class OnError(str, Enum):
-    """Is what an import does when some rows cannot be imported."""
+    """What an import does when some rows cannot be imported."""
 
     ABORT = "abort"
     SKIP = "skip"
@@ -86,13 +86,13 @@ class ImportReport:
 
     @property
     def skipped(self) -> int:
-        """Returns how many rows were left out."""
+        """How many rows were left out."""
         return sum(self.counts.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Is what is asked of an import."""
+    """What is asked of an import."""
 
     prefix: str = ""
     mode: str = ImportMode.REPLACE
@@ -101,13 +101,13 @@ class Wish:
 
     @property
     def folder(self) -> str:
-        """Returns the prefix with a '/' at its end, or nothing."""
+        """The prefix with a '/' at its end, or nothing."""
         return f"{self.prefix.rstrip('/')}/" if self.prefix else ""
 
 
 @dataclass(slots=True)
 class _Written:
-    """Is what the tasks made of a source."""
+    """What the tasks made of a source."""
 
     pieces: list[PieceResult] = field(default_factory=list)
     counts: Counter[Reason] = field(default_factory=Counter)
@@ -115,14 +115,14 @@ class _Written:
 
     @property
     def said(self) -> dict[str, int]:
-        """Returns the counts of errors by the reasons' names."""
+        """The counts of errors by the reasons' names."""
         return {reason.value: count for reason, count in sorted(self.counts.items())}
 
 
 def import_objects(
     context: Context, branch: str, source: ImportSource, wish: Wish, signature: Signature
 ) -> ImportReport:
-    """Commits the objects of a source in place of, or beside, what a branch has under a prefix.
+    """Commit the objects of a source in place of, or beside, what a branch has under a prefix.
 
     Raises DirtyBranchError, NoChangesError, ImportErrorsError where rows cannot be imported,
     InvalidInputError for a source that is empty or overlaps the repository's own namespace,
@@ -186,7 +186,7 @@ def _checked(kind: type[E], text: str, name: str) -> E:
 
 
 def _checked_place(context: Context, errors_to: str) -> str:
-    """Returns where a table of errors can go: a place outside of the namespace, and empty."""
+    """Return where a table of errors can go: a place outside of the namespace, and empty."""
     root = check_apart(context.info, errors_to)
     check_enclosing(root)
     try:
@@ -225,7 +225,7 @@ def _write(context: Context, branch: str, opened: Opened, terms: ImportTerms) ->
 def _watched(
     encode: Body, context: Context, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Passes on what is encoded, and tells how many ranges it will fill."""
+    """Pass on what is encoded, and tells how many ranges it will fill."""
     rows = 0
     for batch in encode(batches):
         yield batch
@@ -269,10 +269,10 @@ def _import_once(
 
 
 def _replacement(folder: str, imported: Ranges, base: MetaRange) -> Plan:
-    """Returns the plan of an import in place of a folder."""
+    """Return the plan of an import in place of a folder."""
     return plan_replace(base.ranges, imported, prefix_interval(folder.encode()))
 
 
 def _addition(staged: Staged, imported: Ranges, base: MetaRange) -> Plan:
-    """Returns the plan of an import over what is there, as a staged layer would be."""
+    """Return the plan of an import over what is there, as a staged layer would be."""
     return staged.plan_sides(base, [Side(tuple(imported))])

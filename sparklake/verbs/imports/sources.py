@@ -35,7 +35,7 @@ _REQUIRED = {"path", "size", "address"}
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Is a source that has been checked: rows for the tasks, and what these make of them."""
+    """A source that has been checked: rows for the tasks, and what these make of them."""
 
     name: str
     rows: Source
@@ -46,7 +46,7 @@ class Opened:
 def one_source(
     place: str | None, inventory: str | None, inventory_prefix: str | None
 ) -> str | S3Inventory:
-    """Returns the one source that is named; raises InvalidInputError for none or several."""
+    """Return the one source that is named; raise InvalidInputError for none or several."""
     if (place is None) == (inventory is None):
         raise InvalidInputError("name one source: --from a place, or an --inventory")
     if inventory is not None:
@@ -57,14 +57,14 @@ def one_source(
 
 
 def source_name(source: ImportSource) -> str:
-    """Returns what a message calls a source."""
+    """Return what a message calls a source."""
     if isinstance(source, str | Path):
         return str(source)
     return f"the inventory {source}" if isinstance(source, S3Inventory) else "rows"
 
 
 def open_source(context: Context, source: ImportSource) -> Opened:
-    """Returns a source to be imported; of a listing the folders are looked at.
+    """Return a source to be imported; of a listing the folders are looked at.
 
     Raises InvalidInputError for what is no source, or overlaps the repository's own namespace.
     """

@@ -19,7 +19,7 @@ from sparklake.verbs.merges.three_way import Sides, plan_sides
 
 
 def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
-    """Returns the best common ancestor; of several, the one of the highest generation.
+    """Return the best common ancestor; of several, the one of the highest generation.
 
     Raises RefNotFoundError where there is none.
     """
@@ -27,14 +27,14 @@ def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
 
 
 def common_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
-    """Returns the common ancestors that are no ancestors of another one, best first."""
+    """Return the common ancestors that are no ancestors of another one, best first."""
     walk = Walk(context.graph)
     bases = merge_bases(left.id, right.id, walk.parents, walk.generation)
     return [walk.commit(each) for each in bases]
 
 
 class BaseTree(NamedTuple):
-    """Is the base tree of a merge, and the commits that it is of."""
+    """The base tree of a merge, and the commits that it is of."""
 
     id: MetaRangeId
     commits: tuple[CommitId, ...]
@@ -48,7 +48,7 @@ class BaseTrees:
     _made: dict[tuple[CommitId, ...], MetaRangeId] = field(default_factory=dict)
 
     def get(self, source: Commit, dest: Commit) -> BaseTree:
-        """Returns the base tree of a merge; raises RefNotFoundError for no common ancestor.
+        """Return the base tree of a merge; raise RefNotFoundError for no common ancestor.
 
         That of several best common ancestors is written, and no ref ever leads to it.
         """

@@ -20,11 +20,11 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.staging import INLINE_ROWS, write_meta_run
 
 Find = Callable[[bytes], bytes | None]
-"""Returns the stored value of a key."""
+"""The stored value of a key."""
 
 
 def with_kept(context: Context, title: str, tree: MetaRange, kept: Sequence[Kept]) -> MetaRange:
-    """Writes a tree with what is kept beside it; `kept` is in key order.
+    """Write a tree with what is kept beside it; `kept` is in key order.
 
     Raises StrategyError where there is no place for an object.
     """
@@ -36,7 +36,7 @@ def with_kept(context: Context, title: str, tree: MetaRange, kept: Sequence[Kept
 def with_records(
     context: Context, title: str, tree: MetaRange, records: Sequence[Record]
 ) -> MetaRange:
-    """Writes a tree with some records over it, which are in key order, tombstones too."""
+    """Write a tree with some records over it, which are in key order, tombstones too."""
     if not records:
         return tree
     touched = [Interval(key, successor(key)) for key, _ in records]
@@ -47,7 +47,7 @@ def with_records(
 
 
 def places(kept: Sequence[Kept], find: Find) -> list[Record]:
-    """Returns the records that keep objects, in key order, each under a key that is free.
+    """Return the records that keep objects, in key order, each under a key that is free.
 
     The first key that is wanted goes first. One that is taken gets a number, from 2 on; one under
     which the same content is needs nothing.
@@ -77,7 +77,7 @@ def _record(each: Kept, key: bytes, identity: bytes, data: bytes) -> Record:
 
 
 def _side(context: Context, title: str, records: Sequence[Record]) -> Side:
-    """Returns records as a side of a plan: many of them as a run."""
+    """Return records as a side of a plan: many of them as a run."""
     if len(records) <= INLINE_ROWS:
         return Side(rows=tuple(records))
     runner = context.runners.choose(len(records), title)

@@ -22,7 +22,7 @@ from sparklake.verbs.merges.three_way import Sides
 def kept_sizes(
     context: Context, sides: Sides, resolution: Resolution, kept: Sequence[Kept]
 ) -> list[int]:
-    """Returns the sizes of the objects that a merge would add beside others.
+    """Return the sizes of the objects that a merge would add beside others.
 
     `kept` is in key order. Raises StrategyError as the merge would.
     """
@@ -34,14 +34,14 @@ def kept_sizes(
 
 @dataclass(frozen=True, slots=True)
 class MergedView:
-    """Is the tree that a merge would make, but for what it keeps beside."""
+    """The tree that a merge would make, but for what it keeps beside."""
 
     context: Context
     sides: Sides
     resolution: Resolution
 
     def find(self, key: bytes) -> bytes | None:
-        """Returns the stored value of a key."""
+        """Return the stored value of a key."""
         return self.find_many([key])[0]
 
     def find_many(self, keys: Sequence[bytes]) -> list[bytes | None]:

@@ -30,7 +30,7 @@ PATHS_METADATA_KEY = "merge-paths"
 
 @dataclass(frozen=True, slots=True)
 class MergeTerms:
-    """Is what a merge takes over, and what it says of it.
+    """What a merge takes over, and what it says of it.
 
     With `squash`, or of chosen `paths` alone, source is no parent of its commit: a later merge
     finds the same base.
@@ -42,28 +42,28 @@ class MergeTerms:
 
     @staticmethod
     def of(squash: bool, allow_empty: bool, paths: Sequence[str] | None) -> MergeTerms:
-        """Returns checked terms; raises InvalidKeyError or InvalidInputError."""
+        """Return checked terms; raise InvalidKeyError or InvalidInputError."""
         chosen_keys(paths)
         return MergeTerms(squash, allow_empty, None if paths is None else tuple(paths))
 
     @property
     def has_one_parent(self) -> bool:
-        """Tells whether the commit has dest as its only parent."""
+        """Whether the commit has dest as its only parent."""
         return self.squash or self.paths is not None
 
     @property
     def choice(self) -> Choice:
-        """Returns the keys to merge."""
+        """The keys to merge."""
         return chosen_keys(self.paths)
 
     def message(self, source: str, dest: str) -> str:
-        """Returns what is said of a merge of which nothing else is said."""
+        """Return what is said of a merge of which nothing else is said."""
         if self.paths is not None:
             return f"Merge {named(self.paths)} of {source!r} into {dest!r}"
         return f"{'Squash' if self.squash else 'Merge'} {source!r} into {dest!r}"
 
     def labels(self, source: Commit) -> dict[str, str]:
-        """Returns what is said of a source that is no parent."""
+        """Return what is said of a source that is no parent."""
         origin: dict[str, str] = {ORIGIN_METADATA_KEY: source.id} if self.has_one_parent else {}
         if self.paths is None:
             return origin
@@ -71,7 +71,7 @@ class MergeTerms:
 
 
 class MergeSides(NamedTuple):
-    """Is what a merge is of: two commits, and the trees of base, source and dest."""
+    """What a merge is of: two commits, and the trees of base, source and dest."""
 
     source: Commit
     dest: Commit
@@ -88,7 +88,7 @@ def merge(
     signature: Signature,
     terms: MergeTerms,
 ) -> Commit:
-    """Merges a ref into a branch as a commit with parents [dest, source].
+    """Merge a ref into a branch as a commit with parents [dest, source].
 
     Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError or RaceLostError;
     then nothing has moved.
@@ -108,7 +108,7 @@ def merge(
 
 
 def explain_merge(context: Context, source: str, dest: str, terms: MergeTerms) -> Explanation:
-    """Returns what a merge would do; it moves nothing.
+    """Return what a merge would do; it moves nothing.
 
     After a criss-cross it writes the base, which no ref leads to. Raises DirtyBranchError and
     NoChangesError as the merge would.
@@ -118,7 +118,7 @@ def explain_merge(context: Context, source: str, dest: str, terms: MergeTerms) -
 
 
 def merge_sides(context: Context, source: str, dest: str, terms: MergeTerms) -> MergeSides:
-    """Returns the sides of a merge as it would be made now."""
+    """Return the sides of a merge as it would be made now."""
     theirs = _source(context, source, dest)
     return _sides(BaseTrees(context), theirs, get_branch(context, dest), terms)
 
@@ -130,7 +130,7 @@ def _source(context: Context, source: str, dest: str) -> Commit:
 
 
 def _sides(bases: BaseTrees, source: Commit, state: BranchState, terms: MergeTerms) -> MergeSides:
-    """Returns the sides of a merge that there is something to do for."""
+    """Return the sides of a merge that there is something to do for."""
     check_clean(state, "merge into it")
     dest = bases.context.graph.commit(state.commit_id)
     base, ids = bases.get(source, dest)
@@ -153,7 +153,7 @@ def nothing_to_merge(
 def _labelled(
     context: Context, signature: Signature, labels: dict[str, str], resolution: Resolution
 ) -> Signature:
-    """Returns a signature that says how was merged, too; raises InvalidInputError."""
+    """Return a signature that says how was merged, too; raise InvalidInputError."""
     metadata = {**signature.metadata, **labels, STRATEGY_METADATA_KEY: resolution.label}
     return sign(context, signature.message, signature.committer, metadata)
 

@@ -37,7 +37,7 @@ from sparklake.verbs.merges.three_way import Sides, plan_sides, without_expired_
 
 @dataclass(frozen=True, slots=True)
 class MergePreview:
-    """Is what a merge would do; what a given strategy decides is among the changes.
+    """What a merge would do; what a given strategy decides is among the changes.
 
     `base` is the best common ancestor; of several, the tree that they are merged to was compared.
     `conflict_count` objects were changed on both sides, `unresolved` of them are left by the
@@ -73,7 +73,7 @@ class MergePreview:
 def preview_merge(
     context: Context, source: str, dest: str, resolution: Resolution, terms: MergeTerms
 ) -> MergePreview:
-    """Returns what a merge would do; raises DirtyBranchError and NoChangesError as it would."""
+    """Return what a merge would do; raise DirtyBranchError and NoChangesError as it would."""
     theirs, ours, trees = merge_sides(context, source, dest, terms)
     resolution = without_expired_base(context, trees, resolution)
     results = list(
@@ -116,7 +116,7 @@ def preview_merge(
 
 
 def _plan(context: Context, sides: Sides) -> Plan:
-    """Returns the plan of what the merge would change: a three-way diff of the chosen keys."""
+    """Return the plan of what the merge would change: a three-way diff of the chosen keys."""
     base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
     plan = plan_three_way_diff(base, source, dest, sides.choice.hull)
     return only_chosen(plan, sides.choice)

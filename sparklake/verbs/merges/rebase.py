@@ -40,7 +40,7 @@ class _Replays:
     _attempts: dict[CommitId, Attempts] = field(default_factory=dict)
 
     def made(self, origin: Commit, head: Commit) -> Commit | None:
-        """Returns a commit over a head, not yet published; None where it has become empty."""
+        """Return a commit over a head, not yet published; None where it has become empty."""
         before = self.context.tree_before(origin)
         attempts = self._attempts.setdefault(origin.id, Attempts(self.context, self.title))
         sides = Sides(before, origin.meta_range_id, head.meta_range_id, bases=origin.parents[:1])
@@ -57,7 +57,7 @@ class _Replays:
 @with_versions
 @begun_anew
 def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> list[Commit]:
-    """Moves a branch onto a commit with its own commits made once more there; returns these.
+    """Move a branch onto a commit with its own commits made once more there; return these.
 
     Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError, RefNotFoundError or
     RaceLostError; then nothing has moved.
@@ -88,7 +88,7 @@ def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> 
 
 
 def _own(context: Context, state: BranchState, target: Commit) -> list[Commit]:
-    """Returns what is to be made once more; raises NoChangesError where it stands there."""
+    """Return what is to be made once more; raise NoChangesError where it stands there."""
     head = context.graph.commit(state.commit_id)
     # Without a common ancestor there is no telling what is the branch's own.
     merge_base(context, target, head)

@@ -39,7 +39,7 @@ _SUBJECT_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Is how commits are replayed; what is not given of the texts, the verb says itself."""
+    """How commits are replayed; what is not given of the texts, the verb says itself."""
 
     parent_number: int | None = None
     resolution: Resolution = field(default_factory=Resolution)
@@ -50,7 +50,7 @@ class Terms:
 
 
 class _Change(NamedTuple):
-    """Is a commit, and the one that it is compared with: before a first commit there is none."""
+    """A commit, and the one that it is compared with: before a first commit there is none."""
 
     commit: Commit
     before: Commit | None
@@ -58,7 +58,7 @@ class _Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Is a change to make: from the base to the source, of which one may be the empty tree."""
+    """A change to make: from the base to the source, of which one may be the empty tree."""
 
     title: str
     base: Commit | None
@@ -69,7 +69,7 @@ class _Step:
 @with_versions
 @begun_anew
 def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
-    """Undoes on a branch what each commit changed, in the order given; all of them, or none.
+    """Undo on a branch what each commit changed, in the order given; all of them, or none.
 
     Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError, InvalidInputError or
     RaceLostError; then nothing has moved.
@@ -90,7 +90,7 @@ def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> 
 @with_versions
 @begun_anew
 def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
-    """Makes on a branch what each commit changed, in the order given; all of it, or nothing.
+    """Make on a branch what each commit changed, in the order given; all of it, or nothing.
 
     Raises what `revert` raises.
     """
@@ -109,20 +109,20 @@ def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms
 
 
 def own_metadata(origin: Commit) -> dict[str, str]:
-    """Returns the metadata of a commit, but for what its merge made of tables: another may not."""
+    """Return the metadata of a commit, but for what its merge made of tables: another may not."""
     merged = (UNITED_METADATA_KEY, TAKEN_METADATA_KEY)
     return {key: said for key, said in origin.metadata.items() if key not in merged}
 
 
 def origin_labels(origin: Commit) -> dict[str, str]:
-    """Returns the labels that say of which commit another one is made."""
+    """Return the labels that say of which commit another one is made."""
     return {ORIGIN_METADATA_KEY: origin.id, COMMITTER_METADATA_KEY: origin.committer}
 
 
 def replayed_tree(
     attempts: Attempts, sides: Sides, resolution: Resolution, title: str
 ) -> MergedTree:
-    """Returns the tree of a change made again; a conflict says of what it is one."""
+    """Return the tree of a change made again; a conflict says of what it is one."""
     try:
         return merged_tree(attempts, sides, resolution)
     except MergeConflictError as error:
@@ -131,7 +131,7 @@ def replayed_tree(
 
 
 def _change(context: Context, ref: str, terms: Terms) -> _Change:
-    """Returns a commit, and which one its changes are counted from."""
+    """Return a commit, and which one its changes are counted from."""
     commit, number = get_commit(context, ref), terms.parent_number
     count = len(commit.parents)
     if number is not None and not 1 <= number <= count:
@@ -166,7 +166,7 @@ def _replay(
 
 
 def _replayed(attempts: Attempts, step: _Step, head: Commit, terms: Terms) -> Commit:
-    """Returns the commit of one step over a head, not yet published."""
+    """Return the commit of one step over a head, not yet published."""
     base, source = map(_tree_of, (step.base, step.source))
     bases = () if step.base is None else (step.base.id,)
     sides = Sides(base, source, head.meta_range_id, bases=bases, logs_grow=True)
@@ -181,6 +181,6 @@ def _tree_of(commit: Commit | None) -> MetaRangeId:
 
 
 def _subject(commit: Commit) -> str:
-    """Returns the first line of what was said of a commit, or a part of it where it is long."""
+    """Return the first line of what was said of a commit, or a part of it where it is long."""
     lines = commit.message.strip().splitlines()
     return lines[0][:_SUBJECT_CHARACTERS] if lines else commit.id[:12]

@@ -29,7 +29,7 @@ from sparklake.verbs.merges.keep_both import with_kept, with_records
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Is the three trees of a merge, which leaves all but the chosen keys as they are in dest.
+    """The three trees of a merge, which leaves all but the chosen keys as they are in dest.
 
     `bases` are the commits that the base tree is of. They may have expired: then the base tells
     records apart, and none of its objects is read or named. Where the `logs_grow`, no Delta log of
@@ -45,25 +45,25 @@ class Sides:
 
     @property
     def trees(self) -> tuple[MetaRangeId, MetaRangeId, MetaRangeId]:
-        """Returns the trees of base, source and dest."""
+        """The trees of base, source and dest."""
         return self.base, self.source, self.dest
 
 
 class MergedTree(NamedTuple):
-    """Is the tree of a merge, and what its commit says of Delta tables."""
+    """The tree of a merge, and what its commit says of Delta tables."""
 
     id: MetaRangeId
     labels: Mapping[str, str] = MappingProxyType({})
 
 
 def plan_sides(context: Context, sides: Sides) -> Plan:
-    """Returns the plan of a merge."""
+    """Return the plan of a merge."""
     base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
     return plan_chosen_merge(base, source, dest, sides.choice)
 
 
 def without_expired_base(context: Context, sides: Sides, resolution: Resolution) -> Resolution:
-    """Returns a resolution that takes nothing of a base which has expired."""
+    """Return a resolution that takes nothing of a base which has expired."""
     if not resolution.asks_functions:
         return resolution
     expired = context.refs.commits.expired(sides.bases) if sides.bases else ()
@@ -72,7 +72,7 @@ def without_expired_base(context: Context, sides: Sides, resolution: Resolution)
 
 
 def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MergedTree:
-    """Writes the tree of a merge.
+    """Write the tree of a merge.
 
     Raises MergeConflictError where conflicts are left, and StrategyError; then nothing has moved.
     Where one side is the base's, the other one is the tree, and nothing is read; but for the logs
@@ -134,7 +134,7 @@ def _check_settled(outcome: Outcome, unions: Sequence[TableUnion]) -> None:
 
 
 def _with_unions(attempts: Attempts, tree: MetaRange, unions: Sequence[TableUnion]) -> MetaRange:
-    """Writes a tree with the logs of tables united; raises MergeConflictError."""
+    """Write a tree with the logs of tables united; raise MergeConflictError."""
     context = attempts.context
     find_many = partial(context.open_ranges.lookup_many, tree.ranges)
     checked = [each.checked(find_many) for each in unions]
@@ -143,7 +143,7 @@ def _with_unions(attempts: Attempts, tree: MetaRange, unions: Sequence[TableUnio
 
 
 def refused_rows(refused: Iterable[TableUnion]) -> Iterator[DiffRow]:
-    """Yields the keys of logs that could not be united, and why."""
+    """Yield the keys of logs that could not be united, and why."""
     for each in refused:
         for conflict in each.conflicts():
             yield replace(diff_row(conflict), reason=_said_of(each))

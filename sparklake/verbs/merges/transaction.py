@@ -21,7 +21,7 @@ from sparklake.verbs.merges.merge import MergeTerms, merge
 from sparklake.verbs.refs.branches import checked_lifetime
 
 KEPT_FOR = timedelta(days=7)
-"""Is how long the work of a transaction that has failed is kept from pruning, from its begin."""
+"""How long the work of a transaction that has failed is kept from pruning, from its begin."""
 
 _LOG = logging.getLogger("sparklake.transactions")
 _SHOWN_NAME = 200
@@ -30,7 +30,7 @@ _UNIQUE = 12
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Is a transaction under way: a hidden branch, which began as the target's head."""
+    """A transaction under way: a hidden branch, which began as the target's head."""
 
     context: Context
     target: str
@@ -60,7 +60,7 @@ class _Work:
         )
 
     def drop(self) -> None:
-        """Deletes the hidden branch, or leaves that to pruning where it cannot."""
+        """Delete the hidden branch, or leaves that to pruning where it cannot."""
         try:
             self.context.refs.branches.delete(self.name, self.context.committer)
         except SparklakeError as error:
@@ -75,7 +75,7 @@ def transaction(
     resolution: Resolution,
     lifetime: timedelta,
 ) -> Iterator[str]:
-    """Yields the name of a hidden branch to work on; merges it into the target at the end.
+    """Yield the name of a hidden branch to work on; merges it into the target at the end.
 
     An exception of the body goes through as it is, with a note that names the branch, where there
     is work on it. Raises TransactionError when the work cannot be merged.
@@ -109,7 +109,7 @@ def _begin(context: Context, target: str, lifetime: timedelta) -> _Work:
 
 
 def _finish(work: _Work, state: BranchState, signature: Signature, resolution: Resolution) -> None:
-    """Commits what is staged, and merges all of it; does nothing where nothing has changed."""
+    """Commit what is staged, and merges all of it; does nothing where nothing has changed."""
     if state.layers:
         # It may be what was there before.
         with suppress(NoChangesError):
@@ -121,7 +121,7 @@ def _finish(work: _Work, state: BranchState, signature: Signature, resolution: R
 
 
 def _abandon(work: _Work, error: BaseException) -> None:
-    """Keeps what was done, and says so with the error; drops the branch where nothing was."""
+    """Keep what was done, and says so with the error; drops the branch where nothing was."""
     try:
         if not work.has_changes():
             work.drop()

@@ -28,7 +28,7 @@ from sparklake.verbs.base.versions import with_versions
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Is what is moved or copied to where; see `routes`.
+    """What is moved or copied to where; see `routes`.
 
     Without `ref`, from the branch itself. With `force`, objects that are there already are
     overwritten.
@@ -43,7 +43,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Is an interval of keys that begin alike, and the one that they go to."""
+    """An interval of keys that begin alike, and the one that they go to."""
 
     start: bytes
     goal: bytes
@@ -51,23 +51,23 @@ class Route:
 
     @property
     def source(self) -> Interval:
-        """Returns the interval of the old keys."""
+        """The interval of the old keys."""
         return self._interval(self.start)
 
     @property
     def dest(self) -> Interval:
-        """Returns the interval of the new keys."""
+        """The interval of the new keys."""
         return self._interval(self.goal)
 
     @property
     def overlaps(self) -> bool:
-        """Tells whether a key may be both an old one and a new one."""
+        """Whether a key may be both an old one and a new one."""
         if self.is_folder:
             return self.start.startswith(self.goal) or self.goal.startswith(self.start)
         return self.start == self.goal
 
     def moved(self, interval: Interval) -> Interval:
-        """Returns where a part of the old keys goes."""
+        """Return where a part of the old keys goes."""
         cut = len(self.start)
         stop = self.dest.stop
         if interval.stop is not None and interval.stop != self.source.stop:
@@ -79,7 +79,7 @@ class Route:
 
 
 def routes(source: str, dest: str, *, recursive: bool) -> list[Route]:
-    """Returns what goes where; raises InvalidKeyError.
+    """Return what goes where; raise InvalidKeyError.
 
     A source that ends with a slash, or is empty, is a folder: all below it goes below dest. Another
     one is an object and, if recursive, also the folder of its name; where dest ends with a slash or
@@ -99,7 +99,7 @@ def routes(source: str, dest: str, *, recursive: bool) -> list[Route]:
 
 
 def move(context: Context, branch: str, terms: Terms) -> int:
-    """Stages objects under other paths and their removal from the old ones; returns how many.
+    """Stage objects under other paths and their removal from the old ones; return how many.
 
     Raises what `copy` raises, and InvalidInputError where source and dest overlap.
     """
@@ -113,7 +113,7 @@ def move(context: Context, branch: str, terms: Terms) -> int:
 
 
 def copy(context: Context, branch: str, terms: Terms) -> int:
-    """Stages objects of a ref under other paths; returns how many there are.
+    """Stage objects of a ref under other paths; return how many there are.
 
     Raises ObjectNotFoundError where there is none, AlreadyExistsError for a path that is taken,
     InvalidKeyError for one that would be too long; then nothing is staged.
@@ -156,7 +156,7 @@ def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequ
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Is the plan of reading what goes one way, and of what is there already, if that matters."""
+    """The plan of reading what goes one way, and of what is there already, if that matters."""
 
     route: Route
     listed: Plan
@@ -173,7 +173,7 @@ class _Work:
         return _Work(route, source, existing)
 
     def shares(self, size: int) -> Iterator[tuple[Task, Task | None]]:
-        """Yields what each task reads: old records, and what is there under their new keys."""
+        """Yield what each task reads: old records, and what is there under their new keys."""
         plan = cut_for_tasks(self.listed, size)
         for position, piece in enumerate(plan.stretches):
             there = self.existing and self.existing.restricted(self.route.moved(piece.interval))
@@ -186,7 +186,7 @@ def _listing(context: Context, found: Resolved, prefix: bytes, within: Interval)
 
 
 def _whole(plan: Plan | None) -> Task | None:
-    """Returns all of a plan as one task; None where there is nothing to read."""
+    """Return all of a plan as one task; None where there is nothing to read."""
     if plan is None or not plan.records:
         return None
     return Task(tuple(TaskPiece(at, piece) for at, piece in enumerate(plan.stretches)))
@@ -204,7 +204,7 @@ def _shares(work: Sequence[_Work], runner: Runner, *, removing: bool) -> list[Tr
 def _written(
     context: Context, runner: Runner, shares: Sequence[Transfer]
 ) -> dict[int, tuple[WrittenRange, ...]]:
-    """Returns what the tasks wrote, by its place; raises LostResultError if one is missing."""
+    """Return what the tasks wrote, by its place; raise LostResultError if one is missing."""
     body = partial(transfer_body, context.workspace)
     results = decode_results(runner.collect(body, encode_transfers(shares)))
     found = {each.position: each.written for each in results if isinstance(each, PieceResult)}

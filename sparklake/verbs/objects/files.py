@@ -32,14 +32,14 @@ _BUFFERED_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """Is how a file is opened: to be read (r), written (w) or made new (x), as text or bytes."""
+    """How a file is opened: to be read (r), written (w) or made new (x), as text or bytes."""
 
     kind: str
     is_text: bool
 
     @staticmethod
     def of(text: str) -> Mode:
-        """Parses what Python's `open` takes; raises InvalidInputError."""
+        """Parse what Python's `open` takes; raise InvalidInputError."""
         kind = text.replace("b", "", 1).replace("t", "", 1)
         if kind not in ("r", "w", "x") or {"b", "t"} <= set(text):
             raise InvalidInputError(
@@ -51,7 +51,7 @@ class Mode:
 
 @dataclass(frozen=True, slots=True)
 class TextOptions:
-    """Is what Python's `open` takes of text files."""
+    """What Python's `open` takes of text files."""
 
     encoding: str = "utf-8"
     errors: str | None = None
@@ -59,7 +59,7 @@ class TextOptions:
 
 
 def open_to_read(context: Context, ref: str, path: str, mode: Mode, text: TextOptions) -> IO[Any]:
-    """Opens an object of a ref as it is now; only the parts that are asked for are read.
+    """Open an object of a ref as it is now; only the parts that are asked for are read.
 
     What is read from its start to its end is checked. Raises ExpiredError.
     """
@@ -81,7 +81,7 @@ def open_to_write(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> IO[Any]:
-    """Opens a new object, which is staged when it is closed."""
+    """Open a new object, which is staged when it is closed."""
     check_writable(context, branch, path, exclusive=mode.kind == "x")
     new_object(context, path, 0, "", metadata, content_type)  # raises for labels that cannot be
     publish = partial(_publish, context, branch, path, metadata, content_type)
@@ -92,7 +92,7 @@ def open_to_write(
 
 
 def check_writable(context: Context, branch: str, path: str, *, exclusive: bool) -> None:
-    """Raises what would be raised when an object is staged; AlreadyExistsError for one there is."""
+    """Raise what would be raised when an object is staged; AlreadyExistsError for one there is."""
     object_key(path)
     open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
@@ -117,7 +117,7 @@ def _publish(
 
 
 class ContentReader(io.RawIOBase):
-    """Is content as a file to be read."""
+    """Content as a file to be read."""
 
     def __init__(self, content: Content, name: str) -> None:
         self._content = content
@@ -133,11 +133,11 @@ class ContentReader(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Returns where it is read next."""
+        """Return where it is read next."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves to where it is read next."""
+        """Move to where it is read next."""
         starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._content)}
         if whence not in starts or starts[whence] + offset < 0:
             raise ValueError(f"there is no place {offset} from {whence} in {self.name!r}")
@@ -145,7 +145,7 @@ class ContentReader(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Buffer, /) -> int:
-        """Reads as much as fits."""
+        """Read as much as fits."""
         view = memoryview(buffer).cast("B")
         read = self._content[self._at : self._at + len(view)]
         view[: len(read)] = read
@@ -153,7 +153,7 @@ class ContentReader(io.RawIOBase):
         return len(read)
 
     def readall(self) -> bytes:
-        """Reads all that is left."""
+        """Read all that is left."""
         read = self._content[self._at :]
         self._at += len(read)
         return read
@@ -161,14 +161,14 @@ class ContentReader(io.RawIOBase):
 
 class _Discarding(Protocol):
     def discard(self) -> None:
-        """Closes the file and leaves no trace of it."""
+        """Close the file and leaves no trace of it."""
 
     def close(self) -> None:
-        """Closes the file and stages it."""
+        """Close the file and stage it."""
 
 
 class ObjectWriter(io.BufferedWriter):
-    """Is a file on local disk that is published when it is closed.
+    """A file on local disk that is published when it is closed.
 
     Nothing is published where the body of its `with` raises, or where it is never closed.
     """
@@ -184,30 +184,30 @@ class ObjectWriter(io.BufferedWriter):
 
     @property
     def name(self) -> str:
-        """Returns the path of the object."""
+        """The path of the object."""
         return self._name
 
     @property
     def file(self) -> Path:
-        """Returns where the file waits on local disk."""
+        """Where the file waits on local disk."""
         return self._file
 
     @property
     def is_dropped(self) -> bool:
-        """Tells whether nothing will come of it any more: it was discarded, or is published."""
+        """Whether nothing will come of it any more: it was discarded, or is published."""
         return self._publish is None
 
     def defer(self) -> None:
-        """Lets the file wait when it is closed, until `commit` or `discard`."""
+        """Let the file wait when it is closed, until `commit` or `discard`."""
         self._waits = True
 
     def commit(self) -> None:
-        """Closes the file and publishes it, whether it waits or not."""
+        """Close the file and publishes it, whether it waits or not."""
         self._waits = False
         self.close()
 
     def close(self) -> None:
-        """Publishes the file, unless it is closed already, or waits."""
+        """Publish the file, unless it is closed already, or waits."""
         if self._waits:
             super().close()
             return
@@ -218,7 +218,7 @@ class ObjectWriter(io.BufferedWriter):
                 publish(self._file)
 
     def discard(self) -> None:
-        """Closes the file and leaves no trace of it."""
+        """Close the file and leaves no trace of it."""
         self._waits, self._publish = False, None
         self.close()
 
@@ -231,17 +231,17 @@ class ObjectWriter(io.BufferedWriter):
         _leave(self, error)
 
     def __del__(self) -> None:
-        """Discards what was never closed: who knows whether it is whole."""
+        """Discard what was never closed: who knows whether it is whole."""
         if self._publish is not None:
             warnings.warn(f"{self._name!r} was never closed: it is dropped", ResourceWarning, 2)
             self.discard()
 
 
 class ObjectTextWriter(io.TextIOWrapper):
-    """Is a text file that is published when it is closed, as an ObjectWriter is."""
+    """A text file that is published when it is closed, as an ObjectWriter is."""
 
     def close(self) -> None:
-        """Publishes the file, unless it is closed already, or cannot be written to its end."""
+        """Publish the file, unless it is closed already, or cannot be written to its end."""
         if not self.closed:
             try:
                 self.flush()
@@ -251,7 +251,7 @@ class ObjectTextWriter(io.TextIOWrapper):
         super().close()
 
     def discard(self) -> None:
-        """Closes the file and leaves no trace of it."""
+        """Close the file and leaves no trace of it."""
         cast("ObjectWriter", self.buffer).discard()
 
     def __exit__(
@@ -263,7 +263,7 @@ class ObjectTextWriter(io.TextIOWrapper):
         _leave(self, error)
 
     def __del__(self) -> None:
-        """Leaves it to the buffer to say that it was never closed."""
+        """Leave it to the buffer to say that it was never closed."""
 
 
 def _leave(file: _Discarding, error: BaseException | None) -> None:

@@ -41,13 +41,13 @@ _MOST_AHEAD = 64
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Is all objects whose path begins with `path`, which ends in '/'."""
+    """All objects whose path begins with `path`, which ends in '/'."""
 
     path: str
 
 
 def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo | Folder]:
-    """Yields objects and folders right under a prefix in the byte order of their paths."""
+    """Yield objects and folders right under a prefix in the byte order of their paths."""
     level = _Level(key_prefix(prefix), context.info.storage_namespace)
 
     def sides(found: Resolved) -> tuple[Ranges, list[Side]]:
@@ -68,7 +68,7 @@ def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo 
 def _walk(
     level: _Level, base: _Ranges, staged: Sequence[_Rows | _Ranges]
 ) -> Iterator[ObjectInfo | Folder]:
-    """Goes through the keys a window at a time, in which no side has more than one range."""
+    """Go through the keys a window at a time, in which no side has more than one range."""
     within = prefix_interval(level.prefix)
     start: bytes | None = within.start
     while start is not None:
@@ -97,20 +97,20 @@ def _walk(
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """Is what lies right under a prefix."""
+    """What lies right under a prefix."""
 
     prefix: bytes
     storage_namespace: str
 
     def folder(self, key: bytes) -> bytes | None:
-        """Returns the folder of the level that a key lies in, None for an object of the level."""
+        """Return the folder of the level that a key lies in, None for an object of the level."""
         if not key.startswith(self.prefix):
             return None
         slash = key.find(b"/", len(self.prefix))
         return None if slash < 0 else key[: slash + 1]
 
     def shown(self, block: Block) -> Iterator[ObjectInfo | Folder]:
-        """Yields what records show, all of which lie under the prefix."""
+        """Yield what records show, all of which lie under the prefix."""
         if not len(block):
             return
         keys, depth = block.keys, len(self.prefix)
@@ -129,7 +129,7 @@ class _Level:
 
 
 class _Rows:
-    """Is a staged layer of few records, all in memory."""
+    """A staged layer of few records, all in memory."""
 
     def __init__(self, block: Block) -> None:
         self._block = block
@@ -142,7 +142,7 @@ class _Rows:
 
 
 class _Ranges:
-    """Is a commit or a staged run, of which ranges are read when they are needed."""
+    """A commit or a staged run, of which ranges are read when they are needed."""
 
     def __init__(self, opened: OpenRanges, ranges: Ranges, level: _Level) -> None:
         self._opened = opened
@@ -152,18 +152,18 @@ class _Ranges:
         self._together = 1
 
     def stop(self, key: bytes) -> bytes | None:
-        """Returns where the range stops that has a key or comes next."""
+        """Return where the range stops that has a key or comes next."""
         at = position_reaching(self._ranges, key)
         return successor(self._ranges[at].max_key) if at < len(self._ranges) else None
 
     def least_key(self, window: Interval) -> bytes | None:
-        """Returns the least key in a window, None where it takes reading to know."""
+        """Return the least key in a window, None where it takes reading to know."""
         at = position_reaching(self._ranges, window.start)
         key = self._ranges[at].min_key if at < len(self._ranges) else None
         return key if key is not None and key in window else None
 
     def within(self, window: Interval) -> Block:
-        """Returns the records in a window."""
+        """Return the records in a window."""
         return concatenated(
             [restricted(self._block(each), window) for each in overlapping(self._ranges, window)]
         )
@@ -177,7 +177,7 @@ class _Ranges:
         return self._read[info.id]
 
     def _needed(self, info: RangeInfo) -> Iterator[RangeInfo]:
-        """Yields a range, and those after it that a walk to the end must read."""
+        """Yield a range, and those after it that a walk to the end must read."""
         yield info
         at = position_reaching(self._ranges, info.max_key) + 1
         while at < len(self._ranges):

@@ -17,14 +17,14 @@ from sparklake.verbs.objects.stage import delete_object, delete_prefix, deletion
 
 
 def remove_object(context: Context, branch: str, path: str) -> int:
-    """Stages the removal of one object, and returns 1; raises ObjectNotFoundError."""
+    """Stage the removal of one object, and return 1; raise ObjectNotFoundError."""
     open_snapshot(context, branch).stat(path)
     delete_object(context, branch, path)
     return 1
 
 
 def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
-    """Stages the removal of all objects that are at some paths, at once; returns how many."""
+    """Stage the removal of all objects that are at some paths, at once; return how many."""
     open_branch(context, branch, Action.STAGE)
     snapshot = open_snapshot(context, branch)
     there = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]
@@ -40,7 +40,7 @@ def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
 
 
 def remove_folder(context: Context, branch: str, path: str) -> int:
-    """Stages the removal of what is below a path, and at it unless it ends with a slash.
+    """Stage the removal of what is below a path, and at it unless it ends with a slash.
 
     Returns how many objects that is; raises ObjectNotFoundError when there is none.
     """

@@ -29,7 +29,7 @@ from sparklake.verbs.base.versions import with_versions
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Is what a restore has staged: how the chosen paths differ from the branch's head now."""
+    """What a restore has staged: how the chosen paths differ from the branch's head now."""
 
     commit: Commit
     added: int
@@ -40,7 +40,7 @@ class Restored:
 @with_versions
 @begun_anew
 def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Restored:
-    """Stages what makes chosen paths of a branch what they are at a ref.
+    """Stage what makes chosen paths of a branch what they are at a ref.
 
     What was staged of them before gives way to it, in one step; what else is staged stays. Raises
     ObjectNotFoundError where neither has such a path, NoChangesError where they are alike.
@@ -65,7 +65,7 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
 def _staged_run(
     context: Context, state: BranchState, commit: Commit, choice: Choice
 ) -> tuple[MetaRangeId, ChangeCounts]:
-    """Writes a run of what makes a branch's head what a commit is; only what differs is read."""
+    """Write a run of what makes a branch's head what a commit is; only what differs is read."""
     head = context.graph.commit(state.commit_id)
     plan = plan_restore(context.tree(head).ranges, context.tree(commit).ranges, choice)
     runner = context.runner(plan.records, "restore", state.name)
@@ -75,7 +75,7 @@ def _staged_run(
 
 
 def _takes(context: Context, state: BranchState, choice: Choice, cut: LayerCut) -> bool:
-    """Tells whether a cut of the chosen keys takes anything out of the layers of a branch."""
+    """Return whether a cut of the chosen keys takes anything out of the layers of a branch."""
     if any(
         cut.runs.get(each.id, each.meta_range_id) != each.meta_range_id for each in state.layers
     ):
@@ -87,7 +87,7 @@ def _takes(context: Context, state: BranchState, choice: Choice, cut: LayerCut) 
 def _nothing(
     context: Context, state: BranchState, ref: str, commit: Commit, paths: Sequence[str]
 ) -> NoChangesError | ObjectNotFoundError:
-    """Returns why there is nothing to restore; both sides have the same of the chosen paths."""
+    """Return why there is nothing to restore; both sides have the same of the chosen paths."""
     ranges = context.tree(commit).ranges
     choice = chosen_keys(paths)
     plan = only_chosen(plan_diff(ranges[:0], ranges, choice.hull), choice)

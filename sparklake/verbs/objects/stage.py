@@ -54,7 +54,7 @@ def put_bytes(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> ObjectInfo:
-    """Writes an object to a fresh place and stages it."""
+    """Write an object to a fresh place and stage it."""
     if not isinstance(body, bytes | bytearray | memoryview):
         raise InvalidInputError(
             f"the body of {path!r} is {type(body)}: give bytes, or a file to `put_file`"
@@ -76,7 +76,7 @@ def put_file(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> ObjectInfo:
-    """Copies a local file to a fresh place and stages it; the file may be of any size."""
+    """Copy a local file to a fresh place and stage it; the file may be of any size."""
     if not file.is_file():
         raise InvalidInputError(f"{file} is not a file: name one to put")
     object_key(path)
@@ -99,7 +99,7 @@ def put_copy(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> ObjectInfo:
-    """Moves a file, which nobody changes any more, to a fresh place and stages it."""
+    """Move a file, which nobody changes any more, to a fresh place and stage it."""
     fence = open_branch(context, branch, Action.STAGE).fence
     new = object_of_copy(context, path, copy, metadata, content_type)
     context.store.put_files_if_absent({new.key: copy})
@@ -108,13 +108,13 @@ def put_copy(
 
 
 def delete_object(context: Context, branch: str, path: str) -> None:
-    """Stages the removal of an object; one that is not there is no error."""
+    """Stage the removal of an object; one that is not there is no error."""
     context.refs.staging.put(branch, [tombstone(object_key(path))], fence=None)
 
 
 @begun_anew
 def delete_prefix(context: Context, branch: str, prefix: str) -> int:
-    """Stages the removal of all objects under a prefix; returns how many there are."""
+    """Stage the removal of all objects under a prefix; return how many there are."""
     count = 0
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -132,7 +132,7 @@ def delete_prefix(context: Context, branch: str, prefix: str) -> int:
 @with_versions
 @begun_anew
 def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> None:
-    """Stages rows of STAGE_SCHEMA as one run; all of them or, when one is bad, none."""
+    """Stage rows of STAGE_SCHEMA as one run; all of them or, when one is bad, none."""
     fence = open_branch(context, branch, Action.STAGE).fence
     names = rows.schema.names if isinstance(rows, pa.Table) else getattr(rows, "columns", None)
     if names is None:
@@ -158,7 +158,7 @@ def stage_batches(
     fence: int | None,
     closed: bool = False,
 ) -> None:
-    """Stages batches of STAGE_SCHEMA as one run, or nothing when they are empty.
+    """Stage batches of STAGE_SCHEMA as one run, or nothing when they are empty.
 
     With the branch as it was sealed, raises RaceLostError when it has changed since. The id of a
     write is of that which this ends. With `closed`, raises CollectionOpenError for an address
@@ -183,7 +183,7 @@ def _has_landed(context: Context, write: str) -> bool:
 
 
 def deletions(paths: Sequence[str] | pa.Array) -> pa.RecordBatch:
-    """Returns rows of STAGE_SCHEMA that delete paths."""
+    """Return rows of STAGE_SCHEMA that delete paths."""
     given = {"path": pa.array(paths, pa.string()), "deleted": pa.repeat(True, len(paths))}
     columns = [given.get(each.name, pa.nulls(len(paths), each.type)) for each in STAGE_SCHEMA]
     return pa.record_batch(columns, schema=STAGE_SCHEMA)
@@ -191,7 +191,7 @@ def deletions(paths: Sequence[str] | pa.Array) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class NewObject:
-    """Is an object that can be staged, and the fresh place in the namespace to write it to."""
+    """An object that can be staged, and the fresh place in the namespace to write it to."""
 
     key: str
     info: ObjectInfo
@@ -206,7 +206,7 @@ def new_object(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> NewObject:
-    """Returns an object that nothing was written of yet; raises what is wrong with it."""
+    """Return an object that nothing was written of yet; raise what is wrong with it."""
     namespace = context.info.storage_namespace
     key = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
     info = ObjectInfo(
@@ -224,7 +224,7 @@ def new_object(
 def object_of_copy(
     context: Context, path: str, copy: Path, metadata: Mapping[str, str], content_type: str
 ) -> NewObject:
-    """Returns the object that a file will be."""
+    """Return the object that a file will be."""
     checksum, size = _md5(copy), copy.stat().st_size
     return new_object(context, path, size, checksum, metadata, content_type)
 

@@ -42,7 +42,7 @@ _STAGED_TOGETHER = 8192
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Is what all objects of one call are given."""
+    """What all objects of one call are given."""
 
     metadata: Mapping[str, str]
     content_type: str
@@ -59,7 +59,7 @@ class FolderUpload:
 def put_many(
     context: Context, branch: str, objects: Objects, labels: Labels, *, follow_links: bool = False
 ) -> int:
-    """Writes objects to fresh places and stages all of them, or none; returns how many there are.
+    """Write objects to fresh places and stage all of them, or none; return how many there are.
 
     What was written when it fails stays as orphans. At most a batch of bodies is in memory. Beside
     a garbage collection it begins anew, but not with objects that come once, as those of a
@@ -93,7 +93,7 @@ def put_folder(
     *,
     follow_links: bool = False,
 ) -> FolderUpload:
-    """Puts all files below a folder, under a prefix, as `put_many` does.
+    """Put all files below a folder, under a prefix, as `put_many` does.
 
     The folder itself may be a link. Links below it are skipped, or followed on request, those to
     folders, too. Raises InvalidInputError where one leads to the namespace.
@@ -123,7 +123,7 @@ def put_folder(
 
 
 def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
-    """Stages objects of a ref under other paths, all of them or none; returns how many.
+    """Stage objects of a ref under other paths, all of them or none; return how many.
 
     `paths` are pairs of source and dest. Not a byte of an object is copied. Raises
     CollectionBegunError as `put_many` does.
@@ -140,7 +140,7 @@ def _copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[st
 
 
 def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo], fence: int) -> int:
-    """Stages objects that are written already, all of them or none; returns how many there are.
+    """Stage objects that are written already, all of them or none; return how many there are.
 
     Few are staged as rows, many as one run. Raises InvalidRecordError for a path that comes twice.
     """
@@ -170,7 +170,7 @@ def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo], 
 def _checked(
     pairs: Iterable[tuple[str, Body]], *, follow_links: bool
 ) -> Iterator[tuple[str, Body]]:
-    """Passes on what can be put; of the first ones, none under a path that has come before.
+    """Pass on what can be put; of the first ones, none under a path that has come before.
 
     Where there are more, the run that they are staged in tells of such a path.
     """
@@ -197,7 +197,7 @@ def _checked(
 
 
 def _batches(pairs: Iterable[tuple[str, Body]]) -> Iterator[list[tuple[str, Body]]]:
-    """Yields what is written together: at least one object, and not too much at once."""
+    """Yield what is written together: at least one object, and not too much at once."""
     batch: list[tuple[str, Body]] = []
     size = 0
     for path, body in pairs:
@@ -214,7 +214,7 @@ def _batches(pairs: Iterable[tuple[str, Body]]) -> Iterator[list[tuple[str, Body
 def _write(
     context: Context, batch: list[tuple[str, Body]], scratch: Path, labels: Labels
 ) -> list[ObjectInfo]:
-    """Writes a batch; it is durable on return."""
+    """Write a batch; it is durable on return."""
     bodies: dict[str, bytes] = {}
     copies: dict[str, Path] = {}
     infos = []

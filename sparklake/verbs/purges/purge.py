@@ -48,7 +48,7 @@ _BATCH_ROWS = 8192
 
 
 def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
-    """Commits the removal of paths on each branch that has some.
+    """Commit the removal of paths on each branch that has some.
 
     Raises ProtectedError and DirtyBranchError before the first commit.
     """
@@ -86,7 +86,7 @@ _DELETION_RECORDS = 100
 
 @dataclass(frozen=True, slots=True)
 class PurgeTerms:
-    """Is what is purged and how; see `Repository.purge`."""
+    """What is purged and how; see `Repository.purge`."""
 
     patterns: tuple[str, ...]
     message: str = ""
@@ -97,7 +97,7 @@ class PurgeTerms:
 
 
 def purge(context: Context, terms: PurgeTerms) -> Purge:
-    """Deletes the bytes of objects under some paths in all of history; returns what was done.
+    """Delete the bytes of objects under some paths in all of history; return what was done.
 
     Raises PurgeBlockedError, and deletes nothing, where a head or staging names such a path, or
     where another path names the same bytes, or where they lie in the namespace of another
@@ -137,7 +137,7 @@ def purge(context: Context, terms: PurgeTerms) -> Purge:
 
 
 def resume_purge(context: Context, purge_id: str) -> Purge:
-    """Carries on a purge that was not finished; raises NotFoundError."""
+    """Carry on a purge that was not finished; raise NotFoundError."""
     if context.refs.settings.get().read_only:
         raise read_only_error()
     check_namespace(context.store)
@@ -145,7 +145,7 @@ def resume_purge(context: Context, purge_id: str) -> Purge:
 
 
 def get_purge(context: Context, purge_id: str) -> Purge:
-    """Returns a purge; raises NotFoundError."""
+    """Return a purge; raise NotFoundError."""
     found = context.refs.purges.find(purge_id)
     if found is None:
         raise NotFoundError(
@@ -155,7 +155,7 @@ def get_purge(context: Context, purge_id: str) -> Purge:
 
 
 def receipt_of(context: Context, made: Purge) -> str:
-    """Returns the folder of the receipt: Parquet files, a row for each path and address."""
+    """Return the folder of the receipt: Parquet files, a row for each path and address."""
     return f"{context.info.storage_namespace}/{purge_folder(made.id)}receipt"
 
 
@@ -171,7 +171,7 @@ def _checked(context: Context, terms: PurgeTerms) -> Patterns:
 
 
 def _found(context: Context, patterns: Patterns, made: Purge) -> FoundReport:
-    """Writes the list of what is to go; returns where it is and what it has."""
+    """Write the list of what is to go; return where it is and what it has."""
     work = list(scans(context))
     records = sum(each.count for scan in work for each in scan.ranges)
     runner = context.runner(records, "purge", made.id)
@@ -228,7 +228,7 @@ def _refuse_shared(found: FoundReport, terms: PurgeTerms) -> None:
 
 
 def _carried_out(context: Context, made: Purge) -> Purge:
-    """Deletes what is listed, from wherever an earlier attempt has come to."""
+    """Delete what is listed, from wherever an earlier attempt has come to."""
     if made.state is not PurgeState.DONE:
         parts = msgspec.json.decode(context.store.get(_plan_key(made)), type=list[str])
         runner = context.runner(_DELETION_RECORDS * made.counts.paths, "purge", made.id)
@@ -248,7 +248,7 @@ def _carried_out(context: Context, made: Purge) -> Purge:
 
 
 def _clear(context: Context, made: Purge) -> None:
-    """Removes the list of what was to go, which the receipt repeats."""
+    """Remove the list of what was to go, which the receipt repeats."""
     listed = list(context.store.list(f"{purge_folder(made.id)}found/"))
     for each in listed:
         context.store.delete(each.key)

@@ -16,7 +16,7 @@ _RANGES_AT_ONCE = 16
 
 
 def scans(context: Context) -> Iterator[Scan]:
-    """Yields each distinct range once, with its first commit, and all that is staged.
+    """Yield each distinct range once, with its first commit, and all that is staged.
 
     Ranges of a head say so. Nothing but lists of ranges is read.
     """

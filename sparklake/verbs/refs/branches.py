@@ -21,14 +21,14 @@ _LONGEST = timedelta(days=36_500)
 
 
 def checked_lifetime(lifetime: timedelta | None) -> timedelta | None:
-    """Returns how long a branch is to live, None for ever; raises InvalidInputError."""
+    """Return how long a branch is to live, None for ever; raise InvalidInputError."""
     if lifetime is not None and not timedelta() < lifetime <= _LONGEST:
         raise InvalidInputError(f"a branch cannot expire in {lifetime}: give it up to 36,500 days")
     return lifetime
 
 
 def set_expiry(context: Context, branch: str, lifetime: timedelta | None) -> BranchState:
-    """Lets a branch expire that long from now, or never.
+    """Let a branch expire that long from now, or never.
 
     Raises ProtectedError for the default branch, RefNotFoundError.
     """
@@ -38,7 +38,7 @@ def set_expiry(context: Context, branch: str, lifetime: timedelta | None) -> Bra
 
 
 def prune_branches(context: Context, *, dry_run: bool) -> list[BranchState]:
-    """Deletes the branches that are past their expiry, and what is staged on them; returns them.
+    """Delete the branches that are past their expiry, and what is staged on them; return them.
 
     Neither the default branch nor a protected one is ever among them. One that is given more time,
     protected or deleted meanwhile is left alone.
@@ -63,7 +63,7 @@ def _prune(context: Context, branch: BranchState) -> bool:
 def create_branch(
     context: Context, name: str, source: str, *, hidden: bool, expires: timedelta | None
 ) -> None:
-    """Creates a branch at any ref; raises InvalidNameError, AlreadyExistsError."""
+    """Create a branch at any ref; raise InvalidNameError, AlreadyExistsError."""
     validate_branch_name(name)
     _check_free(context, name, context.refs.tags.find(name), "tag")
     start = get_commit(context, source)
@@ -75,7 +75,7 @@ def create_branch(
 
 
 def delete_branch(context: Context, name: str) -> None:
-    """Deletes a branch and what is staged on it; raises ProtectedError for the default branch."""
+    """Delete a branch and what is staged on it; raise ProtectedError for the default branch."""
     if name == context.info.default_branch:
         raise ProtectedError(f"{name!r} is the default branch of {context.info.name}: it must stay")
     with guarded_name(context, RefVerb.DELETE_BRANCH, name):
@@ -83,7 +83,7 @@ def delete_branch(context: Context, name: str) -> None:
 
 
 def create_tag(context: Context, name: str, ref: str) -> TagInfo:
-    """Names the commit of a ref for good; raises InvalidNameError, AlreadyExistsError."""
+    """Name the commit of a ref for good; raise InvalidNameError, AlreadyExistsError."""
     validate_tag_name(name)
     _check_free(context, name, context.refs.branches.find(name), "branch")
     commit = get_commit(context, ref)
@@ -92,12 +92,12 @@ def create_tag(context: Context, name: str, ref: str) -> TagInfo:
 
 
 def delete_tag(context: Context, name: str) -> None:
-    """Deletes a tag; raises RefNotFoundError."""
+    """Delete a tag; raise RefNotFoundError."""
     with guarded_name(context, RefVerb.DELETE_TAG, name):
         context.refs.tags.delete(name, context.committer)
 
 
 def _check_free(context: Context, name: str, other: object, noun: str) -> None:
-    """Raises AlreadyExistsError for a name under which a ref would mean two things."""
+    """Raise AlreadyExistsError for a name under which a ref would mean two things."""
     if other is not None:
         raise AlreadyExistsError(f"{context.info.name} has a {noun} {name!r}: choose another name")

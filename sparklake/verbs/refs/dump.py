@@ -27,13 +27,13 @@ SETTINGS_KEY = "_lakefs/sparklake_settings.json"
 """Where a dump keeps what lakeFS's form has no place for."""
 
 _TURN = "refs dump"
-"""Is no name that a branch can have."""
+"""No name that a branch can have."""
 _TURN_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class RefsDump:
-    """Is what was dumped. Changes staged on the `dirty` branches are not in it."""
+    """What was dumped. Changes staged on the `dirty` branches are not in it."""
 
     manifest: Manifest
     branches: int
@@ -44,7 +44,7 @@ class RefsDump:
 
 @dataclass(frozen=True, slots=True)
 class KeptSettings:
-    """Is what is kept beside a dump."""
+    """What is kept beside a dump."""
 
     default_branch: str
     range_records: Annotated[int, msgspec.Meta(ge=1, le=MAX_RANGE_RECORDS)]
@@ -55,7 +55,7 @@ class KeptSettings:
 
     @property
     def settings(self) -> RepositorySettings:
-        """Returns the settings that are kept here; raises InvalidInputError for what are none."""
+        """The settings that are kept here; raises InvalidInputError for what are none."""
         rules = [
             ProtectionRule(pattern, frozenset(actions))
             for pattern, actions in sorted(self.protection.items())
@@ -65,7 +65,7 @@ class KeptSettings:
 
 
 def dump_refs(context: Context) -> RefsDump:
-    """Writes all refs and commits, as of one moment, into the storage namespace.
+    """Write all refs and commit, as of one moment, into the storage namespace.
 
     The manifest is replaced last, when all that it names is durable and has been read back. Raises
     NamespaceInUseError where the namespace has been taken over, RepositoryNotFoundError,

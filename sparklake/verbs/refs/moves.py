@@ -25,7 +25,7 @@ from sparklake.verbs.history.log import LogOptions, log
 def hard_reset(
     context: Context, branch: str, ref: str, expected: str | None, *, force: bool
 ) -> Commit:
-    """Moves a branch to a ref, which is looked up as of the moment of the move.
+    """Move a branch to a ref, which is looked up as of the moment of the move.
 
     With `expected`, raises UnexpectedHeadError when the head is another commit. With `force`, what
     is staged is dropped in the same moment; else it raises DirtyBranchError.
@@ -49,7 +49,7 @@ def hard_reset(
 
 
 def undo(context: Context, branch: str) -> Commit:
-    """Moves a branch back to where it was before its latest move; returns that commit.
+    """Move a branch back to where it was before its latest move; return that commit.
 
     Raises NothingToDoError where it has not moved since it was created, DirtyBranchError, and
     RaceLostError when it moves meanwhile: it does not undo what the caller has not seen.
@@ -70,7 +70,7 @@ def undo(context: Context, branch: str) -> Commit:
 
 
 def _move(context: Context, state: BranchState, verb: str, target: Commit) -> None:
-    """Moves a branch from where it was seen, and drops what was staged on it."""
+    """Move a branch from where it was seen, and drops what was staged on it."""
     state.guard.check(state.name, Action.RESET)
     sealed = context.refs.staging.seal(state.name).layers if state.layers else ()
     move = BranchMove(
@@ -86,7 +86,7 @@ def _move(context: Context, state: BranchState, verb: str, target: Commit) -> No
 
 
 def list_operations(context: Context, limit: int, ref: str | None) -> Sequence[Operation]:
-    """Returns the latest moves of refs, newest first; raises InvalidInputError."""
+    """Return the latest moves of refs, newest first; raise InvalidInputError."""
     if limit < 1:
         raise InvalidInputError(f"a log of {limit} operations: ask for 1 or more")
     return context.refs.operations.list(limit, ref)
@@ -97,7 +97,7 @@ _OF_TAGS = (RefVerb.CREATE_TAG.value, RefVerb.DELETE_TAG.value)
 
 
 def head_at(context: Context, branch: str, moment: datetime) -> Commit:
-    """Returns the commit that was the head of a branch at a moment.
+    """Return the commit that was the head of a branch at a moment.
 
     The log of operations has every move to the microsecond. A moment without a fraction of a second
     includes the moves of its whole second, since dates are shown in whole seconds. Where the log
@@ -133,7 +133,7 @@ def _last_microsecond(moment: datetime) -> int:
 
 
 def _moves(context: Context, branch: str) -> Iterator[Operation]:
-    """Yields the moves of a branch, the latest first."""
+    """Yield the moves of a branch, the latest first."""
     limit, seen = _FIRST_PAGE, 0
     while True:
         found = context.refs.operations.list(limit, branch)

@@ -25,7 +25,7 @@ _DEFAULT_BRANCH = "main"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Is what is asked of a restored repository; None is as the dump says."""
+    """What is asked of a restored repository; None is as the dump says."""
 
     name: str
     default_branch: str | None = None
@@ -35,7 +35,7 @@ class Wish:
 def restore_refs(
     store: ObjectStore, ref_store: RefStore, wish: Wish, committer: str
 ) -> RepositoryInfo:
-    """Makes a repository of the dump in a namespace, when all of the dump has been verified.
+    """Make a repository of the dump in a namespace, when all of the dump has been verified.
 
     The namespace is its own from then on, and lies in no other one. Raises MissingFileError,
     CorruptFileError, InvalidDumpError, AlreadyExistsError or NamespaceInUseError, and then there is
@@ -64,7 +64,7 @@ def restore_refs(
 
 
 def _find_settings(store: ObjectStore) -> KeptSettings | None:
-    """Returns what sparklake has kept beside its dump; lakeFS's has nothing of the kind."""
+    """Return what sparklake has kept beside its dump; lakeFS's has nothing of the kind."""
     if store.find(SETTINGS_KEY) is None:
         return None
     try:
@@ -99,7 +99,7 @@ def _range_records(wish: Wish, settings: KeptSettings | None) -> int:
 
 
 def _check_trees(store: ObjectStore, refs: RefsSnapshot) -> None:
-    """Raises MissingFileError or CorruptFileError where trees are not whole.
+    """Raise MissingFileError or CorruptFileError where trees are not whole.
 
     Every commit's metarange must be there, and all ranges of what branches and tags name. One
     listing tells.

@@ -16,35 +16,35 @@ from sparklake.verbs.base.signing import check_texts
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class LiveSettings:
-    """Is the settings of a repository, read when they are asked for."""
+    """The settings of a repository, read when they are asked for."""
 
     _context: Context
 
     @property
     def read_only(self) -> bool:
-        """Tells whether the repository refuses all changes."""
+        """Whether the repository refuses all changes."""
         return self.get().read_only
 
     @property
     def protection(self) -> tuple[ProtectionRule, ...]:
-        """Returns the rules of protection, in the order of their patterns."""
+        """The rules of protection, in the order of their patterns."""
         return self.get().protection
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """Returns the labels of the repository."""
+        """The labels of the repository."""
         return self.get().metadata
 
     def get(self) -> RepositorySettings:
-        """Returns all settings as of one moment; raises RepositoryNotFoundError."""
+        """Return all settings as of one moment; raise RepositoryNotFoundError."""
         return self._context.refs.settings.get()
 
     def set_read_only(self, read_only: bool = True) -> None:
-        """Lets the repository refuse all changes, or lets it change; settings always can."""
+        """Let the repository refuse all changes, or lets it change; settings always can."""
         self._context.refs.settings.change(lambda now: replace(now, read_only=read_only))
 
     def protect(self, *patterns: str, block: Iterable[Action | str] = ALL_ACTIONS) -> None:
-        """Blocks actions on all branches whose names fit, now or later; merges are never blocked.
+        """Block actions on all branches whose names fit, now or later; merges are never blocked.
 
         In a pattern `*` is any characters and `?` is one. A rule of the same pattern is replaced.
         When it returns, nothing that is blocked is under way. Raises InvalidInputError.
@@ -58,7 +58,7 @@ class LiveSettings:
         self._context.refs.settings.change(edit)
 
     def unprotect(self, *patterns: str) -> None:
-        """Removes the rules of these very patterns; raises NotFoundError, and then removes none."""
+        """Remove the rules of these very patterns; raise NotFoundError, and then removes none."""
         gone = _named(patterns, "pattern")
 
         def edit(now: RepositorySettings) -> RepositorySettings:
@@ -70,13 +70,13 @@ class LiveSettings:
 
     @property
     def retention(self) -> Retention | None:
-        """Returns for how long commits are kept; None for ever."""
+        """For how long commits are kept; None for ever."""
         return self.get().retention
 
     def set_retention(
         self, default_days: int, branches: Mapping[str, int] | None = None
     ) -> Retention:
-        """Lets garbage collections take what commits named that are older than so many days.
+        """Let garbage collections take what commits named that are older than so many days.
 
         `branches` has the days of branches by patterns of names, of which the first that fits
         counts; all rules before are replaced. Raises InvalidInputError.
@@ -87,21 +87,21 @@ class LiveSettings:
         return retention
 
     def clear_retention(self) -> None:
-        """Lets every commit be kept for ever that has not expired by now."""
+        """Let every commit be kept for ever that has not expired by now."""
         self._context.refs.settings.change(lambda now: replace(now, retention=None))
 
     def set_metadata(self, metadata: Mapping[str, str]) -> None:
-        """Sets some labels, and leaves the others as they are; raises InvalidInputError."""
+        """Set some labels, and leaves the others as they are; raise InvalidInputError."""
         self.edit_metadata(metadata, ())
 
     def remove_metadata(self, *names: str) -> None:
-        """Removes some labels; raises NotFoundError, and then removes none."""
+        """Remove some labels; raise NotFoundError, and then removes none."""
         self.edit_metadata({}, _named(names, "label"))
 
     def edit_metadata(
         self, metadata: Mapping[str, str], removed: Iterable[str], read_only: bool | None = None
     ) -> RepositorySettings:
-        """Sets and removes labels, and more, in one step; returns what is set then."""
+        """Set and remove labels, and more, in one step; return what is set then."""
         given, gone = checked_metadata(metadata), set(removed)
 
         def edit(now: RepositorySettings) -> RepositorySettings:
@@ -115,7 +115,7 @@ class LiveSettings:
 
 
 def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Returns labels that can be kept; raises InvalidInputError."""
+    """Return labels that can be kept; raise InvalidInputError."""
     if not all(metadata):
         raise InvalidInputError("a label needs a name")
     check_texts([*metadata.keys(), *metadata.values()], "a repository's labels")

@@ -21,7 +21,7 @@ FORMATS = {
 
 
 def register_formats(spark: SparkSession, open_lake: Callable[..., Any]) -> None:
-    """Lets a session read by these formats; raises MissingDependencyError before Spark 4."""
+    """Let a session read by these formats; raise MissingDependencyError before Spark 4."""
     try:
         from sparklake.frames.datasources import register_sources
     except ImportError as error:

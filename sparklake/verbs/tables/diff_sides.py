@@ -19,7 +19,7 @@ Partition = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """Is a data file: where Spark finds it, its path in the repository, and its partition."""
+    """A data file: where Spark finds it, its path in the repository, and its partition."""
 
     uri: str
     path: str
@@ -28,7 +28,7 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class TableSide:
-    """Is what a table is at one ref, as far as it differs from another one.
+    """What a table is at one ref, as far as it differs from another one.
 
     `paths` are those of the files that differ, in the repository. A table with a log of its own has
     a `view`, which is a Delta table of these files. Else they are `files`, `shared` is a file that
@@ -44,13 +44,13 @@ class TableSide:
 
     @property
     def is_there(self) -> bool:
-        """Tells whether the table is there."""
+        """Whether the table is there."""
         return bool(self.files or self.shared or self.view)
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """Is a folder in two trees; which ref a tree is of is said in errors."""
+    """A folder in two trees; which ref a tree is of is said in errors."""
 
     context: Context
     folder: str
@@ -58,7 +58,7 @@ class _Compared:
     trees: tuple[MetaRange, MetaRange]
 
     def changed(self) -> tuple[set[str], set[str]]:
-        """Returns the paths below the folder that differ: those in left, and those in right."""
+        """Return the paths below the folder that differ: those in left, and those in right."""
         left, right = set[str](), set[str]()
         what = " -> ".join(self.refs)
         for row in diff_trees(self.context, *self.trees, self.folder, what):
@@ -70,12 +70,12 @@ class _Compared:
         return left, right
 
     def paths(self, side: int) -> Iterator[str]:
-        """Yields the paths of one side below the folder."""
+        """Yield the paths of one side below the folder."""
         for each in list_tree(self.context, self.trees[side], self.folder, self.refs[side]):
             yield each.path.removeprefix(self.folder)
 
     def files(self, side: int, relative: Iterable[str]) -> tuple[SideFile, ...]:
-        """Returns files of one side by their paths below the folder."""
+        """Return files of one side by their paths below the folder."""
         asked = list(relative)
         paths = [self.folder + each for each in asked]
         snapshot = snapshot_over(self.context, self.refs[side], self.trees[side])
@@ -87,7 +87,7 @@ class _Compared:
 def folder_sides(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> tuple[TableSide, TableSide]:
-    """Returns both sides of a table whose files are all that is below a folder."""
+    """Return both sides of a table whose files are all that is below a folder."""
     compared = _Compared(context, folder, refs, trees)
     changed = compared.changed()
     both = {*changed[0], *changed[1]}
@@ -109,7 +109,7 @@ def _folder_side(
 
 
 def partition_values(paths: Iterable[str]) -> dict[str, frozenset[str | None]]:
-    """Returns the values of each partition column; raises InvalidInputError where files differ."""
+    """Return the values of each partition column; raise InvalidInputError where files differ."""
     values: dict[str, set[str | None]] | None = None
     for path in paths:
         partition = folder_partition(path)
@@ -126,12 +126,12 @@ def partition_values(paths: Iterable[str]) -> dict[str, frozenset[str | None]]:
 
 
 def folder_partition(relative: str) -> Partition:
-    """Returns the names and values in the folders of a file: `p=1/file` has (p, 1)."""
+    """Return the names and values in the folders of a file: `p=1/file` has (p, 1)."""
     return tuple((name, partition_value(text)) for name, text in partition_of(relative))
 
 
 def _data(paths: Iterable[str]) -> Iterator[str]:
-    """Yields the paths that Spark would not pass over: no marker, log or temporary file."""
+    """Yield the paths that Spark would not pass over: no marker, log or temporary file."""
     for path in paths:
         parts = path.split("/")
         if not any(

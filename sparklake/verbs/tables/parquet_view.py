@@ -26,7 +26,7 @@ PARQUET = "parquet"
 MERGE_SCHEMA = "mergeSchema"
 
 _VERSION = 1
-"""Is the only version of a view: not the first, lest a reader take its log for an empty one."""
+"""The only version of a view: not the first, lest a reader take its log for an empty one."""
 
 _MERGES = "spark.sql.parquet.mergeSchema"
 
@@ -34,7 +34,7 @@ _MERGES = "spark.sql.parquet.mergeSchema"
 def find_parquet_view(
     context: Context, table: TableVersion, options: Mapping[str, Any]
 ) -> View | None:
-    """Returns the view of a table of Parquet files, written if it is not there.
+    """Return the view of a table of Parquet files, written if it is not there.
 
     None where Delta has no such table: where the reader has options that Delta does not know, or
     the files have types that it has not; and where the store may not be written to.
@@ -62,7 +62,7 @@ def find_parquet_view(
 def _shape(
     spark: SparkSession, view: View, table: TableVersion, listing: _Listing, *, merges: bool
 ) -> TableShape | None:
-    """Returns what the table is beside its files: of one file's schema, or of all files' merged."""
+    """Return what the table is beside its files: of one file's schema, or of all files' merged."""
     from sparklake.frames.tables.parquet_views import reader_features
     from sparklake.frames.tables.sources import infers_types, schema_of, with_partitions
 
@@ -81,7 +81,7 @@ def _shape(
 
 @dataclass(slots=True)
 class _Listing:
-    """Is what the files of a table say together: nothing is kept of each but a number."""
+    """What the files of a table say together: nothing is kept of each but a number."""
 
     first: str = ""
     size: int = 0
@@ -90,7 +90,7 @@ class _Listing:
 
     @staticmethod
     def of(table: TableVersion) -> _Listing:
-        """Reads the listing of a table; raises ObjectNotFoundError where it has no data file."""
+        """Read the listing of a table; raise ObjectNotFoundError where it has no data file."""
         listing, numbers = _Listing(), []
         for batch in data_files(table.objects.batches(), table.folder):
             listing.first = listing.first or next(iter(batch.column("uri").to_pylist()), "")
@@ -104,5 +104,5 @@ class _Listing:
 
 
 def no_data_file(table: TableVersion) -> ObjectNotFoundError:
-    """Returns the error for a table without files."""
+    """Return the error for a table without files."""
     return ObjectNotFoundError(f"{table.ref!r} has no data file under {table.path!r}")

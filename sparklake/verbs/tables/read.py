@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def read_table(
     context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
 ) -> DataFrame:
-    """Returns the rows of a table, partition columns included.
+    """Return the rows of a table, partition columns included.
 
     Parquet and Delta are read through a Delta log that is made of what the version holds, so that
     Spark prunes partitions and files. Of other formats, and where there is no Delta, Spark is told
@@ -56,7 +56,7 @@ def read_table(
 def view_table(
     context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
 ) -> str:
-    """Returns the URI of a Delta table that is made of a version of a table.
+    """Return the URI of a Delta table that is made of a version of a table.
 
     Raises InvalidInputError for what cannot be shown as one.
     """
@@ -100,7 +100,7 @@ def _check_plain(context: Context, table: TableVersion) -> None:
 
 
 def _whole_table(path: str) -> str | None:
-    """Returns the path of the table of which a path may be a partition, None if it cannot be."""
+    """Return the path of the table of which a path may be a partition, None if it cannot be."""
     parts = path.strip("/").split("/")
     above = list(parts)
     while above and "=" in above[-1]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ComparedFormat(str, Enum):
-    """Is what the rows of a table can be compared in: the schema must be in the files."""
+    """What the rows of a table can be compared in: the schema must be in the files."""
 
     PARQUET = "parquet"
     ORC = "orc"
@@ -39,7 +39,7 @@ class ComparedFormat(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """Is how many rows differ."""
+    """How many rows differ."""
 
     added: int = 0
     removed: int = 0
@@ -48,7 +48,7 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True)
 class TableDiff:
-    """Is how the rows of a table differ from left to right; nothing is read of them before asked.
+    """How the rows of a table differ from left to right; nothing is read of them before asked.
 
     `left_files` and `right_files` are the paths of the files that are read. `schema_changes` says
     which columns came, went or have another type.
@@ -61,7 +61,7 @@ class TableDiff:
     _title: str
 
     def to_df(self) -> DataFrame:
-        """Returns a row for each row that differs, in no promised order.
+        """Return a row for each row that differs, in no promised order.
 
         `change` is added, removed or changed; then the key columns; `changed_columns` are the names
         of those that differ, of a changed row alone; `left` and `right` are structs of the row as
@@ -70,19 +70,19 @@ class TableDiff:
         return self._rows
 
     def counts(self) -> RowCounts:
-        """Counts the rows that differ; raises InvalidInputError for a key that is there twice."""
+        """Count the rows that differ; raise InvalidInputError for a key that is there twice."""
         with described(self._rows.sparkSession, self._title), _duplicates():
             found = self._rows.groupBy("change").count().collect()
         return RowCounts(**{row["change"]: row["count"] for row in found})
 
     def saved(self, uri: str) -> TableDiff:
-        """Writes the rows as Parquet, and returns the same with rows that come from there."""
+        """Write the rows as Parquet, and return the same with rows that come from there."""
         with described(self._rows.sparkSession, self._title), _duplicates():
             self._rows.write.parquet(uri)
         return replace(self, _rows=self._rows.sparkSession.read.parquet(uri))
 
     def documents(self, limit: int) -> list[Mapping[str, Any]]:
-        """Returns at most so many rows as JSON has them; raises InvalidInputError as `counts`."""
+        """Return at most so many rows as JSON has them; raise InvalidInputError as `counts`."""
         from pyspark.sql import functions as F  # noqa: N812
 
         columns = [F.col(f"`{name.replace('`', '``')}`") for name in self._rows.columns]
@@ -100,7 +100,7 @@ def diff_table(
     columns: Sequence[str] | None,
     options: Mapping[str, Any],
 ) -> TableDiff:
-    """Returns how a table differs between two refs, as committed.
+    """Return how a table differs between two refs, as committed.
 
     Raises ObjectNotFoundError where neither has the table, InvalidInputError for a key or a column
     that is not there.
@@ -172,7 +172,7 @@ def _sides(
 
 @contextmanager
 def _duplicates() -> Iterator[None]:
-    """Raises an error of ours where a key is there twice."""
+    """Raise an error of ours where a key is there twice."""
     from sparklake.frames.tables.row_diff import DUPLICATE
 
     try:

@@ -35,18 +35,18 @@ _COMMITTER = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
 }
 _NUMBERED = {"parquet", "orc", "json", "csv", "text", "avro"}
-"""Are formats in which the name of a file has the number of the partition that it is of."""
+"""Formats in which the name of a file has the number of the partition that it is of."""
 
 _NUMBER = "_sparklake_partition"
 _PART = re.compile(r"part-(?P<number>[0-9]+)[-.]")
 
 
 Check = Callable[[pa.ChunkedArray], None]
-"""Is given the names of all files of a write; raises MissingFileError where some are missing."""
+"""Given the names of all files of a write; raises MissingFileError where some are missing."""
 
 
 def save_rows(context: Context, rows: DataFrame, request: WriteRequest, place: str) -> Check:
-    """Writes rows below a fresh place of the storage namespace; all of them, or it raises.
+    """Write rows below a fresh place of the storage namespace; all of them, or it raises.
 
     Whether the files of all of them are there, is to be checked before they are staged.
     """
@@ -74,7 +74,7 @@ def _unchecked(names: pa.ChunkedArray) -> None:
 
 
 def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
-    """Writes rows to the Delta table at a URI, as Delta does in the mode asked for."""
+    """Write rows to the Delta table at a URI, as Delta does in the mode asked for."""
     # Spark Connect knows `errorifexists` by its short name alone.
     mode = "error" if request.mode is WriteMode.ERROR_IF_EXISTS else request.mode.value
     options = dict(request.options)
@@ -87,7 +87,7 @@ def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 
 
 def check_native(context: Context) -> None:
-    """Raises MissingDependencyError where Spark itself cannot write to the storage namespace."""
+    """Raise MissingDependencyError where Spark itself cannot write to the storage namespace."""
     if not context.info.storage_namespace.startswith("file://") and not _speaks_s3(context):
         raise MissingDependencyError(
             "Delta tables in a bucket are written by Spark's S3 client, S3A, which this session "
@@ -103,7 +103,7 @@ def _save(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 
 
 def _speaks_s3(context: Context) -> bool:
-    """Tells whether Spark itself is to write to the bucket, which it can with Hadoop's client."""
+    """Return whether Spark itself is to write to the bucket, which it can with Hadoop's client."""
     # Not at the top: the CLI must not pay for importing Spark.
     from sparklake.frames.tables.sources import lacks_client
 
@@ -126,7 +126,7 @@ def _speaks_s3(context: Context) -> bool:
 
 
 def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, place: str) -> None:
-    """Lets Spark write to local disk, and tasks upload what it has committed there."""
+    """Let Spark write to local disk, and tasks upload what it has committed there."""
     with scratch_folder(disk_root()) as scratch:
         with _observed(rows, request) as (observed, check):
             _save(observed, request, f"file://{scratch}/table")
@@ -145,7 +145,7 @@ def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, p
 
 @contextmanager
 def _observed(rows: DataFrame, request: WriteRequest) -> Iterator[tuple[DataFrame, Check]]:
-    """Yields rows to write, and what raises MissingFileError unless all of them were.
+    """Yield rows to write, and what raises MissingFileError unless all of them were.
 
     Where machines do not share a disk, Spark's committer finds only what was written on the
     driver's, and takes it for all. So the numbers of the partitions that had rows are observed
@@ -183,7 +183,7 @@ def _check(written: Callable[[], set[int]], names: pa.ChunkedArray) -> None:
 
 
 def _free_name(rows: DataFrame) -> str:
-    """Returns a name that no column has."""
+    """Return a name that no column has."""
     taken, name = {each.lower() for each in rows.columns}, _NUMBER
     while name in taken:
         name += "_"

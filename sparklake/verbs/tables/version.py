@@ -22,7 +22,7 @@ from sparklake.verbs.tables.other_formats import OtherTable, find_other_table
 
 
 def table_folder(path: str) -> str:
-    """Returns the prefix of the objects of a table; raises InvalidInputError, InvalidKeyError."""
+    """Return the prefix of the objects of a table; raise InvalidInputError, InvalidKeyError."""
     stripped = path.strip("/")
     if not stripped:
         raise InvalidInputError("a table needs a path of its own below the root of the ref")
@@ -31,7 +31,7 @@ def table_folder(path: str) -> str:
 
 
 def spark_uri(uri: str) -> str:
-    """Returns the URI by which Spark knows a place: Hadoop's S3 client is called s3a."""
+    """Return the URI by which Spark knows a place: Hadoop's S3 client is called s3a."""
     return re.sub(r"^s3://", "s3a://", uri)
 
 
@@ -50,7 +50,7 @@ class TableVersion:
 
     @property
     def folder(self) -> str:
-        """Returns what the paths of all its objects begin with."""
+        """What the paths of all its objects begin with."""
         return table_folder(self.path)
 
 

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VIEWS = "_sparklake/views"
-"""Is the folder of the storage namespace that holds views. What is removed, reads make anew."""
+"""The folder of the storage namespace that holds views. What is removed, reads make anew."""
 
 _FORM = 1
-"""Is part of what names a view: a later form of views is to have other names."""
+"""Part of what names a view: a later form of views is to have other names."""
 
 
 _ROW_GROUP = 50_000
@@ -50,7 +50,7 @@ _ROW_GROUP = 50_000
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Is the place of a view of some version, below the storage namespace."""
+    """The place of a view of some version, below the storage namespace."""
 
     store: ObjectStore
     id: str
@@ -58,21 +58,21 @@ class View:
 
     @property
     def uri(self) -> str:
-        """Returns the URI by which Spark knows it, and other readers of Delta too."""
+        """The URI by which Spark knows it, and other readers of Delta too."""
         return spark_uri(f"{self.store.uri}/{self.folder}")
 
     @property
     def folder(self) -> str:
-        """Returns its key in the store."""
+        """Its key in the store."""
         return f"{VIEWS}/{self.id}"
 
     @property
     def exists(self) -> bool:
-        """Tells whether all of it is there: what is looked for is put last."""
+        """Whether all of it is there: what is looked for is put last."""
         return self.store.find(f"{self.folder}/{log_key(self.version)}") is not None
 
     def put(self, files: Mapping[str, Path | bytes]) -> None:
-        """Puts the files of its log, that of its version last."""
+        """Put the files of its log, that of its version last."""
         last = log_key(self.version)
         paths = {f"{self.folder}/{key}": each for key, each in files.items()}
         local = {key: each for key, each in paths.items() if isinstance(each, Path)}
@@ -84,7 +84,7 @@ class View:
 
 
 def view_of(store: ObjectStore, table: TableVersion, version: int, *terms: Any) -> View:
-    """Returns the view of a table, which is named by the ranges and rows that hold its objects."""
+    """Return the view of a table, which is named by the ranges and rows that hold its objects."""
     named = [_FORM, table.folder, list(table.objects.plan.pieces), version, *terms]
     return View(store, hashlib.sha256(msgspec.msgpack.encode(named)).hexdigest(), version)
 
@@ -92,7 +92,7 @@ def view_of(store: ObjectStore, table: TableVersion, version: int, *terms: Any) 
 def write_view(
     view: View, table: TableVersion, shape: TableShape, shared: NDArray[np.int64], size: int
 ) -> None:
-    """Writes the log of a table of plain files, as they are listed: none is held.
+    """Write the log of a table of plain files, as they are listed: none is held.
 
     `size` is the bytes of them all.
     """
@@ -112,7 +112,7 @@ def write_view(
 
 
 def write_checkpoint(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Writes actions to a file; returns their number."""
+    """Write actions to a file; return their number."""
     size = 0
     with pq.ParquetWriter(path, schema) as writer:
         for held in sliced(batches, _ROW_GROUP, len):

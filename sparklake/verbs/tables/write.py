@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
-    """Writes a DataFrame below `data/` and stages its files as one run; a failure stages nothing.
+    """Write a DataFrame below `data/` and stage its files as one run; a failure stages nothing.
 
     Raises AlreadyExistsError for `errorifexists` where the table has objects, WriteEndedError where
     the write was abandoned meanwhile.
@@ -51,7 +51,7 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 
 def may_write(context: Context, request: WriteRequest) -> bool:
-    """Tells whether its mode lets a write go on; raises AlreadyExistsError."""
+    """Return whether its mode lets a write go on; raises AlreadyExistsError."""
     if not request.mode.is_first or not is_there(context, request.branch, request.folder):
         return True
     if request.mode is WriteMode.IGNORE:
@@ -63,7 +63,7 @@ def may_write(context: Context, request: WriteRequest) -> bool:
 
 
 def _check_fits(context: Context, request: WriteRequest) -> None:
-    """Raises InvalidInputError for files that could not be read with those that are there."""
+    """Raise InvalidInputError for files that could not be read with those that are there."""
     check_no_other_table(context, request)
     if request.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS):
         return
@@ -90,7 +90,7 @@ def check_no_other_table(context: Context, request: WriteRequest) -> None:
 
 
 def _partition_columns(context: Context, request: WriteRequest) -> list[str] | None:
-    """Returns the columns in the folders of a table's first file, None where there is none."""
+    """Return the columns in the folders of a table's first file, None where there is none."""
     listed = list_objects(context, request.branch, request.folder).batches()
     for batch in data_files(listed, request.folder):
         for relative in batch.column("relative")[:1].to_pylist():
@@ -99,12 +99,12 @@ def _partition_columns(context: Context, request: WriteRequest) -> list[str] | N
 
 
 def is_there(context: Context, branch: str, prefix: str) -> bool:
-    """Tells whether a branch has an object under a prefix."""
+    """Return whether a branch has an object under a prefix."""
     return next(iter(list_objects(context, branch, prefix)), None) is not None
 
 
 def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table) -> TableWrite:
-    """Stages the files of a write; what it means for the older ones holds for what it has seen."""
+    """Stage the files of a write; what it means for the older ones holds for what it has seen."""
     branch, seen = request.branch, None
     if request.mode is not WriteMode.APPEND:
         seen = context.refs.staging.seal(branch, Action.STAGE)
@@ -120,7 +120,7 @@ def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table
 def _staged(
     context: Context, request: WriteRequest, place: str, files: pa.Table
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of the new files and, for an overwrite, the removal of the old ones."""
+    """Yield the rows of the new files and, for an overwrite, the removal of the old ones."""
     for batch in files.to_batches():
         yield staged_rows(batch, request.folder, place)
     yield from removals(context, request, files["name"])
@@ -129,7 +129,7 @@ def _staged(
 def staged_rows(
     files: pa.RecordBatch, folder: str, place: str, names: pa.Array | None = None
 ) -> pa.RecordBatch:
-    """Returns files of a place as rows of STAGE_SCHEMA, by their names in a folder of the tree.
+    """Return files of a place as rows of STAGE_SCHEMA, by their names in a folder of the tree.
 
     Where no other ones are given, the names are those below the place.
     """
@@ -144,7 +144,7 @@ def staged_rows(
 
 
 def removals(context: Context, request: WriteRequest, names: pa.Array) -> Iterator[pa.RecordBatch]:
-    """Yields the removal of what an overwrite replaces by new files, whose names are given."""
+    """Yield the removal of what an overwrite replaces by new files, whose names are given."""
     if request.mode not in (WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS):
         return
     folder, depth = request.folder, len(request.partition_by)
@@ -163,7 +163,7 @@ def removals(context: Context, request: WriteRequest, names: pa.Array) -> Iterat
 
 
 def _partition(names: pa.Array, depth: int) -> pa.Array:
-    """Returns the folders of partitions of files, null for a file that is in none."""
+    """Return the folders of partitions of files, null for a file that is in none."""
     pattern = rf"^((?:[^/]*/){{{depth}}})(?s:.*)$"
     inside = pc.match_substring_regex(names, pattern)
     folders = pc.replace_substring_regex(names, pattern, r"\1")

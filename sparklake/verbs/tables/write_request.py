@@ -21,7 +21,7 @@ _OVERWRITES_SETTING = "spark.sql.sources.partitionOverwriteMode"
 
 
 class WriteMode(str, Enum):
-    """Is what a write does with the objects that a table has already.
+    """What a write does with the objects that a table has already.
 
     `overwrite-partitions` replaces the partitions that the new rows are in, and leaves the others.
     """
@@ -34,7 +34,7 @@ class WriteMode(str, Enum):
 
     @property
     def is_first(self) -> bool:
-        """Tells whether it writes only where there is nothing yet."""
+        """Whether it writes only where there is nothing yet."""
         return self in (WriteMode.ERROR_IF_EXISTS, WriteMode.IGNORE)
 
 
@@ -49,7 +49,7 @@ class TableWrite:
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """Is a write to a branch; `folder` is the table's, `options` are for Spark's writer."""
+    """A write to a branch; `folder` is the table's, `options` are for Spark's writer."""
 
     branch: str
     path: str
@@ -61,7 +61,7 @@ class WriteRequest:
 
     @property
     def is_delta(self) -> bool:
-        """Tells whether a log says what is in the table."""
+        """Whether a log says what is in the table."""
         return self.format == DELTA
 
 
@@ -74,7 +74,7 @@ def write_request(
     partition_by: Sequence[str],
     options: Mapping[str, Any],
 ) -> WriteRequest:
-    """Returns a request that can be carried out; raises InvalidInputError, InvalidKeyError."""
+    """Return a request that can be carried out; raise InvalidInputError, InvalidKeyError."""
     if not hasattr(rows, "sparkSession"):
         raise InvalidInputError(f"a DataFrame of Spark is written, not {type(rows)}")
     _check_options(options)
@@ -93,7 +93,7 @@ def write_request(
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """Raises InvalidInputError for what Spark's own `save` takes, and its sources pass over."""
+    """Raise InvalidInputError for what Spark's own `save` takes, and its sources pass over."""
     for name in options:
         if name.lower() == "partitionby":
             raise InvalidInputError(f"{name} is no option of a writer: give partition_by")
@@ -111,7 +111,7 @@ def _mode(mode: str) -> WriteMode:
 def _is_dynamic(
     rows: DataFrame, options: Mapping[str, Any], partition_by: Sequence[str], name: str
 ) -> bool:
-    """Tells whether Spark would overwrite only the partitions that the rows are in."""
+    """Return whether Spark would overwrite only the partitions that the rows are in."""
     if not partition_by and name != DELTA:
         return False
     given = {key.lower(): str(value) for key, value in options.items()}

@@ -38,7 +38,7 @@ _TEMPORARY = "_temporary"
 def written_files(
     context: Context, branch: str, place: str, names: pa.Array | None = None
 ) -> Iterator[pa.Table]:
-    """Lists the files in a place, as FILE_SCHEMA; the rows lie on local disk as long as it is open.
+    """List the files in a place, as FILE_SCHEMA; the rows lie on local disk as long as it is open.
 
     Where names are given, only those of them.
 
@@ -55,7 +55,7 @@ def written_files(
 
 @contextmanager
 def kept(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Keeps batches of FILE_SCHEMA in a file, and yields them as a table in its pages."""
+    """Keep batches of FILE_SCHEMA in a file, and yield them as a table in its pages."""
     with scratch_folder(disk_root()) as scratch:
         path = str(scratch / "files")
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, FILE_SCHEMA) as writer:
@@ -66,7 +66,7 @@ def kept(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def listed(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
-    """Yields the files under a prefix, without what is hidden or not committed."""
+    """Yield the files under a prefix, without what is hidden or not committed."""
     found = (each for each in store.list(prefix) if _counts(each.key.removeprefix(prefix)))
     while chunk := list(islice(found, _BATCH_ROWS)):
         yield _rows(chunk, len(prefix))
@@ -107,14 +107,14 @@ def _hashed(context: Context, branch: str, place: str, files: pa.Table) -> Itera
 
 
 def bytes_runner(context: Context, branch: str, size: int) -> Runner:
-    """Returns the runner for tasks that read so many bytes of files."""
+    """Return the runner for tasks that read so many bytes of files."""
     if context.runners.engine is not Engine.LOCAL and size >= READ_BY_TASKS_BYTES:
         return context.runners.on_spark(context.title("write", branch))
     return context.runner(0, "write", branch)
 
 
 def shares(files: pa.Table) -> pa.Table:
-    """Returns files as rows of TASK_SCHEMA, each some thousand files or 128 MiB of them."""
+    """Return files as rows of TASK_SCHEMA, each some thousand files or 128 MiB of them."""
     before = np.cumsum(files["size"].to_numpy()) // _SHARE_BYTES
     cuts = {*np.flatnonzero(np.diff(before)) + 1, *range(0, files.num_rows, _BATCH_ROWS)}
     bounds = [*sorted(cuts), files.num_rows]
@@ -125,7 +125,7 @@ def shares(files: pa.Table) -> pa.Table:
 
 @contextmanager
 def begun(context: Context, branch: str) -> Iterator[Write]:
-    """Notes a write to a fresh place; one that has not landed at the end is abandoned.
+    """Note a write to a fresh place; one that has not landed at the end is abandoned.
 
     That of a driver which dies stays open, and so does one whose end Postgres cannot be told.
     """
@@ -139,12 +139,12 @@ def begun(context: Context, branch: str) -> Iterator[Write]:
 
 
 def list_writes(context: Context) -> Sequence[Write]:
-    """Returns the writes that are under way, or have staged nothing and never will."""
+    """Return the writes that are under way, or have staged nothing and never will."""
     return context.refs.writes.list()
 
 
 def abandon_write(context: Context, write_id: str) -> Write:
-    """Lets an open write never stage anything; returns it. Raises NotFoundError, WriteEndedError.
+    """Let an open write never stage anything; return it. Raises NotFoundError, WriteEndedError.
 
     One that was abandoned before is no error.
     """

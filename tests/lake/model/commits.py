@@ -83,7 +83,7 @@ class CommitRules(Machine):
         terms: MergeTerms,
         data: st.DataObject,
     ) -> None:
-        """Merges two branches of which each has changed something, some of it otherwise."""
+        """Merge two branches of which each has changed something, some of it otherwise."""
         source, dest = (data.draw(st.permutations(sorted(self.model.heads))) * 2)[:2]
         for branch, each, side in ((source, theirs, 0), (dest, ours, 1)):
             self.stage_on(branch, each | {path: pair[side] for path, pair in clashes.items()})
@@ -115,7 +115,7 @@ class CommitRules(Machine):
 
     @rule(theirs=changes, ours=changes, strategy=st.sampled_from(STRATEGIES[1:]), data=datas)
     def cross(self, theirs: Changes, ours: Changes, strategy: str, data: st.DataObject) -> None:
-        """Merges two branches into each other as they were: they have two best ancestors then."""
+        """Merge two branches into each other as they were: they have two best ancestors then."""
         heads = st.sampled_from(sorted(self.model.heads))
         one, other = data.draw(heads), data.draw(heads)
         for branch, each in ((one, ours), (other, theirs)):
@@ -146,7 +146,7 @@ class CommitRules(Machine):
         data=datas,
     )
     def replay(self, undo: bool, count: int, data: st.DataObject, **terms: Any) -> None:
-        """Reverts or cherry-picks some commits."""
+        """Revert or cherry-picks some commits."""
         branch, refs = self.branch(data), [self.ref(data) for _ in range(count)]
 
         def real() -> list[Commit]:

@@ -70,7 +70,7 @@ WRITES: dict[str, dict[str, st.SearchStrategy[Any]]] = {
 
 
 class _StopError(Exception):
-    """Is raised by the body of a transaction."""
+    """Raised by the body of a transaction."""
 
 
 class GuardRules(RefRules, StagingRules, CommitRules):
@@ -83,7 +83,7 @@ class GuardRules(RefRules, StagingRules, CommitRules):
     def forbid(
         self, blocked: set[str] | None, pattern: str, verbs: list[str], data: st.DataObject
     ) -> None:
-        """Tries some verbs under a rule of protection, or in a read-only repository."""
+        """Try some verbs under a rule of protection, or in a read-only repository."""
         if blocked is None:
             self.repo.settings.set_read_only()
             self.model.read_only = True

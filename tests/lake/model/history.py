@@ -14,7 +14,7 @@ from tests.support import recursive
 
 @dataclass(frozen=True)
 class LogOptions:
-    """Is what a log leaves out; `after` and `stop_at` are ids here."""
+    """What a log leaves out; `after` and `stop_at` are ids here."""
 
     amount: int | None = None
     after: str | None = None
@@ -35,7 +35,7 @@ class History:
         return History(dict(self.commits), dict(self.trees))
 
     def base_tree(self, source: str, dest: str) -> Tree:
-        """Returns the base of every merge and three-way diff; nothing else chooses one.
+        """Return the base of every merge and three-way diff; nothing else chooses one.
 
         It is the tree of the best common ancestor: several that are no ancestors of each other, as
         criss-cross merges make them, are merged.
@@ -104,7 +104,7 @@ class History:
         return {path: each for path, each in self.trees[commit_id].items() if part(path)}
 
     def blame(self, commit_id: str, path: str) -> str:
-        """Returns the commit to which a walk by one object alone comes."""
+        """Return the commit to which a walk by one object alone comes."""
         at, content = commit_id, self.trees[commit_id][path]
         while True:
             same = [

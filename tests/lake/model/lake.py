@@ -22,7 +22,7 @@ class LakeModel(TransactionsModel):
         return differences(self.trees[self.branch(branch)], self.tree(branch))
 
     def three_way_diff(self, source: str, dest: str) -> Diff:
-        """Returns what a merge of source would change in dest: the table, row by row."""
+        """Return what a merge of source would change in dest: the table, row by row."""
         base = self.history.base_tree(source, dest)
         return three_way(base, self.trees[source], self.trees[dest])
 
@@ -30,7 +30,7 @@ class LakeModel(TransactionsModel):
         return self.history.log(self.resolve(ref), asked)
 
     def show(self, ref: str) -> tuple[str, int, int, int]:
-        """Returns a commit and how many objects it added, removed and changed."""
+        """Return a commit and how many objects it added, removed and changed."""
         commit = self.resolve(ref)
         parents = self.commits[commit].parents
         before = self.trees[parents[0]] if parents else {}
@@ -38,6 +38,6 @@ class LakeModel(TransactionsModel):
         return commit, *map(kinds.count, ("added", "removed", "changed"))
 
     def folder(self, ref: str, prefix: str) -> list[str]:
-        """Returns the paths right under a prefix, and the folders there, which end in '/'."""
+        """Return the paths right under a prefix, and the folders there, which end in '/'."""
         rests = (path[len(prefix) :].partition("/") for path in below(self.tree(ref), prefix))
         return list(dict.fromkeys(prefix + name + slash for name, slash, _ in rests))

@@ -117,7 +117,7 @@ class Machine(RuleBasedStateMachine):
     # --- what rules draw --------------------------------------------------------------------------
 
     def branch(self, data: st.DataObject) -> str:
-        """Draws a branch, rarely one that is not there; what is staged on it will be compared."""
+        """Draw a branch, rarely one that is not there; what is staged on it will be compared."""
         name = data.draw(st.sampled_from([*sorted(self.model.heads) * 5, *BRANCHES]))
         self.touched.add(name)
         return name
@@ -132,7 +132,7 @@ class Machine(RuleBasedStateMachine):
     # --- steps of many rules ----------------------------------------------------------------------
 
     def table(self, changes: Changes) -> pa.Table:
-        """Returns changes as they are staged at once."""
+        """Return changes as they are staged at once."""
         rows = [
             {"path": path, "deleted": True}
             if content is None
@@ -189,7 +189,7 @@ class Machine(RuleBasedStateMachine):
         compare: bool = True,
         may_seal: bool = False,
     ) -> None:
-        """Runs a verb here and there: the same answer, or the same error and nothing changed.
+        """Run a verb here and there: the same answer, or the same error and nothing changed.
 
         Some close what is staged to writers before they look at it, which nobody sees.
         """
@@ -241,7 +241,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def trees_agree(self) -> None:
-        """Compares contents, and the id that the contents alone must have, whatever made them."""
+        """Compare contents, and the id that the contents alone must have, whatever made them."""
         for name in self.touched & self.model.heads.keys():
             head = self.repo.resolve(name)
             tree = self.model.trees[head.id]
@@ -258,7 +258,7 @@ class Machine(RuleBasedStateMachine):
         self.touched = set()
 
     def check_history(self, commit_id: str) -> None:
-        """Compares which commits made a tree what it is, once for each commit."""
+        """Compare which commits made a tree what it is, once for each commit."""
         if commit_id in self.followed:
             return
         self.followed.add(commit_id)

@@ -83,7 +83,7 @@ class CommitsModel(StagingModel):
         self._take("merge", dest, [made], parents, [tree], label)
 
     def preview(self, source: str, dest: str, terms: MergeTerms) -> Preview:
-        """Returns what a merge would change, what it would leave, and all conflicts."""
+        """Return what a merge would change, what it would leave, and all conflicts."""
         _, ours, choice = self._sides(source, dest, terms, is_write=False)
         tree = self.trees[ours]
         counts: dict[str, list[int]] = {"added": [], "changed": [], "removed": []}
@@ -103,7 +103,7 @@ class CommitsModel(StagingModel):
     def _sides(
         self, source: str, dest: str, terms: MergeTerms, *, is_write: bool
     ) -> tuple[str, str, Decided]:
-        """Returns both commits of a merge, and what it decides."""
+        """Return both commits of a merge, and what it decides."""
         if terms.paths == []:
             raise InvalidInputError
         if source == dest:
@@ -130,7 +130,7 @@ class CommitsModel(StagingModel):
         undo: bool,
         allow_empty: bool,
     ) -> None:
-        """Reverts or cherry-picks commits one after the other; all of them, or none."""
+        """Revert or cherry-picks commits one after the other; all of them, or none."""
         self.branch(branch)
         steps = [self._change(ref, number) for ref in refs]
         if not steps:
@@ -155,7 +155,7 @@ class CommitsModel(StagingModel):
                 self._check_picked(each, self.commits[origin])
 
     def _change(self, ref: str, number: int | None) -> tuple[Tree, str]:
-        """Returns the tree before a commit, and its id."""
+        """Return the tree before a commit, and its id."""
         commit = self.resolve(ref)
         parents = self.commits[commit].parents
         if number is None and len(parents) > 1:
@@ -202,7 +202,7 @@ class CommitsModel(StagingModel):
         self._move("rebase", branch, kept)
 
     def _own(self, head: str, other: str) -> list[str]:
-        """Returns the commits of a first-parent line that another commit does not stand on."""
+        """Return the commits of a first-parent line that another commit does not stand on."""
         contained, own = self.history.ancestry(other), []
         line: str | None = head
         while line is not None and line not in contained:
@@ -225,7 +225,7 @@ class CommitsModel(StagingModel):
         return target
 
     def undo(self, branch: str) -> str:
-        """Moves a branch back to before the latest move of its name."""
+        """Move a branch back to before the latest move of its name."""
         self.branch(branch)
         if self.staged[branch]:
             raise DirtyBranchError
@@ -245,7 +245,7 @@ class CommitsModel(StagingModel):
         trees: Sequence[Tree],
         metadata: dict[str, str] | None = None,
     ) -> None:
-        """Moves a branch over a row of commits that were made of trees."""
+        """Move a branch over a row of commits that were made of trees."""
         for commit, tree in zip(made, trees, strict=True):
             assert commit is not None
             assert commit.parents == parents

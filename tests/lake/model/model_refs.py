@@ -49,7 +49,7 @@ class RefsModel:
         return made
 
     def dumped(self: Model) -> Model:
-        """Returns what a dump of now is restored to: all but what is staged."""
+        """Return what a dump of now is restored to: all but what is staged."""
         named = [*sorted(self.heads.items()), *sorted(self.tags.items())]
         return replace(
             self,
@@ -70,7 +70,7 @@ class RefsModel:
         return self.history.trees
 
     def _move(self, verb: str, branch: str, to: str) -> None:
-        """Moves a branch and notes it, unless it is there already."""
+        """Move a branch and notes it, unless it is there already."""
         head = self.heads[branch]
         self.heads[branch] = to
         if to != head:
@@ -104,7 +104,7 @@ class RefsModel:
         return fitting[0]
 
     def tree(self, ref: str) -> Tree:
-        """Returns what a ref shows: of a branch also what is staged, of `branch$` it alone."""
+        """Return what a ref shows: of a branch also what is staged, of `branch$` it alone."""
         if ref.endswith("$"):
             self._base(ref[:-1])
             if ref[:-1] not in self.heads:
@@ -114,7 +114,7 @@ class RefsModel:
         return changed(found, self.staged[ref]) if ref in self.heads else found
 
     def open(self, branch: str, action: str | None = None) -> str:
-        """Returns the head of a branch that is to be changed, if it may be."""
+        """Return the head of a branch that is to be changed, if it may be."""
         head = self.branch(branch)
         self.check_writable()
         rules = self.protection if branch not in self.hidden else {}

@@ -41,7 +41,7 @@ class StagingModel(RefsModel):
     def transfer(
         self, branch: str, source: str, dest: str, ref: str | None, *, removing: bool, force: bool
     ) -> int:
-        """Moves or copies; a folder ends with a slash, and so does where it goes."""
+        """Move or copies; a folder ends with a slash, and so does where it goes."""
         self.branch(branch)
         is_folder = source.endswith("/")
         overlaps = is_folder and (source.startswith(dest) or dest.startswith(source))
@@ -68,7 +68,7 @@ class StagingModel(RefsModel):
         self.staged[branch] = {path: each for path, each in staged.items() if not part(path)}
 
     def restore(self, branch: str, ref: str, paths: list[str]) -> tuple[int, int, int]:
-        """Stages what makes some paths what they are at a ref; returns what that changes."""
+        """Stage what makes some paths what they are at a ref; return what that changes."""
         self.branch(branch)
         if not paths:
             raise InvalidInputError

@@ -14,7 +14,7 @@ from tests.lake.model.trees import Changes
 
 @dataclass
 class Transacted:
-    """Is what a transaction has come to."""
+    """What a transaction has come to."""
 
     name: str = ""
     meanwhile: Commit | None = None

@@ -39,7 +39,7 @@ class RefRules(Machine):
         data=datas,
     )
     def drop(self, what: str, prefix: str, data: st.DataObject) -> None:
-        """Does what undoes much, in one rule so that it comes seldom."""
+        """Do what undoes much, in one rule so that it comes seldom."""
         if what == "dump":
             self.dump()
             return
@@ -85,7 +85,7 @@ class RefRules(Machine):
         self.dumped = dumped
 
     def lose_and_restore(self) -> None:
-        """Goes on from the latest dump, as if the database were lost; first, as if it were not."""
+        """Go on from the latest dump, as if the database were lost; first, as if it were not."""
         name, before = f"lake-{uuid4().hex}", refs_of(self.repo)
         _, refusal = attempt(lambda: self.lake.restore_repository(name, self.namespace))
         expected = MissingFileError if self.dumped is None else NamespaceInUseError

@@ -88,7 +88,7 @@ class StagingRules(Machine):
     def stage_and_reset_a_part(
         self, changes: Changes, parts: list[tuple[str, str]], bulk: bool, data: st.DataObject
     ) -> None:
-        """Stages first, in one layer of rows or of a run, over what there was: much is dropped."""
+        """Stage first, in one layer of rows or of a run, over what there was: much is dropped."""
         name = self.branch(data)
         if bulk:
             self.stage_on(name, changes)

@@ -24,7 +24,7 @@ class Resolution:
 
     @property
     def label(self) -> str:
-        """Returns what the commit of a merge says of it."""
+        """What the commit of a merge says of it."""
         if not self.rules:
             return self.strategy or "default"
         said = [f"{glob}={name}" for glob, name in self.rules]
@@ -37,7 +37,7 @@ class Resolution:
 
 @dataclass(frozen=True)
 class Decided:
-    """Is what a merge changes in dest, source's objects that are kept beside, what is left."""
+    """What a merge changes in dest, source's objects that are kept beside, what is left."""
 
     rows: Diff
     changes: Changes
@@ -50,7 +50,7 @@ class Decided:
         return self.beside(changed(dest, self.changes))
 
     def beside(self, tree: Tree) -> Tree:
-        """Returns a tree with what is kept at the first free places, or where the same lies."""
+        """Return a tree with what is kept at the first free places, or where the same lies."""
         after = dict(tree)
         for path, content in self.kept.items():
             place = next(each for each in _places(path) if after.get(each) in (None, content))
@@ -61,7 +61,7 @@ class Decided:
 def decided(
     base: Tree, source: Tree, dest: Tree, resolution: Resolution, part: Part | None = None
 ) -> Decided:
-    """Decides each row of the three-way diff that lies in a part, if one is given."""
+    """Decide each row of the three-way diff that lies in a part, if one is given."""
     made = Decided([], {}, {}, [])
     for row in three_way(base, source, dest):
         kind, path, _ = row
@@ -84,7 +84,7 @@ def merged(base: Tree, source: Tree, dest: Tree, resolution: Resolution) -> Tree
 
 
 def _side(how: str, theirs: Content | None, ours: Content | None) -> str | None:
-    """Returns the side that wins; None leaves the conflict."""
+    """Return the side that wins; None leaves the conflict."""
     if how in ("source-wins", "dest-wins"):
         return how.removesuffix("-wins")
     if how == "none":
@@ -101,14 +101,14 @@ def _places(path: str) -> Iterator[str]:
 
 
 def _marked(path: str, mark: str) -> str:
-    """Returns a path with a mark behind its name, before its extension."""
+    """Return a path with a mark behind its name, before its extension."""
     folder, slash, name = path.rpartition("/")
     stem, dot, extension = name.rpartition(".")
     return folder + slash + (stem + mark + dot + extension if stem else name + mark)
 
 
 def part_of(paths: list[str]) -> Part:
-    """Returns the part of objects, and of prefixes, which end with a slash."""
+    """Return the part of objects, and of prefixes, which end with a slash."""
     return lambda path: any(
         path.startswith(each) if each.endswith("/") else path == each for each in paths
     )

@@ -12,7 +12,7 @@ from tests.lake.model.reading import ReadingRules
 
 
 class LakeMachine(GuardRules, ReadingRules):
-    """Is all the rules together."""
+    """All the rules together."""
 
 
 def run(machine: type[LakeMachine], examples: int, steps: int, *, fixed: bool = False) -> None:

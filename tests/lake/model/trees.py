@@ -12,7 +12,7 @@ Diff = list[tuple[str, str, int]]
 
 @dataclass(frozen=True)
 class Content:
-    """Is all by which two objects are the same: one of them elsewhere, or later, is no change."""
+    """All by which two objects are the same: one of them elsewhere, or later, is no change."""
 
     body: bytes
     metadata: tuple[tuple[str, str], ...] = ()
@@ -29,7 +29,7 @@ Changes = dict[str, "Content | None"]
 
 
 def three_way(base: Tree, source: Tree, dest: Tree) -> Diff:
-    """Returns what a merge would change in dest: the table, row by row."""
+    """Return what a merge would change in dest: the table, row by row."""
     rows = []
     for kind, path, size in differences(dest, source):
         if source.get(path) == base.get(path):
@@ -64,7 +64,7 @@ FolderRow = tuple[str, int, int, int, int, int, int]
 def rolled_up(
     rows: Diff, left: Mapping[str, Content], right: Mapping[str, Content], prefix: str, depth: int
 ) -> list[FolderRow]:
-    """Returns rows by the folder of a depth below a prefix."""
+    """Return rows by the folder of a depth below a prefix."""
     found: dict[str, list[int]] = {}
     for kind, path, _ in rows:
         parts = path[len(prefix) :].split("/")

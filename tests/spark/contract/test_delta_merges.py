@@ -51,7 +51,7 @@ def writer(spark: SparkSession) -> Writer:
 
 @pytest.fixture
 def change(repo: Repository, tmp_path: Path) -> Callable[..., None]:
-    """Lets Spark commit to a plain copy of a branch's table, checkpoints and vectors included."""
+    """Let Spark commit to a plain copy of a branch's table, checkpoints and vectors included."""
 
     def change(branch: Branch, *changes: Change) -> None:
         change_table(repo, branch, tmp_path / "work", *changes)
@@ -65,7 +65,7 @@ def ids_of(repo: Repository, ref: str) -> list[int]:
 
 
 def ids_by_rust(repo: Repository, ref: str, folder: Path) -> list[int]:
-    """Returns the ids as another reader has them of a plain copy."""
+    """Return the ids as another reader has them of a plain copy."""
     repo.export(ref, str(folder))
     return sorted(DeltaTable(folder / TABLE).to_pyarrow_table().column("id").to_pylist())
 
@@ -139,7 +139,7 @@ def test_directories_of_parquet_need_nothing(repo: Repository, writer: Writer) -
 
 
 def restated(table: str) -> None:
-    """Adds the files of a table's first commit once more, as the computation of statistics does."""
+    """Add the files of a table's first commit once more, as the computation of statistics does."""
     log = Path(table) / "_delta_log"
     first = map(json.loads, (log / f"{0:020}.json").read_text().splitlines())
     adds = [{"add": {**each["add"], "dataChange": False}} for each in first if "add" in each]

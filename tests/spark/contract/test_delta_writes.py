@@ -50,7 +50,7 @@ def edit(branch: Branch, act: Callable[[str], object], path: str = TABLE) -> Non
 
 
 def rows_at(spark: SparkSession, repo: Repository, ref: str, folder: Path) -> list[tuple[Any, ...]]:
-    """Returns the rows of the table as any reader of Delta finds them in a copy of the tree."""
+    """Return the rows of the table as any reader of Delta finds them in a copy of the tree."""
     place = folder / f"copy-of-{ref}"
     found = contents(repo, ref)
     for path, body in found.items():

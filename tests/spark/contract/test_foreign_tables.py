@@ -36,7 +36,7 @@ TYPES = pa.schema(
     ]
 )
 FLAT = ("id", "price", "p")
-"""Are the columns that a format without types can have; it gives the second one back as text."""
+"""The columns that a format without types can have; it gives the second one back as text."""
 
 COLUMNS = {
     "parquet": tuple(TYPES.names),
@@ -64,7 +64,7 @@ WRITERS = {
 
 
 def partition(value: str | None, table_format: str) -> str:
-    """Returns the name of a folder, of UTF-8 in percents where a read decodes that."""
+    """Return the name of a folder, of UTF-8 in percents where a read decodes that."""
     if value is None:
         return "p=__HIVE_DEFAULT_PARTITION__"
     if table_format == "parquet":
@@ -73,7 +73,7 @@ def partition(value: str | None, table_format: str) -> str:
 
 
 def told(table: pa.Table) -> list[tuple[str, ...]]:
-    """Returns all rows as text, in order, which has the same form for what either side read."""
+    """Return all rows as text, in order, which has the same form for what either side read."""
     return sorted(tuple(map(repr, each.values())) for each in table.to_pylist())
 
 
@@ -114,7 +114,7 @@ def test_moments_in_orc_are_for_spark_4(repo: Repository, tmp_path: Path) -> Non
 
 
 def rows_of(found: DataFrame) -> pa.Table:
-    """Returns the rows of a frame; before Spark 4 there is no public way but by pandas."""
+    """Return the rows of a frame; before Spark 4 there is no public way but by pandas."""
     if hasattr(found, "toArrow"):
         return found.toArrow()
     types = pa.schema([TYPES.field(name) for name in found.columns])

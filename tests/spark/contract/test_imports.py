@@ -73,7 +73,7 @@ def table(rows: Rows) -> pa.Table:
 
 
 def frame(spark: SparkSession, rows: Rows) -> DataFrame:
-    """Returns rows as several partitions, each with some of the wrong ones."""
+    """Return rows as several partitions, each with some of the wrong ones."""
     ddl = "path string, size bigint, checksum string, mtime timestamp, address string"
     schema = f"{ddl}, metadata map<string, string>, content_type string"
     names = [each.name for each in IMPORT_SCHEMA]
@@ -167,7 +167,7 @@ def test_a_listing_with_folders_side_by_side(
 def with_environment(
     environment: dict[str, str], terms: InventoryTerms, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Reads an inventory where the endpoint is known; the executors have been there before it."""
+    """Read an inventory where the endpoint is known; the executors have been there before it."""
     with mock.patch.dict(os.environ, environment):
         yield from read_inventory(terms, batches)
 

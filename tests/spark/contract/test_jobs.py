@@ -31,7 +31,7 @@ def positions_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def properties_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields what Spark calls the job, as its UI does."""
+    """Yield what Spark calls the job, as its UI does."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -42,7 +42,7 @@ def properties_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def waiting_body(mark: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields positions, and whether the mark is there; the last one waits for it."""
+    """Yield positions, and whether the mark is there; the last one waits for it."""
     for batch in batches:
         for position in batch.column("position").to_pylist():
             end = time.monotonic() + 60
@@ -52,7 +52,7 @@ def waiting_body(mark: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def long_body(marks: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Leaves its process id and takes a minute for the last row, but for which it is quick."""
+    """Leave its process id and take a minute for the last row, but for which it is quick."""
     for batch in batches:
         (position,) = batch.column("position").to_pylist()
         if position == 15:

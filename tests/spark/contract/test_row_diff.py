@@ -63,7 +63,7 @@ def shown(diff: TableDiff, *columns: str) -> list[tuple[Any, ...]]:
 def two_commits(
     repo: Repository, left: Mapping[str, bytes | None], right: Mapping[str, bytes | None]
 ) -> None:
-    """Commits files below the table; `main~1` is left and `main` is right."""
+    """Commit files below the table; `main~1` is left and `main` is right."""
     main = repo.branch("main")
     for message, files in (("left", left), ("right", right)):
         commit_all(main, {f"{TABLE}/{name}": body for name, body in files.items()}, message)
@@ -211,7 +211,7 @@ def test_the_command_and_the_job_say_the_same(
 
 
 def commit_folder(repo: Repository, place: Path, message: str) -> None:
-    """Makes the table in the repository what lies in a folder."""
+    """Make the table in the repository what lies in a folder."""
     main = repo.branch("main")
     there = {each.relative_to(place).as_posix(): each for each in place.rglob("*")}
     files = {name: each for name, each in there.items() if each.is_file()}
@@ -225,7 +225,7 @@ def commit_folder(repo: Repository, place: Path, message: str) -> None:
 
 @pytest.fixture
 def delta(spark: SparkSession, tmp_path: Path) -> Path:
-    """Makes a Delta table with partitions, one of them null and one of odd letters."""
+    """Make a Delta table with partitions, one of them null and one of odd letters."""
     rows = [(1, "one", "a b/c=d:é%"), (2, "two", None), (3, None, "x"), (4, "four", "x")]
     place = tmp_path / "delta"
     writer = spark.createDataFrame(rows, "id long, v string, p string").coalesce(1).write

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 
 def positions_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields one batch for a partition: which rows it was given."""
+    """Yield one batch for a partition: which rows it was given."""
     seen = [each for batch in batches for each in batch.column("position").to_pylist()]
     yield pa.record_batch([pa.array([seen], pa.list_(pa.int64()))], names=["seen"])
 

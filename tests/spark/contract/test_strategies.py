@@ -24,7 +24,7 @@ Twins = tuple[Repository, Repository]
 
 
 def parted(repository: Repository) -> Branch:
-    """Makes main and dev, which both change all objects; dev's are the longer ones."""
+    """Make main and dev, which both change all objects; dev's are the longer ones."""
     main = repository.branch("main")
     commit(main, "base")
     commit(repository.create_branch("dev", "main"), "from the source")

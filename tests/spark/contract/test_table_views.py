@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 TABLE = "tables/x"
 ODD = ["a b", "50%", "c=d", "é/ü", "#1", "?", None, "x" * 150]
-"""Is values of a partition column of which most are escaped in a path, and again in a log."""
+"""Values of a partition column of which most are escaped in a path, and again in a log."""
 
 
 def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
@@ -31,7 +31,7 @@ def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 def rust_rows(uri: str) -> list[tuple[Any, ...]]:
-    """Returns the rows of a Delta table as the Rust reader sees them."""
+    """Return the rows of a Delta table as the Rust reader sees them."""
     found = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(uri))
     table = pa.table(found.execute("select * from t").read_all())
     return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)

@@ -31,7 +31,7 @@ TABLE = "tables/x"
 
 
 def same_rows(left: DataFrame, right: DataFrame) -> None:
-    """Compares schemas and rows; whether columns may be null is lost in files."""
+    """Compare schemas and rows; whether columns may be null is lost in files."""
     assert_df_equality(left, right, transforms=[in_order], ignore_nullable=True)
 
 
@@ -197,7 +197,7 @@ def test_a_write_that_fails_stages_nothing(
 # --- partitions -----------------------------------------------------------------------------------
 
 ODD = "a b/c=d:é%"
-"""Is a value of which Spark writes some characters as %XX."""
+"""A value of which Spark writes some characters as %XX."""
 
 
 def test_partitions_of_every_type_are_read_as_they_were_written(

@@ -43,7 +43,7 @@ def checksum_of(text: str) -> str:
 
 
 def to_stage(changes: dict[str, str | None]) -> pa.Table:
-    """Returns changes of contents, None for a removal, as a table to stage."""
+    """Return changes of contents, None for a removal, as a table to stage."""
     rows = [
         {"path": path, "deleted": True}
         if text is None
@@ -62,7 +62,7 @@ def to_stage(changes: dict[str, str | None]) -> pa.Table:
 
 
 def frame_of(spark: SparkSession, table: pa.Table, ddl: str) -> DataFrame:
-    """Returns the rows of an Arrow table, of which Spark 3.5 makes no DataFrame itself."""
+    """Return the rows of an Arrow table, of which Spark 3.5 makes no DataFrame itself."""
     rows = table.to_pylist(maps_as_pydicts="strict")
     return spark.createDataFrame([tuple(each.values()) for each in rows], ddl)
 
@@ -84,7 +84,7 @@ def of_contents(contents: Contents) -> Contents:
 
 @dataclass
 class History:
-    """Is what a few verbs made of a repository: ids of trees, and rows."""
+    """What a few verbs made of a repository: ids of trees, and rows."""
 
     trees: dict[str, str] = field(default_factory=dict)
     rows: dict[str, list[Any]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ THEIRS: dict[str, str | None] = {
 
 
 def live(repository: Repository, source: Path) -> History:
-    """Imports, stages in bulk and one by one, commits, compares and merges."""
+    """Import, stage in bulk and one by one, commit, compare and merge."""
     made = History()
     main = repository.branch("main")
     made.tree("imported", main.import_objects(str(source), "raw/sub").commit)
@@ -244,7 +244,7 @@ def test_a_task_that_runs_beside_itself_makes_the_same_ranges(
 
 @dataclass(frozen=True)
 class Partial:
-    """Is a body with its workspace, as `functools.partial` is."""
+    """A body with its workspace, as `functools.partial` is."""
 
     body: Any
     workspace: Workspace

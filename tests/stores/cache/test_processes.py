@@ -52,7 +52,7 @@ def started(
 
 
 def check(store: LocalStore, folder: Path) -> None:
-    """Reads every table that is in the cache, and then all of them through it."""
+    """Read every table that is in the cache, and then all of them through it."""
     cache = DiskCache(folder, MAX_BYTES)
     ids = {id_of(content): content for content in map(content_of, range(TABLES))}
     (below,) = (path for path in folder.iterdir() if path.is_dir())

@@ -71,7 +71,7 @@ def a_run(number: int, ref: str = "main", commit_id: CommitId | None = FIRST.id)
 
 
 def staged(refs: RepositoryRefs, branch: str = "main") -> dict[bytes, bytes]:
-    """Returns what the rows layers of a branch hold, upper layers over lower ones."""
+    """Return what the rows layers of a branch hold, upper layers over lower ones."""
     state = refs.branches.find(branch)
     assert state is not None
     layers = [layer for layer in reversed(state.layers) if layer.kind is LayerKind.ROWS]
@@ -85,7 +85,7 @@ def top(refs: RepositoryRefs, branch: str = "main") -> Layer:
 
 
 def at_once(count: int, task: Callable[[int], object]) -> list[object]:
-    """Runs a task in threads that start together; returns results, or the race losers' errors."""
+    """Run a task in threads that start together; return results, or the race losers' errors."""
     barrier = Barrier(count)
 
     def run(number: int) -> object:

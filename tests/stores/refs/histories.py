@@ -46,7 +46,7 @@ def a_move(
 
 
 def grow(refs: RepositoryRefs, shape: Mapping[str, Sequence[str]]) -> dict[str, Commit]:
-    """Adds commits given as name -> names of parents, parents first; without any, FIRST is it."""
+    """Add commits given as name -> names of parents, parents first; without any, FIRST is it."""
     made: dict[str, Commit] = {}
     for name, parents in shape.items():
         made[name] = a_commit(*(made[parent] for parent in parents), message=name)

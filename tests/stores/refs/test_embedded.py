@@ -39,7 +39,7 @@ BLINDFOLD = ["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]
 
 
 def works(prefix: list[str]) -> bool:
-    """Tells whether this system has a tool to run a program under, and lets us use it."""
+    """Return whether this system has a tool to run a program under, and lets us use it."""
     if not ROOT or shutil.which(prefix[0]) is None:
         return False
     return subprocess.run([*prefix, "true"], capture_output=True).returncode == 0
@@ -87,7 +87,7 @@ def home(tmp_path: Path) -> Path:
 
 @contextmanager
 def holder(home: Path, *ids: int, under: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
-    """Runs a process that holds a share; leaving the block ends it in good order."""
+    """Run a process that holds a share; leaving the block ends it in good order."""
     command = [*under, sys.executable, "-m", "tests.support.holder", str(home), *map(str, ids)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT
@@ -115,7 +115,7 @@ def setting(dsn: str, name: str) -> str:
 
 
 def started(dsn: str) -> str:
-    """Returns when the server started: what tells one from its successor, and is seen anywhere."""
+    """Return when the server started: what tells one from its successor, and is seen anywhere."""
     with psycopg.connect(dsn) as connection:
         row = connection.execute("SELECT pg_postmaster_start_time()::text").fetchone()
     assert row is not None
@@ -141,7 +141,7 @@ def eventually(condition: Callable[[], bool], seconds: float = 10) -> bool:
 
 
 def modes(path: Path) -> dict[Path, tuple[int, int, int]]:
-    """Returns mode and owners of every folder above a path, and of the path if it is there."""
+    """Return mode and owners of every folder above a path, and of the path if it is there."""
     found = [part for part in (path, *path.parents) if part.exists()]
     return {part: (part.stat().st_mode, part.stat().st_uid, part.stat().st_gid) for part in found}
 
@@ -305,7 +305,7 @@ def test_a_system_folder_that_others_may_write_is_refused(home: Path) -> None:
 
 @pytest.fixture
 def user() -> Iterator[tuple[Account, Path]]:
-    """Yields an ordinary account other than the one that root runs Postgres as, and its home."""
+    """Yield an ordinary account other than the one that root runs Postgres as, and its home."""
     server = unprivileged_account()
     entry = next(
         pwd.getpwnam(name)

@@ -69,7 +69,7 @@ def move(refs: RepositoryRefs, verb: str, branch: str = "main") -> None:
 
 
 def drop(refs: RepositoryRefs, branch: str) -> None:
-    """Drops part of what is staged, as it would where nothing had just been sealed."""
+    """Drop part of what is staged, as it would where nothing had just been sealed."""
     refs.staging.drop(branch, get(refs, branch), LayerCut([Interval()]), fence=0)
 
 

@@ -95,7 +95,7 @@ class TestPostgresRefStore(RefStoreContract, WritesContract):
 
 
 def end_sessions(admin: psycopg.Connection) -> None:
-    """Ends the sessions of the store, as a restart of the server does."""
+    """End the sessions of the store, as a restart of the server does."""
     admin.execute(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"

@@ -38,7 +38,7 @@ def keep(refs: RepositoryRefs, retention: Retention | None) -> None:
 
 
 def begin(refs: RepositoryRefs) -> set[str]:
-    """Returns what expires as a collection begins."""
+    """Return what expires as a collection begins."""
     with refs.collections.begin() as moment:
         return {each.message for each in moment.refs.commits if each.id in moment.expiring}
 
@@ -49,7 +49,7 @@ def fence(refs: RepositoryRefs) -> int:
 
 
 def a_line(refs: RepositoryRefs) -> dict[str, Commit]:
-    """Makes the branch `line` of three commits, all of them old."""
+    """Make the branch `line` of three commits, all of them old."""
     made = grow(refs, {"one": [], "two": ["one"], "three": ["two"]})
     for name in made:
         refs.branches.delete(name, "ann")

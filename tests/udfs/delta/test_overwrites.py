@@ -185,7 +185,7 @@ def append(name: str) -> Actions:
 
 
 def outcome(commits: Sequence[Actions], before: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Returns the files that are live after commits that are made in an order."""
+    """Return the files that are live after commits that are made in an order."""
     live = set(before)
     for actions in commits:
         parameters = actions[0]["commitInfo"]["operationParameters"]
@@ -198,7 +198,7 @@ def outcome(commits: Sequence[Actions], before: frozenset[str] = frozenset()) ->
 
 
 def orders(source: Sequence[Actions], dest: Sequence[Actions]) -> set[frozenset[str]]:
-    """Returns what tables there may be after the commits of both sides, in any order."""
+    """Return what tables there may be after the commits of both sides, in any order."""
     places = [("s", at) for at in range(len(source))] + [("d", at) for at in range(len(dest))]
     found = set()
     for each in permutations(places):
@@ -219,7 +219,7 @@ STEPS = [(kind, partition) for kind in KINDS for partition in "01"]
 
 
 def with_removes(name: str, steps: Sequence[tuple[str, str]]) -> list[Actions]:
-    """Returns the commits of one side on an empty table, with what they remove of their own."""
+    """Return the commits of one side on an empty table, with what they remove of their own."""
     commits: list[Actions] = []
     live: frozenset[str] = frozenset()
     for at, (kind, partition) in enumerate(steps):

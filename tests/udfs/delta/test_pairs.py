@@ -41,7 +41,7 @@ def union(base: LogSide, source: LogSide, dest: LogSide, *there: Actions) -> lis
 
 
 def repeated(*commits: Actions) -> list[Actions]:
-    """Returns commits as they stand in another log, to which they were repeated."""
+    """Return commits as they stand in another log, to which they were repeated."""
     made = union(side(), side(*commits), side([dict(add("any", "0"))]))
     return [parse_commit(1, body_of(each)).actions for each in made]  # type: ignore[misc]
 

@@ -14,7 +14,7 @@ from sparklake.errors import CorruptFileError
 
 SHORT = "ab^-aqEH.-t@S}K{vb[*k^"
 LONG = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
-"""Is the example of Delta's own protocol."""
+"""The example of Delta's own protocol."""
 
 
 def placed(relative: pa.Array) -> pa.Array:

@@ -31,7 +31,7 @@ writes = st.lists(st.sampled_from(sorted(WRITES)), max_size=4)
 
 
 def union(base: Table, source: Table, dest: Table, since: int = 1) -> Table:
-    """Returns dest with the union of the logs, whose commits do only what can be done."""
+    """Return dest with the union of the logs, whose commits do only what can be done."""
     sides = (each.side(since) for each in (base, source, dest))
     merged = dest.branch("merged")
     for actions in united(*sides, source.adds, MADE):
@@ -114,7 +114,7 @@ def test_dest_may_take_in_what_a_source_took_in_before(
 
 
 def check_once_more(base: Table, source: Table, dest: Table) -> None:
-    """Checks a union of sides whose logs have the same commits under different numbers."""
+    """Check a union of sides whose logs have the same commits under different numbers."""
     added = {path for path in source.live if path not in base.live}
     removed = base.live.keys() - source.live.keys()
     try:
