@@ -35,6 +35,7 @@ def test_what_is_united_is_told(scene: Scene) -> None:
     scene.commit("main", commit(0, *created("t")))
     dev, main = scene.branch("dev"), scene.uri("main")
     for branch in ("main", "dev"):
-        scene.commit(branch, {**commit(1, add(branch)), f"tables/t/{branch}": branch})
+        log = commit(1, {"commitInfo": {"operation": "WRITE"}}, add(branch))
+        scene.commit(branch, {**log, f"tables/t/{branch}": branch})
     assert "united: Delta tables tables/t" in ok("merge", dev, main, "--dry-run").splitlines()
     assert said("merge", dev, main, "--dry-run")["taken"] == {}

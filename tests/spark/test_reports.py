@@ -12,6 +12,7 @@ import pytest
 from sparklake import errors
 from sparklake.engine.spark import _find_raised, _reported
 from sparklake.errors import SparklakeError
+from sparklake.visible import visible_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,7 +60,7 @@ def report_of(kind: type[SparklakeError], *arguments: object) -> str:
 def test_a_message_is_what_it_was(name: str) -> None:
     found = _find_raised(report_of(errors.MissingFileError, MESSAGES[name]))
     assert type(found) is errors.MissingFileError
-    assert str(found) == MESSAGES[name]
+    assert str(found) == visible_line(MESSAGES[name])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -102,7 +103,7 @@ def test_what_spark_has_cut_short_is_kept_as_it_is() -> None:
 def test_what_is_said_at_the_end_is_said_at_the_head_too() -> None:
     found = _find_raised(report_of(errors.MissingFileError, MESSAGES["two lines"])[:200])
     assert type(found) is errors.MissingFileError
-    assert str(found) == MESSAGES["two lines"]
+    assert str(found) == visible_line(MESSAGES["two lines"])
 
 
 @pytest.mark.parametrize(

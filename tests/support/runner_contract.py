@@ -18,6 +18,7 @@ from sparklake.engine.base import Body, Runner
 from sparklake.errors import CorruptFileError, MergeConflictError, MissingFileError, SparklakeError
 from sparklake.udfs.objects.rows import record_batch
 from sparklake.udfs.write import RECORD_SCHEMA
+from sparklake.visible import visible_line
 from tests.support.pool_bodies import work_of
 
 MESSAGE = (
@@ -135,7 +136,7 @@ class RunnerContract:
         with pytest.raises(SparklakeError) as raised:
             run_in_a_way(runner, way, partial(failing_body, MissingFileError, MESSAGE))
         assert type(raised.value) is MissingFileError
-        assert str(raised.value) == MESSAGE
+        assert str(raised.value) == visible_line(MESSAGE)
         assert raised.value.__cause__ is not None, "it tells where it happened"
 
     def test_what_is_not_ours_stays_what_it_is(self, runner: Runner) -> None:
