@@ -32,7 +32,7 @@ from sparklake.graveler.refs.names import validate_branch_name, validate_reposit
 from sparklake.repository import Repository
 from sparklake.stores.cache import DiskCache, find_cache
 from sparklake.stores.objects import normalise_store_uri, open_store
-from sparklake.stores.objects.s3_client import use_timeouts
+from sparklake.stores.objects.s3_waits import use_timeouts
 from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.context import CommitGraph, Context, Trees, now
 from sparklake.verbs.base.lookup import OpenRanges

@@ -13,7 +13,7 @@ from sparklake._scratch import remove_abandoned, scratch_folder
 HOLD = """
 import sys, time
 from pathlib import Path
-from sparklake.scratch import scratch_folder
+from sparklake._scratch import scratch_folder
 with scratch_folder(Path(sys.argv[1])) as folder:
     (folder / "big").write_bytes(b"x" * 1000)
     print("ready", flush=True)
@@ -23,7 +23,7 @@ with scratch_folder(Path(sys.argv[1])) as folder:
 CROWD = """
 import os, sys
 from pathlib import Path
-from sparklake.scratch import scratch_folder
+from sparklake._scratch import scratch_folder
 for turn in range(150):
     root, start = Path(sys.argv[1], f"root-{turn}"), Path(sys.argv[1], f"start-{turn}")
     root.mkdir()

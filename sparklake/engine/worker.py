@@ -23,7 +23,7 @@ import pyarrow as pa
 from sparklake._lightness import keep_pandas_out
 from sparklake.config import S3_CONNECT_SECONDS, S3_READ_SECONDS
 from sparklake.errors import LostWorkerError
-from sparklake.stores.objects.s3_client import timeouts
+from sparklake.stores.objects.s3_waits import timeouts
 
 # glibc takes blocks of 128 KiB and more from the system one at a time and returns each when it is
 # freed; the system fills every page with zeros. For what reads ranges that is a third of the time.

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.cli import progress as waiting
+from sparklake.cli import progress
 from sparklake.cli.progress import Meter
 from tests.cli.running import Scene, said
 from tests.cli.terminal import on_terminal
 
 PATIENT = """
 import sys
-from sparklake.cli import main, waiting
+from sparklake.cli import main, progress
 
-waiting.PATIENCE_SECONDS = {seconds}
+progress.PATIENCE_SECONDS = {seconds}
 sys.exit(main.main())
 """
 
@@ -79,7 +79,7 @@ def test_a_program_is_told_nothing_of_it(diverged: Scene) -> None:
 
 
 def test_a_result_takes_the_place_of_the_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "PATIENCE_SECONDS", 3600)
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 3600)
     meter = Meter()
     with meter.showing("working"):
         meter._show("working")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sparklake.delta_log.table_files import data_files, partition_of
-from sparklake.frames.tables.sources import root_of, scans
+from sparklake.frames.tables.files import root_of, scans
 from sparklake.udfs.objects.rows import OBJECT_SCHEMA
 from sparklake.udfs.tables.partitions import partition_type
 from sparklake.verbs.tables.version import spark_uri

@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
-from sparklake.frames.tables.sources import infers_types, load, load_delta, missing_files, union
+from sparklake.frames.tables.files import infers_types, union
+from sparklake.frames.tables.sources import load, load_delta, missing_files
 from sparklake.udfs.tables.partitions import partition_type
 
 # Of each file alone, so that folders tell Spark nothing: their values are given.

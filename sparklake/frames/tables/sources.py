@@ -1,24 +1,19 @@
-"""What a Spark session can read, and tables read from an exact list of files."""
+"""What a Spark session can read, and the errors for files that are gone."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import dropwhile
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pyspark.sql.functions import lit
-from pyspark.sql.types import StructType
-
-from sparklake.delta_log.table_files import Partition, partition_of, partition_value
 from sparklake.errors import MissingDependencyError, MissingFileError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 # What Spark says of a plan, less the state of SQL and a server's stack; of a task; of one in 3.5,
 # on disk and in a bucket.
@@ -126,91 +121,3 @@ def missing_client() -> Iterator[None]:
             "tables in a bucket are read by Spark's S3 client, S3A, which this session lacks: add "
             "hadoop-aws of Spark's Hadoop version to its jars, or read without Spark, by lakefs://"
         ) from error
-
-
-_INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
-
-Types = Mapping[str, str]
-"""The names of partition columns and their types, as DDL."""
-
-
-def infers_types(spark: SparkSession) -> bool:
-    """Return whether a session infers the types of partition columns."""
-    return spark.conf.get(_INFERENCE) == "true"
-
-
-def read_files(
-    spark: SparkSession,
-    files: pa.Table,
-    types: Types,
-    table_format: str,
-    options: Mapping[str, Any],
-) -> DataFrame:
-    """Return the rows of files, given as FILE_SCHEMA, with the columns that their folders say.
-
-    Spark is told of each of them. Raises MissingFileError for one that is gone.
-    """
-    uris = files.column("uri").to_pylist()
-    with missing_files():
-        rows = load(spark, uris, table_format, options)
-        written = rows.schema
-    if not types:
-        return rows
-    # One schema for all: Spark would infer the type of a partition column root by root.
-    schema = with_partitions(written, types)
-    parts = []
-    for root, partition, some in scans(uris, files.column("relative").to_pylist()):
-        if root:
-            more = {**options, "basePath": root}
-            parts.append(load(spark, some, table_format, more, schema))
-        else:
-            values = {name: _literal(text, types[name]) for name, text in partition}
-            part = load(spark, some, table_format, options, written)
-            parts.append(part.withColumns(values).select(schema.names))
-    return union(parts)
-
-
-def with_partitions(written: StructType, types: Types) -> StructType:
-    """Return the schema of a table whose files have a schema.
-
-    Where a file has a column of a folder too, the folder is right.
-    """
-    schema = StructType([each for each in written.fields if each.name not in types])
-    for name, kind in types.items():
-        schema = schema.add(name, kind)
-    return schema
-
-
-def scans(
-    uris: Sequence[str], relatives: Sequence[str]
-) -> Iterator[tuple[str | None, Partition, list[str]]]:
-    """Yield files that one scan can read: those of a root, or, if these are fewer, a partition."""
-    roots = list(map(root_of, uris, relatives))
-    partitions = [partition_of(relative) for relative in relatives]
-    by_root = len(set(roots)) <= len(set(partitions))
-    groups: dict[Hashable, tuple[str | None, Partition, list[str]]] = {}
-    for uri, root, partition in zip(uris, roots, partitions, strict=True):
-        key = (by_root and root) or partition
-        groups.setdefault(key, (root if by_root else None, partition, []))[2].append(uri)
-    yield from groups.values()
-
-
-def root_of(uri: str, relative: str) -> str | None:
-    """Return the place from which Spark finds the partition of a file; None if none does."""
-    *folders, _ = relative.split("/")
-    below = list(dropwhile(lambda folder: "=" not in folder, folders))
-    if not uri.endswith(f"/{relative}") or not all("=" in each for each in below):
-        return None
-    return uri.removesuffix(relative)
-
-
-def union(parts: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of all parts; halves, so that a table of many writes makes no deep plan."""
-    if len(parts) == 1:
-        return parts[0]
-    middle = len(parts) // 2
-    return union(parts[:middle]).unionByName(union(parts[middle:]))
-
-
-def _literal(text: str, kind: str) -> Column:
-    return lit(partition_value(text)).cast(kind)

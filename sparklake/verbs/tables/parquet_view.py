@@ -63,8 +63,9 @@ def _shape(
     spark: SparkSession, view: View, table: TableVersion, listing: _Listing, *, merges: bool
 ) -> TableShape | None:
     """Return what the table is beside its files: of one file's schema, or of all files' merged."""
+    from sparklake.frames.tables.files import infers_types, with_partitions
     from sparklake.frames.tables.parquet_views import reader_features
-    from sparklake.frames.tables.sources import infers_types, schema_of, with_partitions
+    from sparklake.frames.tables.sources import schema_of
 
     uris: Sequence[str] = [listing.first]
     if merges:

@@ -111,7 +111,7 @@ def _whole_table(path: str) -> str | None:
 def _read_files(
     context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
 ) -> DataFrame:
-    from sparklake.frames.tables.sources import infers_types, read_files
+    from sparklake.frames.tables.files import infers_types, read_files
 
     columns, found = PartitionColumns(), []
     for batch in data_files(table.objects.batches(), table.folder):

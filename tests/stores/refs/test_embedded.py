@@ -52,7 +52,7 @@ FORK = """
 import os, sys, time
 from pathlib import Path
 from sparklake.stores.postgres import connect_ref_store
-from sparklake.stores.postgres.embedded import embedded_dsn
+from sparklake.stores.embedded import embedded_dsn
 server = embedded_dsn(Path(sys.argv[1]))
 child = os.fork()
 if child == 0:
