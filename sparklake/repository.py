@@ -33,6 +33,7 @@ from sparklake.verbs.history.log import CommitSummary, Log, LogOptions
 from sparklake.verbs.hooks.guard import get_hook_run, list_hook_runs
 from sparklake.verbs.merges import bases, preview
 from sparklake.verbs.merges import merge as merges
+from sparklake.verbs.merges.diff import diff_refs
 from sparklake.verbs.merges.merge import MergeTerms
 from sparklake.verbs.merges.preview import MergePreview
 from sparklake.verbs.objects import files
@@ -240,7 +241,7 @@ class Repository:
         what right has changed since the merge base of both. Iterate it, or ask for `by_folder()`,
         `summary()`, `tree()`, `to_arrow()` or `to_df()`.
         """
-        return read.diff_refs(
+        return diff_refs(
             self._context, left, right, prefix, three_way=three_way, three_dot=three_dot
         )
 
