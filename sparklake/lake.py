@@ -37,6 +37,7 @@ from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.context import CommitGraph, Context, Trees, now
 from sparklake.verbs.base.lookup import OpenRanges
 from sparklake.verbs.base.namespace import leave_namespace, take_namespace
+from sparklake.verbs.hooks.guard import HookGuard
 from sparklake.verbs.refs.restore import Wish, restore_refs
 from sparklake.verbs.refs.settings import checked_metadata
 from sparklake.verbs.tables.datasources import register_formats
@@ -245,7 +246,7 @@ class Lake:
             graph=CommitGraph(refs),
             trees=Trees(store),
             open_ranges=OpenRanges(store),
-            hooks=self._hooks,
+            move_guard=HookGuard(self._hooks),
         )
         return Repository(context)
 

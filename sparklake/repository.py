@@ -22,6 +22,7 @@ from sparklake.verbs.base.differences import Differences
 from sparklake.verbs.base.resolve import get_branch, get_commit
 from sparklake.verbs.base.signing import sign
 from sparklake.verbs.base.snapshot import Snapshot, kept_object, open_snapshot, stat_object
+from sparklake.verbs.delta.format import DELTA_FORMAT
 from sparklake.verbs.exports.export import export
 from sparklake.verbs.exports.work import Exported, ExportTerms
 from sparklake.verbs.gc.collect import GRACE, Collection, collect_garbage, garbage_rows
@@ -33,6 +34,7 @@ from sparklake.verbs.history.log import CommitSummary, Log, LogOptions
 from sparklake.verbs.hooks.guard import get_hook_run, list_hook_runs
 from sparklake.verbs.merges import bases, preview
 from sparklake.verbs.merges import merge as merges
+from sparklake.verbs.merges.diff import diff_refs
 from sparklake.verbs.merges.merge import MergeTerms
 from sparklake.verbs.merges.preview import MergePreview
 from sparklake.verbs.objects import files
@@ -208,7 +210,7 @@ class Repository:
         """
         ref = ref if timestamp is None else self.at_time(ref, timestamp).id
         return tables.read_table(
-            self._context, open_table(self._context, ref, path), format, options
+            self._context, open_table(self._context, ref, path), format, options, DELTA_FORMAT
         )
 
     def view(
@@ -223,7 +225,7 @@ class Repository:
         It is of Parquet files or of a Delta table, never changes, and is not to be written to.
         """
         return tables.view_table(
-            self._context, open_table(self._context, ref, path), format, options
+            self._context, open_table(self._context, ref, path), format, options, DELTA_FORMAT
         )
 
     def diff(
@@ -240,7 +242,7 @@ class Repository:
         what right has changed since the merge base of both. Iterate it, or ask for `by_folder()`,
         `summary()`, `tree()`, `to_arrow()` or `to_df()`.
         """
-        return read.diff_refs(
+        return diff_refs(
             self._context, left, right, prefix, three_way=three_way, three_dot=three_dot
         )
 
@@ -260,7 +262,7 @@ class Repository:
         given. Only files that differ are read. Ask for `to_df()`, `counts()` or `schema_changes`.
         """
         refs = left, right
-        return diff_table(self._context, refs, path, key, format, columns, options)
+        return diff_table(self._context, refs, path, key, format, columns, options, DELTA_FORMAT)
 
     def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences:
         """Return what is staged on a branch and would change it."""

@@ -4,38 +4,48 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from heapq import nlargest
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cachetools import LRUCache
 
-from sparklake.config import WEBHOOKS_ONLY, HookSettings
 from sparklake.engine.base import Runner
 from sparklake.engine.choice import Runners
 from sparklake.errors import CorruptFileError
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId, RangeId
+from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.planning.change_summary import KnownKeys, Touched, touched_between
-from sparklake.graveler.ports import ObjectStore, RepositoryInfo, RepositoryRefs
+from sparklake.graveler.ports import (
+    BranchMove,
+    ObjectStore,
+    RefVerb,
+    RepositoryInfo,
+    RepositoryRefs,
+)
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.sstable.store import read_meta_range
 from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.lookup import OpenRanges
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sparklake.errors import InvalidHooksError
-    from sparklake.hooks.declarations import Action
-
-    Declared = Mapping[str, Action | InvalidHooksError]
-
 _TREES_KEPT = 32
 _COMMITS_KEPT = 200_000
 _FIRST_STRETCH = 64
 _LAST_STRETCH = 4096
+
+
+class MoveGuard(Protocol):
+    """What may refuse a change of refs before it, and hears of it after it."""
+
+    def around_move(self, context: Context, move: BranchMove) -> AbstractContextManager[None]:
+        """Guard the move of a branch over new commits; raise HookFailedError before it."""
+
+    def around_name(
+        self, context: Context, verb: RefVerb, name: str, start: Commit | None = None
+    ) -> AbstractContextManager[None]:
+        """Guard a name's coming, at `start`, or its going; raise HookFailedError before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +61,7 @@ class Context:
     graph: CommitGraph
     trees: Trees
     open_ranges: OpenRanges
-    hooks: HookSettings = WEBHOOKS_ONLY
-    hooks_known: dict[tuple[RangeId, ...], Declared] = field(default_factory=dict)
-    """What the files of hooks in some ranges declare."""
+    move_guard: MoveGuard
 
     def title(self, verb: str, what: str) -> str:
         """Return what the Spark UI shows of a verb's jobs."""

@@ -21,7 +21,6 @@ from sparklake.graveler.planning.change_summary import encode_touched
 from sparklake.graveler.ports import BranchMove, BranchState, LayerCut
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.signing import Signature
-from sparklake.verbs.hooks.guard import guarded_move
 
 MAX_ATTEMPTS = 10
 _TURN_SECONDS = 10.0
@@ -118,7 +117,7 @@ def publish_all(
         touched=touched_by(context, commits),
         fence=state.fence,
     )
-    with guarded_move(context, move):
+    with context.move_guard.around_move(context, move):
         context.refs.branches.move(move)
 
 

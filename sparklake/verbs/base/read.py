@@ -1,4 +1,4 @@
-"""Read verbs: list, stat, cat and diff."""
+"""Read verbs: list, cat, and diff of two trees or of what is staged."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from sparklake.engine.explanation import LAYERED, THREE_WAY, TWO_WAY
+from sparklake.engine.explanation import LAYERED, TWO_WAY
 from sparklake.engine.rows import Row, Rows, RowShape
-from sparklake.errors import InvalidInputError, MissingFileError, PurgedError
+from sparklake.errors import MissingFileError, PurgedError
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.planning.layers import plan_listing, plan_view
-from sparklake.graveler.planning.plan import Plan, plan_diff, plan_three_way_diff
+from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import Purge
 from sparklake.graveler.ranges import MetaRange
@@ -30,16 +30,14 @@ from sparklake.udfs.read import (
     diff_rows,
     list_body,
     staged_diff_body,
-    three_way_diff_body,
 )
 from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.differences import Differences
-from sparklake.verbs.base.resolve import Resolved, get_branch, get_commit, steadily
+from sparklake.verbs.base.resolve import Resolved, get_branch, steadily
 from sparklake.verbs.base.snapshot import kept_object
 from sparklake.verbs.base.staging import Staged
-from sparklake.verbs.merges.bases import BaseTrees, merge_base
 
 
 def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -> MissingFileError:
@@ -116,29 +114,6 @@ def read_object(context: Context, ref: str, path: str) -> bytes:
         raise purged_error(context, found, error) from error
 
 
-def diff_refs(
-    context: Context, left: str, right: str, prefix: str, *, three_way: bool, three_dot: bool
-) -> Differences:
-    """Return what differs from left to right, each as committed.
-
-    Three-way: what merging right into left would change in left, conflicts included. Three-dot:
-    what right has changed since the merge base of both. Raises InvalidInputError for both at once.
-    """
-    if three_way and three_dot:
-        raise InvalidInputError("three-way and three-dot are two different diffs: ask for one")
-    dest, source = (get_commit(context, ref) for ref in (left, right))
-    within, what = prefix_interval(key_prefix(prefix)), f"{left} -> {right}"
-    if not three_way:
-        # As git has it: of several best common ancestors the first, not what they are merged to.
-        left_side = merge_base(context, source, dest) if three_dot else dest
-        plan = plan_diff(context.tree(left_side).ranges, context.tree(source).ranges, within)
-        return diff_of_plan(context, plan, what, "diff", prefix)
-    base = context.trees.get(BaseTrees(context).get(source, dest).id).ranges
-    trees = context.tree(source).ranges, context.tree(dest).ranges
-    plan = plan_three_way_diff(base, *trees, within)
-    return _differences(context, plan, three_way_diff_body, "diff", what, THREE_WAY, prefix)
-
-
 def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
     """Return what is staged on a branch and would change it."""
     name, start = get_branch(context, branch).name, key_prefix(prefix)
@@ -148,17 +123,17 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
         return plan.restricted(prefix_interval(start))
 
     found = steadily(context, name, plan)
-    return _differences(context, found, staged_diff_body, "diff", name, LAYERED, prefix)
+    return differences_of_plan(context, found, staged_diff_body, "diff", name, LAYERED, prefix)
 
 
 def diff_of_plan(
     context: Context, plan: Plan, what: str, verb: str, prefix: str = ""
 ) -> Differences:
     """Return the rows of a two-way diff that is planned."""
-    return _differences(context, plan, diff_body, verb, what, TWO_WAY, prefix)
+    return differences_of_plan(context, plan, diff_body, verb, what, TWO_WAY, prefix)
 
 
-def _differences(
+def differences_of_plan(
     context: Context,
     plan: Plan,
     body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
@@ -167,6 +142,7 @@ def _differences(
     sides: Sequence[str],
     prefix: str,
 ) -> Differences:
+    """Return the rows of a diff of some sides that is planned, which a task body makes."""
     title, task = context.title(verb, what), partial(body, context.workspace)
     return Differences(plan, DIFFS, title, task, context.runners, verb, sides, prefix)
 

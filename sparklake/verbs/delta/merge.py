@@ -7,7 +7,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 from sparklake.delta_log.actions import Action, FileKey, encode_actions
 from sparklake.delta_log.commits import NotUnitedError
@@ -25,6 +24,7 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import check_kept
+from sparklake.verbs.base.sides import Sides
 from sparklake.verbs.delta.changed_logs import gone_files
 from sparklake.verbs.delta.merged_log import Stored, TableUnion, record_id
 from sparklake.verbs.delta.tree_log import (
@@ -35,9 +35,6 @@ from sparklake.verbs.delta.tree_log import (
     log_sides,
     read_log,
 )
-
-if TYPE_CHECKING:
-    from sparklake.verbs.merges.three_way import Sides
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record, tombstone
+from sparklake.udfs.read import DiffRow, diff_row
 from sparklake.udfs.strategies.judging import new_record
 from sparklake.udfs.strategies.objects import Objects
 from sparklake.verbs.base.context import Context
@@ -73,6 +74,11 @@ class TableUnion:
         return table_name(self.folder)
 
     @property
+    def said(self) -> str:
+        """What is said of it where it is refused."""
+        return f"Delta table {self.name!r} cannot be united: {self.refusal}"
+
+    @property
     def added(self) -> dict[bytes, bytes]:
         """The bytes of the commits that are added to dest's log, by their keys."""
         return {commit_key(self.folder, each): body for each, body in self.commits.items()}
@@ -122,6 +128,13 @@ def record_id(stored: bytes | None) -> bytes | None:
 def _conflict(key: bytes, stored: Stored) -> Conflict:
     disputed = stored.base is not None and is_disagreement(stored.base)
     return Conflict(key, None if disputed else stored.base, stored.source, stored.dest, disputed)
+
+
+def refused_rows(refused: Iterable[TableUnion]) -> Iterator[DiffRow]:
+    """Yield the keys of logs that could not be united, and why."""
+    for each in refused:
+        for conflict in each.conflicts():
+            yield replace(diff_row(conflict), reason=each.said)
 
 
 def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record]:

@@ -12,10 +12,15 @@ from sparklake.graveler.records import identity_of
 from sparklake.udfs.read import DiffRow
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.sides import Sides
 from sparklake.verbs.delta.merge import table_unions
-from sparklake.verbs.delta.merged_log import TableUnion, taken_tables, united_tables
-from sparklake.verbs.merges.kept_objects import MergedView
-from sparklake.verbs.merges.three_way import Sides, refused_rows
+from sparklake.verbs.delta.merged_log import (
+    FindMany,
+    TableUnion,
+    refused_rows,
+    taken_tables,
+    united_tables,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +34,18 @@ class PreviewedUnions:
 
 
 def preview_unions(
-    context: Context, sides: Sides, resolution: Resolution, folders: Iterable[bytes]
+    context: Context,
+    sides: Sides,
+    resolution: Resolution,
+    folders: Iterable[bytes],
+    find_many: FindMany,
 ) -> PreviewedUnions:
-    """Return what a merge would do to the logs of tables that both sides have changed."""
-    merged = MergedView(context, sides, resolution)
+    """Return what a merge would do to the logs of tables that both sides have changed.
+
+    `find_many` looks into the tree that the merge would make.
+    """
     unions = [
-        each if each.refusal is not None else each.checked(merged.find_many)
+        each if each.refusal is not None else each.checked(find_many)
         for each in table_unions(context, sides, resolution, folders)
     ]
     refused = [each for each in unions if each.refusal is not None]

@@ -37,16 +37,15 @@ from sparklake.errors import (
     MissingFileError,
     ObjectNotFoundError,
 )
-from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.stores.objects import open_object
 from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.tables.formats import VERSION_AS_OF, log_files
 from sparklake.verbs.tables.version import TableVersion
 from sparklake.verbs.tables.view import VIEWS, View, view_of, write_checkpoint
+from sparklake.verbs.tables.write_request import DELTA
 
-DELTA = "delta"
-VERSION_AS_OF = "versionAsOf"
 _TIMESTAMP_AS_OF = "timestampAsOf"
 
 _Log = LogListing[ObjectInfo]
@@ -86,31 +85,15 @@ def _version(options: Mapping[str, Any], log: _Log, table: TableVersion) -> int:
     return int(text)
 
 
-def check_no_log(table: TableVersion) -> None:
-    """Raise InvalidInputError for a Delta table, which is not all of the files in its folder."""
-    if any(log_listing([each]).versions for each in _log_files(table)):
-        raise InvalidInputError(
-            f"{table.path!r} is a Delta table at {table.ref!r}, whose log says which of its files "
-            "count: give the format 'delta'"
-        )
-
-
 def _listed(table: TableVersion) -> _Log:
     """List a log; raise ObjectNotFoundError where there is none."""
-    log = log_listing(_log_files(table), classic=True)
+    log = log_listing(log_files(table), classic=True)
     if not log.versions:
         raise ObjectNotFoundError(
             f"{table.ref!r} has no Delta table under {table.path!r}: there is no log in "
             f"{table.folder + LOG_FOLDER!r}"
         )
     return log
-
-
-def _log_files(table: TableVersion) -> Iterator[tuple[str, ObjectInfo]]:
-    """Yield what lies in the folder of a log, with its names there."""
-    folder = f"{table.folder}{LOG_FOLDER}"
-    for each in table.objects.within(prefix_interval(key_prefix(folder))):
-        yield each.path.removeprefix(folder), each
 
 
 def _commits(

@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sparklake.config import HookSettings
 from sparklake.errors import InvalidHooksError, InvalidInputError, NotFoundError, SparklakeError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action as Refused
-from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import prefix_interval
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.graveler.ports.registers import HookRun
@@ -25,9 +26,13 @@ from sparklake.graveler.sstable.store import read_ranges
 from sparklake.udfs.objects.rows import object_info
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.hooks.subject import Subject
 
 if TYPE_CHECKING:
     from sparklake.hooks.declarations import Action
+
+    Declared = Mapping[str, Action | InvalidHooksError]
+    """What files of hooks declare, or what is wrong with them, by their paths."""
 
 FOLDERS = ("_lakefs_actions/", "_sparklake/hooks/")
 """Where files of hooks are, in the order in which they run; the first is lakeFS's own."""
@@ -41,85 +46,111 @@ _LOG = logging.getLogger("sparklake.hooks")
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """What happens to a ref, whichever hooks there are."""
+class HookGuard:
+    """The hooks of one repository, as far as a lake's settings allow them.
 
-    context: Context
-    verb: str
-    ref: str
-    who: str
-    before: MetaRangeId
-    after: MetaRangeId
-    head: CommitId | None = None
-    source: CommitId | None = None
-    commits: Sequence[Commit] = ()
-
-
-@contextmanager
-def guarded_move(context: Context, move: BranchMove) -> Iterator[None]:
-    """Run the hooks of a branch round its move over new commits; raise HookFailedError before it.
-
-    Where the head's tree has no range that may hold files of hooks, that is all that is looked at.
+    What the files of hooks in some ranges declare is `known` once they have been read.
     """
-    head = context.graph.commit(move.expected)
-    declared = _declared(context, context.tree(head))
-    if not declared:
-        yield
-        return
-    made = move.commits[-1] if move.commits else context.graph.commit(move.to)
-    mended = _declared(context, context.tree(made)) if _is_broken(declared) else declared
-    subject = Subject(
-        context,
-        # Whatever makes commits and has no event of its own is guarded as a commit is.
-        move.verb if move.verb in _WITH_EVENTS else "commit",
-        move.branch,
-        move.who,
-        head.meta_range_id,
-        made.meta_range_id,
-        head.id,
-        made.parents[1] if len(made.parents) > 1 else None,
-        # A rebase of a branch that is behind makes none, and moves to one that is there.
-        move.commits or (made,),
-    )
-    with _guarded(subject, _usable(declared, mended)):
-        yield
 
+    settings: HookSettings
+    known: dict[tuple[RangeId, ...], Declared] = field(default_factory=dict)
 
-@contextmanager
-def guarded_name(
-    context: Context, verb: RefVerb, name: str, start: Commit | None = None
-) -> Iterator[None]:
-    """Run the hooks of the default branch round a name's coming, at `start`, or its going.
+    @contextmanager
+    def around_move(self, context: Context, move: BranchMove) -> Iterator[None]:
+        """Run the hooks of a branch round its move over new commits.
 
-    Raises HookFailedError before it.
-    """
-    guard = context.refs.branches.find(context.info.default_branch)
-    declared = guard and _declared(context, context.tree(context.graph.commit(guard.commit_id)))
-    if guard is None or not declared:
+        Where the head's tree has no range that may hold files of hooks, nothing else is looked at.
+        Raises HookFailedError before the move.
+        """
+        head = context.graph.commit(move.expected)
+        declared = self._declared(context, context.tree(head))
+        if not declared:
+            yield
+            return
+        made = move.commits[-1] if move.commits else context.graph.commit(move.to)
+        mended = self._declared(context, context.tree(made)) if _is_broken(declared) else declared
+        subject = Subject(
+            context,
+            # Whatever makes commits and has no event of its own is guarded as a commit is.
+            move.verb if move.verb in _WITH_EVENTS else "commit",
+            move.branch,
+            move.who,
+            head.meta_range_id,
+            made.meta_range_id,
+            head.id,
+            made.parents[1] if len(made.parents) > 1 else None,
+            # A rebase of a branch that is behind makes none, and moves to one that is there.
+            move.commits or (made,),
+        )
+        with self._guarded(subject, _usable(declared, mended)):
+            yield
+
+    @contextmanager
+    def around_name(
+        self, context: Context, verb: RefVerb, name: str, start: Commit | None = None
+    ) -> Iterator[None]:
+        """Run the hooks of the default branch round a name's coming, at `start`, or its going.
+
+        Raises HookFailedError before it.
+        """
+        guard = context.refs.branches.find(context.info.default_branch)
+        declared = guard and self._declared(
+            context, context.tree(context.graph.commit(guard.commit_id))
+        )
+        if guard is None or not declared:
+            yield
+            return
+        # What is refused anyway is refused before a hook hears of it.
+        guard.guard.check(name)
+        places = context.refs.tags if verb in _OF_TAGS else context.refs.branches
+        found = places.find(name)
+        if isinstance(found, BranchState) and not start:
+            found.guard.check(name, Refused.DELETE)
+        target = start or (context.graph.commit(found.commit_id) if found else None)
+        if target is None or (start and found):
+            yield  # What is not there, or there already, is told by the verb itself.
+            return
+        subject = Subject(
+            context,
+            verb.value,
+            name,
+            context.committer,
+            target.meta_range_id,
+            target.meta_range_id,
+            None if start else target.id,
+            target.id if start else None,
+        )
+        with self._guarded(subject, _usable(declared, declared)):
+            yield
+
+    def _declared(self, context: Context, tree: MetaRange) -> Declared:
+        """Return what the files of hooks in a tree declare, or what is wrong with them."""
+        places = [overlapping(tree.ranges, prefix_interval(each.encode())) for each in FOLDERS]
+        ranges = {each.id: each for place in places for each in place}
+        if not ranges:
+            return {}
+        key = tuple(ranges)
+        known = self.known.get(key)
+        if known is None:
+            files = (each for place in FOLDERS for each in _files(context, tree, place.encode()))
+            known = {_shown(each): _action(context, each) for each in files}
+            if not _is_broken(known):
+                if len(self.known) >= _KEPT:
+                    self.known.clear()
+                self.known[key] = known
+        return known
+
+    @contextmanager
+    def _guarded(self, subject: Subject, actions: Sequence[Action]) -> Iterator[None]:
+        # Not at the top: who has no hooks does not pay for what runs them.
+        from sparklake.verbs.hooks.run import run_event
+
+        run_event(self.settings, subject, f"pre-{subject.verb}", actions)
         yield
-        return
-    # What is refused anyway is refused before a hook hears of it.
-    guard.guard.check(name)
-    places = context.refs.tags if verb in _OF_TAGS else context.refs.branches
-    found = places.find(name)
-    if isinstance(found, BranchState) and not start:
-        found.guard.check(name, Refused.DELETE)
-    target = start or (context.graph.commit(found.commit_id) if found else None)
-    if target is None or (start and found):
-        yield  # What is not there, or there already, is told by the verb itself.
-        return
-    subject = Subject(
-        context,
-        verb.value,
-        name,
-        context.committer,
-        target.meta_range_id,
-        target.meta_range_id,
-        None if start else target.id,
-        target.id if start else None,
-    )
-    with _guarded(subject, _usable(declared, declared)):
-        yield
+        try:
+            run_event(self.settings, subject, f"post-{subject.verb}", actions)
+        except Exception as error:  # noqa: BLE001  (what has happened stands, whatever a hook says)
+            _LOG.warning("%s of %r is done, but: %s", subject.verb, subject.ref, error)
 
 
 def list_hook_runs(context: Context, limit: int, ref: str | None) -> Sequence[HookRun]:
@@ -140,24 +171,6 @@ def get_hook_run(context: Context, run_id: str) -> HookRun:
 
 
 # --- what is declared -----------------------------------------------------------------------------
-
-
-def _declared(context: Context, tree: MetaRange) -> Mapping[str, Action | InvalidHooksError]:
-    """Return what the files of hooks in a tree declare, or what is wrong with them."""
-    places = [overlapping(tree.ranges, prefix_interval(each.encode())) for each in FOLDERS]
-    ranges = {each.id: each for place in places for each in place}
-    if not ranges:
-        return {}
-    key = tuple(ranges)
-    known = context.hooks_known.get(key)
-    if known is None:
-        files = (each for place in FOLDERS for each in _files(context, tree, place.encode()))
-        known = {_shown(each): _action(context, each) for each in files}
-        if not _is_broken(known):
-            if len(context.hooks_known) >= _KEPT:
-                context.hooks_known.clear()
-            context.hooks_known[key] = known
-    return known
 
 
 def _files(context: Context, tree: MetaRange, prefix: bytes) -> Iterator[Record]:
@@ -192,14 +205,11 @@ def _action(context: Context, record: Record) -> Action | InvalidHooksError:
         return InvalidHooksError(f"{path}: it cannot be read: {error}")
 
 
-def _is_broken(declared: Mapping[str, Action | InvalidHooksError]) -> bool:
+def _is_broken(declared: Declared) -> bool:
     return any(isinstance(each, InvalidHooksError) for each in declared.values())
 
 
-def _usable(
-    declared: Mapping[str, Action | InvalidHooksError],
-    mended: Mapping[str, Action | InvalidHooksError],
-) -> list[Action]:
+def _usable(declared: Declared, mended: Declared) -> list[Action]:
     """Return the hooks that guard; for a broken file, those that it is mended to.
 
     Raises InvalidHooksError where it stays broken: nobody knows what it was to guard.
@@ -218,19 +228,3 @@ def _usable(
             "`sparklake hooks validate` checks a file before"
         )
     return [each for each in found.values() if each and not isinstance(each, InvalidHooksError)]
-
-
-# --- running --------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _guarded(subject: Subject, actions: Sequence[Action]) -> Iterator[None]:
-    # Not at the top: what hooks see are reading verbs, which wait for publishing.
-    from sparklake.verbs.hooks.run import run_event
-
-    run_event(subject, f"pre-{subject.verb}", actions)
-    yield
-    try:
-        run_event(subject, f"post-{subject.verb}", actions)
-    except Exception as error:  # noqa: BLE001  (what has happened stands, whatever a hook says)
-        _LOG.warning("%s of %r is done, but: %s", subject.verb, subject.ref, error)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
+from sparklake.config import HookSettings
 from sparklake.errors import HookFailedError, HookNotAllowedError
 from sparklake.graveler.ports.registers import HookResult, HookRun, HookStatus
 from sparklake.hooks.declarations import Action
 from sparklake.hooks.events import Event, EventName
 from sparklake.hooks.run import run_hook
 from sparklake.verbs.base.context import now
-from sparklake.verbs.hooks.guard import Subject
+from sparklake.verbs.hooks.subject import Subject
 from sparklake.verbs.hooks.trees import PublishedTree
 
 _SHOWN_CHARACTERS = 1000
 
 
-def run_event(subject: Subject, name: str, actions: Sequence[Action]) -> None:
+def run_event(
+    settings: HookSettings, subject: Subject, name: str, actions: Sequence[Action]
+) -> None:
     """Run the hooks of an event in the order of files and hooks, until one fails.
 
     Of the file whose hook has failed, those go on that ask for it. Raises HookFailedError.
@@ -27,7 +30,7 @@ def run_event(subject: Subject, name: str, actions: Sequence[Action]) -> None:
     refusal: HookFailedError | None = None
     for each in actions:
         if refusal is None and each.is_on(event.name, event.ref):
-            refusal = _run_action(subject, event, each, results)
+            refusal = _run_action(settings, event, each, results)
     if results:
         run = _run(event, results)
         subject.context.refs.hook_runs.add(run)
@@ -53,14 +56,14 @@ def _event(subject: Subject, name: EventName) -> Event:
 
 
 def _run_action(
-    subject: Subject, event: Event, action: Action, results: list[HookResult]
+    settings: HookSettings, event: Event, action: Action, results: list[HookResult]
 ) -> HookFailedError | None:
     """Run the hooks of a file, and adds what came of them; return the first refusal."""
     refusal: HookFailedError | None = None
     for hook in action.hooks:
         if not hook.runs_after(has_failed=refusal is not None):
             continue
-        result, is_allowed = run_hook(subject.context.hooks, event, action, hook)
+        result, is_allowed = run_hook(settings, event, action, hook)
         results.append(result)
         if result.status is HookStatus.FAILED and refusal is None:
             kind = HookFailedError if is_allowed else HookNotAllowedError

@@ -14,6 +14,7 @@ from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import diff_trees, list_tree
 from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
+from sparklake.verbs.delta.format import DELTA_FORMAT
 from sparklake.verbs.tables.read import read_table
 from sparklake.verbs.tables.version import tree_table
 
@@ -59,7 +60,7 @@ class PublishedTree:
     ) -> DataFrame:
         """Return the table under a path as a DataFrame; raise ObjectNotFoundError."""
         table = tree_table(self._context, self._tree, self._ref, path)
-        return read_table(self._context, table, format, options)
+        return read_table(self._context, table, format, options, DELTA_FORMAT)
 
     def changes(self, prefix: str = "") -> Rows[DiffRow]:
         """Return what the event changes; nothing for an event of a name alone."""

@@ -15,7 +15,8 @@ from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.udfs.write import virtual_merge_body
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.merges.three_way import Sides, plan_sides
+from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.merges.three_way import plan_sides
 
 
 def merge_base(context: Context, left: Commit, right: Commit) -> Commit:

@@ -15,8 +15,8 @@ from sparklake.udfs.results import Kept
 from sparklake.udfs.strategies.judging import MAX_KEPT, Judge, too_many_kept
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.sides import Sides
 from sparklake.verbs.merges.keep_both import places
-from sparklake.verbs.merges.three_way import Sides
 
 
 def kept_sizes(

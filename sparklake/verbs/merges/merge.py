@@ -19,10 +19,11 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import begun_anew, publish, until_it_moves
 from sparklake.verbs.base.resolve import check_clean, get_branch, kept_commit, open_branch
+from sparklake.verbs.base.sides import Sides
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.bases import BaseTrees
-from sparklake.verbs.merges.three_way import Sides, merged_tree, plan_sides
+from sparklake.verbs.merges.three_way import merged_tree, plan_sides
 
 ORIGIN_METADATA_KEY = "merge-origin"
 PATHS_METADATA_KEY = "merge-paths"

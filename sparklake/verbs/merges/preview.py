@@ -28,11 +28,12 @@ from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.sides import Sides
 from sparklake.verbs.delta.preview import preview_unions
 from sparklake.verbs.merges.bases import merge_base
-from sparklake.verbs.merges.kept_objects import kept_sizes
+from sparklake.verbs.merges.kept_objects import MergedView, kept_sizes
 from sparklake.verbs.merges.merge import MergeTerms, merge_sides, nothing_to_merge
-from sparklake.verbs.merges.three_way import Sides, plan_sides, without_expired_base
+from sparklake.verbs.merges.three_way import plan_sides, without_expired_base
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ def preview_merge(
     beside = kept_sizes(context, trees, resolution, kept)
     merging = plan_sides(context, trees)
     logs = {folder for each in counts for folder in each.logs}
-    unions = preview_unions(context, trees, resolution, logs)
+    merged = MergedView(context, trees, resolution)
+    unions = preview_unions(context, trees, resolution, logs, merged.find_many)
     conflicts = {row.path: row for row in (*met, *unions.refused)}
     preview = MergePreview(
         base=merge_base(context, theirs, ours),

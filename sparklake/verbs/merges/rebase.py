@@ -22,12 +22,11 @@ from sparklake.verbs.base.resolve import (
     get_commit,
     open_branch,
 )
+from sparklake.verbs.base.sides import Sides
 from sparklake.verbs.base.signing import Signature
 from sparklake.verbs.base.versions import with_versions
-from sparklake.verbs.hooks.guard import guarded_move
 from sparklake.verbs.merges.bases import merge_base
 from sparklake.verbs.merges.replay import origin_labels, own_metadata, replayed_tree
-from sparklake.verbs.merges.three_way import Sides
 
 
 @dataclass(slots=True)
@@ -115,5 +114,5 @@ def _publish(context: Context, state: BranchState, head: Commit, commits: list[C
         touched=touched_by(context, commits),
         fence=state.fence,
     )
-    with guarded_move(context, move):
+    with context.move_guard.around_move(context, move):
         context.refs.branches.move(move)

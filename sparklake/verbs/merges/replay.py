@@ -26,9 +26,10 @@ from sparklake.verbs.base.resolve import (
     get_commit,
     open_branch,
 )
+from sparklake.verbs.base.sides import Sides
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.versions import with_versions
-from sparklake.verbs.merges.three_way import MergedTree, Sides, merged_tree
+from sparklake.verbs.merges.three_way import MergedTree, merged_tree
 
 # lakeFS's names.
 ORIGIN_METADATA_KEY = "cherry-pick-origin"

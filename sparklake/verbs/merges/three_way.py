@@ -2,51 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
 from sparklake.engine.execution import Outcome
 from sparklake.errors import MergeConflictError
-from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.filtered import plan_chosen_merge
-from sparklake.graveler.planning.path_filter import ALL, Choice
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.read import DiffRow, diff_row
+from sparklake.udfs.read import diff_row
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.write import merge_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
+from sparklake.verbs.base.sides import Sides
 from sparklake.verbs.delta.changed_logs import logs_losing_keys
 from sparklake.verbs.delta.merge import table_unions
-from sparklake.verbs.delta.merged_log import TableUnion, union_labels, union_records
+from sparklake.verbs.delta.merged_log import TableUnion, refused_rows, union_labels, union_records
 from sparklake.verbs.merges.keep_both import with_kept, with_records
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """The three trees of a merge, which leaves all but the chosen keys as they are in dest.
-
-    `bases` are the commits that the base tree is of. They may have expired: then the base tells
-    records apart, and none of its objects is read or named. Where the `logs_grow`, no Delta log of
-    dest loses versions: a commit undoes them.
-    """
-
-    base: MetaRangeId
-    source: MetaRangeId
-    dest: MetaRangeId
-    choice: Choice = ALL
-    bases: tuple[CommitId, ...] = ()
-    logs_grow: bool = False
-
-    @property
-    def trees(self) -> tuple[MetaRangeId, MetaRangeId, MetaRangeId]:
-        """The trees of base, source and dest."""
-        return self.base, self.source, self.dest
 
 
 class MergedTree(NamedTuple):
@@ -142,17 +120,6 @@ def _with_unions(attempts: Attempts, tree: MetaRange, unions: Sequence[TableUnio
     return with_records(context, attempts.title, tree, union_records(context, checked))
 
 
-def refused_rows(refused: Iterable[TableUnion]) -> Iterator[DiffRow]:
-    """Yield the keys of logs that could not be united, and why."""
-    for each in refused:
-        for conflict in each.conflicts():
-            yield replace(diff_row(conflict), reason=_said_of(each))
-
-
-def _said_of(refused: TableUnion) -> str:
-    return f"Delta table {refused.name!r} cannot be united: {refused.refusal}"
-
-
 def _conflict_error(outcome: Outcome, refused: Sequence[TableUnion]) -> MergeConflictError:
     logs = list(refused_rows(refused))
     rows = sorted([*map(diff_row, outcome.conflicts), *logs], key=lambda row: row.path.encode())[
@@ -161,7 +128,7 @@ def _conflict_error(outcome: Outcome, refused: Sequence[TableUnion]) -> MergeCon
     total = outcome.left_count + len(logs)
     some = ", ".join(repr(row.path) for row in rows[:3])
     count = "1 object was" if total == 1 else f"{total:,} objects were"
-    why = "".join(f". {_said_of(each)}" for each in refused[:3])
+    why = "".join(f". {each.said}" for each in refused[:3])
     hint = (
         "Change one side, or choose a strategy: source-wins or dest-wins, for all or by rules"
         if outcome.left_count or any(each.may_be_taken for each in refused)

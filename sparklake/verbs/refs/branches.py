@@ -15,7 +15,6 @@ from sparklake.graveler.ports import BranchState, RefVerb, TagInfo
 from sparklake.graveler.refs.names import validate_branch_name, validate_tag_name
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import get_commit
-from sparklake.verbs.hooks.guard import guarded_name
 
 _LONGEST = timedelta(days=36_500)
 
@@ -53,7 +52,7 @@ def _is_due(context: Context, branch: BranchState) -> bool:
 
 def _prune(context: Context, branch: BranchState) -> bool:
     try:
-        with guarded_name(context, RefVerb.DELETE_BRANCH, branch.name):
+        with context.move_guard.around_name(context, RefVerb.DELETE_BRANCH, branch.name):
             context.refs.branches.delete(branch.name, context.committer, if_expired=True)
     except (RaceLostError, RefNotFoundError, ProtectedError):
         return False
@@ -68,7 +67,7 @@ def create_branch(
     _check_free(context, name, context.refs.tags.find(name), "tag")
     start = get_commit(context, source)
     lifetime = checked_lifetime(expires)
-    with guarded_name(context, RefVerb.CREATE_BRANCH, name, start):
+    with context.move_guard.around_name(context, RefVerb.CREATE_BRANCH, name, start):
         context.refs.branches.create(
             name, start.id, context.committer, hidden=hidden, lifetime=lifetime
         )
@@ -78,7 +77,7 @@ def delete_branch(context: Context, name: str) -> None:
     """Delete a branch and what is staged on it; raise ProtectedError for the default branch."""
     if name == context.info.default_branch:
         raise ProtectedError(f"{name!r} is the default branch of {context.info.name}: it must stay")
-    with guarded_name(context, RefVerb.DELETE_BRANCH, name):
+    with context.move_guard.around_name(context, RefVerb.DELETE_BRANCH, name):
         context.refs.branches.delete(name, context.committer)
 
 
@@ -87,13 +86,13 @@ def create_tag(context: Context, name: str, ref: str) -> TagInfo:
     validate_tag_name(name)
     _check_free(context, name, context.refs.branches.find(name), "branch")
     commit = get_commit(context, ref)
-    with guarded_name(context, RefVerb.CREATE_TAG, name, commit):
+    with context.move_guard.around_name(context, RefVerb.CREATE_TAG, name, commit):
         return context.refs.tags.create(name, commit.id, context.committer)
 
 
 def delete_tag(context: Context, name: str) -> None:
     """Delete a tag; raise RefNotFoundError."""
-    with guarded_name(context, RefVerb.DELETE_TAG, name):
+    with context.move_guard.around_name(context, RefVerb.DELETE_TAG, name):
         context.refs.tags.delete(name, context.committer)
 
 

@@ -11,18 +11,23 @@ from sparklake.delta_log.table_files import FILE_SCHEMA, data_files
 from sparklake.errors import InvalidInputError
 from sparklake.udfs.tables.partitions import PartitionColumns
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.delta.read import DELTA, VERSION_AS_OF, check_no_log, find_delta_view
+from sparklake.verbs.tables.formats import VERSION_AS_OF, TableFormat, check_no_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
 from sparklake.verbs.tables.parquet_view import PARQUET, find_parquet_view, no_data_file
 from sparklake.verbs.tables.version import TableVersion, open_table
 from sparklake.verbs.tables.view import View
+from sparklake.verbs.tables.write_request import DELTA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 def read_table(
-    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+    context: Context,
+    table: TableVersion,
+    table_format: str,
+    options: Mapping[str, Any],
+    delta: TableFormat,
 ) -> DataFrame:
     """Return the rows of a table, partition columns included.
 
@@ -42,7 +47,7 @@ def read_table(
         check_delta(spark)
     with missing_client():
         if table_format == DELTA or (table_format == PARQUET and has_delta(spark)):
-            view = _view(context, table, table_format, options)
+            view = _view(context, table, table_format, options, delta)
         if view is None:
             return _read_files(context, table, table_format, options)
         left = options if table_format == DELTA else {}
@@ -54,7 +59,11 @@ def read_table(
 
 
 def view_table(
-    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+    context: Context,
+    table: TableVersion,
+    table_format: str,
+    options: Mapping[str, Any],
+    delta: TableFormat,
 ) -> str:
     """Return the URI of a Delta table that is made of a version of a table.
 
@@ -65,7 +74,7 @@ def view_table(
         raise InvalidInputError(f"a view is made of parquet or delta, not of {table_format}")
     if table_format == PARQUET:
         _check_plain(context, table)
-    view = _view(context, table, table_format, options)
+    view = _view(context, table, table_format, options, delta)
     if view is None:
         raise InvalidInputError(
             f"Delta has no table like {table.path!r} at {table.ref!r}: its columns have types or "
@@ -76,10 +85,14 @@ def view_table(
 
 
 def _view(
-    context: Context, table: TableVersion, table_format: str, options: Mapping[str, Any]
+    context: Context,
+    table: TableVersion,
+    table_format: str,
+    options: Mapping[str, Any],
+    delta: TableFormat,
 ) -> View | None:
     if table_format == DELTA:
-        return find_delta_view(context, table, options)
+        return delta.find_view(context, table, options)
     return find_parquet_view(context, table, options)
 
 

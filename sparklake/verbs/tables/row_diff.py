@@ -15,9 +15,8 @@ from sparklake.graveler.ranges import MetaRange
 from sparklake.session import described
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import kept_commit
-from sparklake.verbs.delta.diff import delta_sides
-from sparklake.verbs.delta.read import check_no_log
 from sparklake.verbs.tables.diff_sides import TableSide, folder_sides
+from sparklake.verbs.tables.formats import TableFormat, check_no_log
 from sparklake.verbs.tables.other_formats import check_no_other, check_supported
 from sparklake.verbs.tables.version import table_folder, tree_table
 
@@ -99,6 +98,7 @@ def diff_table(
     table_format: str,
     columns: Sequence[str] | None,
     options: Mapping[str, Any],
+    delta: TableFormat,
 ) -> TableDiff:
     """Return how a table differs between two refs, as committed.
 
@@ -110,7 +110,7 @@ def diff_table(
     folder, chosen_format = table_folder(path), _format(table_format)
     commits = [kept_commit(context, ref) for ref in refs]
     trees = context.tree(commits[0]), context.tree(commits[1])
-    left, right = _sides(context, chosen_format, folder, refs, trees, options)
+    left, right = _sides(context, chosen_format, folder, refs, trees, options, delta)
     if not (left.is_there or right.is_there):
         raise ObjectNotFoundError(f"neither of {' and '.join(map(repr, refs))} has {path!r}")
     spark, how = context.runners.session(), (chosen_format.value, options)
@@ -155,6 +155,7 @@ def _sides(
     refs: tuple[str, str],
     trees: tuple[MetaRange, MetaRange],
     options: Mapping[str, Any],
+    delta: TableFormat,
 ) -> tuple[TableSide, TableSide]:
     if table_format is not ComparedFormat.DELTA:
         for ref, tree in zip(refs, trees, strict=True):
@@ -167,7 +168,7 @@ def _sides(
     from sparklake.frames.tables.sources import check_delta
 
     check_delta(context.runners.session())
-    return delta_sides(context, folder, refs, trees)
+    return delta.sides(context, folder, refs, trees)
 
 
 @contextmanager

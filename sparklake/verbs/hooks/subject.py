@@ -1,0 +1,25 @@
+"""What hooks are asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparklake.graveler.commits import Commit
+from sparklake.graveler.ids import CommitId, MetaRangeId
+from sparklake.verbs.base.context import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What happens to a ref, whichever hooks there are."""
+
+    context: Context
+    verb: str
+    ref: str
+    who: str
+    before: MetaRangeId
+    after: MetaRangeId
+    head: CommitId | None = None
+    source: CommitId | None = None
+    commits: Sequence[Commit] = ()
