@@ -1,4 +1,4 @@
-"""What a Spark session can read, and tables read from an exact list of files."""
+"""The sources of a Spark session, and tables read from an exact list of files."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# What Spark says of a plan, less the state of SQL and a server's stack; of a task; of one in 3.5,
-# on disk and in a bucket.
+# Spark's messages of missing files: in a plan, without SQL state and stack; in a task; and in a
+# task of 3.5, on disk and in a bucket.
 _GONE = re.compile(
     r"^\s*\[PATH_NOT_FOUND\] (?P<path>[^\n]*?)\.?(?: SQLSTATE|\n|$)"
     r"|\[FAILED_READ_FILE\.FILE_NOT_EXIST\] [^\n]*? reading file (?P<read>[^\n]*?)\. File does not"
@@ -44,14 +44,14 @@ def load(
     options: Mapping[str, Any],
     schema: StructType | None = None,
 ) -> DataFrame:
-    """Return the rows of files, whatever characters are in their names."""
+    """Return the rows of files. File names may have any characters."""
     reader = spark.read.format(table_format).options(**options)
     reader = reader.schema(schema) if schema is not None else reader
     return reader.load([_GLOB.sub(r"\\\1", uri) for uri in uris])
 
 
 def load_delta(spark: SparkSession, uri: str, options: Mapping[str, Any]) -> DataFrame:
-    """Return the rows of a Delta table; unlike other sources, Delta takes a name as it is."""
+    """Return the rows of a Delta table. Delta takes a path literally, unlike other sources."""
     return spark.read.format("delta").options(**options).load(uri)
 
 
@@ -64,15 +64,15 @@ def schema_of(
 
 
 def has_delta(spark: SparkSession) -> bool:
-    """Return whether a session reads Delta tables; it is asked once, and nothing is read.
+    """Return whether a session reads Delta tables. Checked once, without reading.
 
-    No part of the public API says what is installed, but a place that is not there is refused for
-    that, or for the source that is not there.
+    The public API does not list installed sources. The error for a missing path tells a missing
+    table from a missing source.
     """
     with _asking:
         if spark not in _has_delta:
             try:
-                # The schema, since Spark Connect does nothing before it is asked for something.
+                # The schema is read because Spark Connect is lazy.
                 _ = load_delta(spark, _NOWHERE, {}).schema
             except Exception as error:  # noqa: BLE001  (of Spark or of py4j, as the version may be)
                 _has_delta[spark] = _NO_SOURCE.search(str(error)) is None
@@ -82,7 +82,7 @@ def has_delta(spark: SparkSession) -> bool:
 
 
 def check_delta(spark: SparkSession) -> None:
-    """Raise MissingDependencyError for a session that reads no Delta tables."""
+    """Raise MissingDependencyError for a session that cannot read Delta tables."""
     if not has_delta(spark):
         raise MissingDependencyError(
             "this session of Spark reads no Delta tables: pip install 'sparklake[delta]', and "
@@ -92,13 +92,13 @@ def check_delta(spark: SparkSession) -> None:
 
 @contextmanager
 def missing_files() -> Iterator[None]:
-    """Raise MissingFileError where Spark says that a file is not there, in a plan or in a task.
+    """Raise MissingFileError for Spark's error of a missing file in a plan or a task.
 
-    All other errors pass as they are.
+    All other errors pass unchanged.
     """
     try:
         yield
-    except Exception as error:  # (of Spark or of py4j, as the version may be)
+    except Exception as error:  # (of Spark or of py4j, depending on the version)
         gone = _GONE.search(str(error))
         if gone is None:
             raise
@@ -110,16 +110,16 @@ def missing_files() -> Iterator[None]:
 
 
 def lacks_client(error: BaseException) -> bool:
-    """Return whether it is what Spark says where it has no client for a bucket."""
+    """Return whether an error is Spark's message of a missing client for a bucket."""
     return _NO_CLIENT.search(str(error)) is not None
 
 
 @contextmanager
 def missing_client() -> Iterator[None]:
-    """Raise MissingDependencyError where Spark has no client for the bucket that it is to read."""
+    """Raise MissingDependencyError if Spark has no client for the bucket."""
     try:
         yield
-    except Exception as error:  # (of Spark or of py4j, as the version may be)
+    except Exception as error:  # (of Spark or of py4j, depending on the version)
         if not lacks_client(error):
             raise
         raise MissingDependencyError(
@@ -146,9 +146,9 @@ def read_files(
     table_format: str,
     options: Mapping[str, Any],
 ) -> DataFrame:
-    """Return the rows of files, given as FILE_SCHEMA, with the columns that their folders say.
+    """Return the rows of files, given as FILE_SCHEMA, with the columns of their folders.
 
-    Spark is told of each of them. Raises MissingFileError for one that is gone.
+    Every file is given to Spark explicitly. Raises MissingFileError for a missing file.
     """
     uris = files.column("uri").to_pylist()
     with missing_files():
@@ -156,7 +156,7 @@ def read_files(
         written = rows.schema
     if not types:
         return rows
-    # One schema for all: Spark would infer the type of a partition column root by root.
+    # One schema for all: Spark would infer the type of a partition column for each root.
     schema = with_partitions(written, types)
     parts = []
     for root, partition, some in scans(uris, files.column("relative").to_pylist()):
@@ -171,9 +171,9 @@ def read_files(
 
 
 def with_partitions(written: StructType, types: Types) -> StructType:
-    """Return the schema of a table whose files have a schema.
+    """Return the schema of a table from the schema of its files and its folders' columns.
 
-    Where a file has a column of a folder too, the folder is right.
+    If a file has a folder's column, too, the folder's type wins.
     """
     schema = StructType([each for each in written.fields if each.name not in types])
     for name, kind in types.items():
@@ -184,7 +184,10 @@ def with_partitions(written: StructType, types: Types) -> StructType:
 def scans(
     uris: Sequence[str], relatives: Sequence[str]
 ) -> Iterator[tuple[str | None, Partition, list[str]]]:
-    """Yield files that one scan can read: those of a root, or, if these are fewer, a partition."""
+    """Yield files that one scan can read, grouped by root or by partition.
+
+    The grouping with fewer groups is used.
+    """
     roots = list(map(root_of, uris, relatives))
     partitions = [partition_of(relative) for relative in relatives]
     by_root = len(set(roots)) <= len(set(partitions))
@@ -196,7 +199,7 @@ def scans(
 
 
 def root_of(uri: str, relative: str) -> str | None:
-    """Return the place from which Spark finds the partition of a file; None if none does."""
+    """Return the root from which Spark finds a file's partition; None if there is none."""
     *folders, _ = relative.split("/")
     below = list(dropwhile(lambda folder: "=" not in folder, folders))
     if not uri.endswith(f"/{relative}") or not all("=" in each for each in below):
@@ -205,7 +208,7 @@ def root_of(uri: str, relative: str) -> str | None:
 
 
 def union(parts: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of all parts; halves, so that a table of many writes makes no deep plan."""
+    """Return the rows of all parts, united in halves to keep the plan shallow."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2
