@@ -48,7 +48,7 @@ __all__ = [
     "missing_files",
 ]
 
-# The command starts in a fraction of the time that Arrow takes to load: names are found on demand.
+# Names are imported on demand: the command starts in a fraction of Arrow's load time.
 _MODULES = {
     "Branch": "sparklake.branch",
     "Commit": "sparklake.graveler.commits",
