@@ -1,4 +1,4 @@
-"""Git for data lakes on Spark: repositories, branches, commits, diff and three-way merge.
+"""Git for data lakes on Spark: repositories, branches, commits, diff and merge.
 
 lake = sparklake.connect()
 repo = lake.create_repository("lake", "s3://bucket/prefix")

@@ -1,4 +1,4 @@
-"""Temporary folders that are removed soon after their process ends, even if it is killed.
+"""Temporary folders that are removed soon after their process, even a killed one.
 
 A process creates its folders below a locked folder of its own. The lock ends with the process, and
 the next process removes unlocked folders.
@@ -42,7 +42,10 @@ def scratch_folder(root: Path | None = None) -> Iterator[Path]:
 
 @lru_cache
 def _home(root: Path, process: int) -> Path:
-    """Return the folder of this process, created on the first call; each fork has its own."""
+    """Return this process's folder, created on the first call.
+
+    A forked child has its own.
+    """
     remove_abandoned(root)
     home = Path(tempfile.mkdtemp(prefix=_prefix(), dir=root))
     # It is locked before it gets its final name, so that no other process finds it unlocked.

@@ -75,7 +75,10 @@ def rule_pairs(given: Sequence[str] | None) -> list[tuple[str, str]]:
 
 
 def rule_pair(text: str) -> tuple[str, str]:
-    """Return the glob and the strategy of a `GLOB=STRATEGY` string; raise InvalidInputError."""
+    """Return the glob and strategy of a `GLOB=STRATEGY` string.
+
+    Raises InvalidInputError.
+    """
     glob, _, name = text.rpartition("=")
     if not (glob and name):
         raise InvalidInputError(

@@ -314,7 +314,10 @@ def _hooks(from_file: FileSettings) -> HookSettings:
 
 
 def _user() -> str:
-    """Return the user's name, or "anonymous" for a nameless user, as in some containers."""
+    """Return the user's name, or "anonymous" for a nameless user.
+
+    Users in containers may have no name.
+    """
     try:
         return getpass.getuser()
     except (KeyError, OSError):

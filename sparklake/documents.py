@@ -146,7 +146,7 @@ def log_document(row: tuple[Commit, bool]) -> Document:
 
 
 def summary_document(shown: CommitSummary) -> Document:
-    """Return the document of a commit, with the counts of changes since its first parent."""
+    """Return the document of a commit, with the changes since its first parent."""
     changes = {"added": shown.added, "removed": shown.removed, "changed": shown.changed}
     return {**log_document((shown.commit, shown.has_expired)), "changes": changes}
 
@@ -326,7 +326,7 @@ def error_document(error: SparklakeError) -> Document:
 
 
 def json_object(document: Document) -> str:
-    """Return a document as indented JSON, in ASCII, which is safe for terminals and pipes."""
+    """Return a document as indented ASCII JSON, safe for terminals and pipes."""
     return json.dumps(document, indent=2)
 
 

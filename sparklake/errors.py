@@ -60,7 +60,7 @@ class InvalidRefError(InvalidInputError):
 
 
 class InvalidKeyError(InvalidInputError):
-    """An object key that is empty, too long, not UTF-8, or outside of the store's root."""
+    """An object key that is empty, too long, not UTF-8 or outside of the root."""
 
     kind = "invalid_key"
 
@@ -167,7 +167,7 @@ class NamespaceInUseError(AlreadyExistsError):
 
 
 class ProtectedError(SparklakeError, PermissionError):
-    """A protected thing: a protected branch, or the existence of the default branch."""
+    """A change that a rule forbids on a branch, or the end of the default branch."""
 
     kind = "protected"
 

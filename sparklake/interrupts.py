@@ -22,7 +22,10 @@ from typing import Any, ParamSpec, TypeVar
 from sparklake.errors import InterruptError
 
 GRACE_SECONDS = 0.3
-"""The seconds that an interrupt waits for busy threads, enough to finish on a healthy store."""
+"""The seconds that an interrupt waits for busy threads.
+
+They are enough to finish on a healthy store.
+"""
 
 END_SECONDS = 1.2
 """The seconds from an interrupt to the forced end of a program."""
@@ -85,7 +88,7 @@ class Threads(Executor):
             raise
 
     def leave(self) -> None:
-        """Drop calls that have not begun, wait GRACE_SECONDS for the rest, then abandon them."""
+        """Drop calls not yet begun, wait GRACE_SECONDS for the rest, then abandon them."""
         self._is_left.set()
         self.shutdown(wait=False, cancel_futures=True)
         self.wait_for_grace()

@@ -27,7 +27,7 @@ _DESCRIPTION = "spark.job.description"
 _LOGGING = Path(__file__).absolute().with_name("log4j2.properties")
 
 LOGGING_OPTION = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
-"""The option that limits a JVM's log to warnings and errors, on the standard error."""
+"""The option that limits a JVM's log to warnings and errors, on stderr."""
 
 
 def active_session() -> SparkSession | None:
@@ -45,7 +45,10 @@ def active_session() -> SparkSession | None:
 
 
 def spark_session(app_name: str = "sparklake") -> SparkSession:
-    """Return the active session or a new one: the cluster's under spark-submit, else local."""
+    """Return the active session or a new one.
+
+    A new one is the cluster's under spark-submit, else local.
+    """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -141,7 +144,7 @@ def _describe(spark: SparkSession, text: str | None) -> None:
 
 
 def _chooses_its_own_master() -> bool:
-    """Return whether the process runs under spark-submit or uses a Spark Connect server."""
+    """Return whether the process uses spark-submit or a Spark Connect server."""
     return any(os.environ.get(name) for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
 
 

@@ -118,7 +118,7 @@ def prefix_uri(text: str) -> KeyUri:
 
 
 def transfer_uris(source: str, dest: str) -> tuple[KeyUri, KeyUri]:
-    """Return the source and dest of a move or copy; raise InvalidUriError without a key.
+    """Return the source and dest of a transfer; raise InvalidUriError without a key.
 
     An empty key, after a slash, is all of a ref.
     """
@@ -136,7 +136,7 @@ def same_branch(first: KeyUri, second: KeyUri) -> str:
 
 
 def same_repository(first: RefUri | KeyUri, second: RefUri | KeyUri) -> str:
-    """Return the common repository of two refs; raise InvalidUriError for different ones."""
+    """Return the common repository of two refs; raise InvalidUriError if they differ."""
     if first.repository != second.repository:
         raise InvalidUriError(
             f"{str(first)!r} and {str(second)!r} are of two repositories: name refs of one, "

@@ -15,7 +15,7 @@ def visible_line(text: str) -> str:
 
 
 def visible_text(text: str) -> str:
-    """Return a string with escapes for unprintable characters except line ends and tabs."""
+    """Return a string with escapes for unprintables except line ends and tabs."""
     return _escaped(text, _KEPT)
 
 

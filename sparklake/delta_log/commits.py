@@ -14,10 +14,10 @@ from sparklake.delta_log.actions import Action, FileKey, decode_actions, said_of
 from sparklake.errors import CorruptFileError
 
 ORIGIN = "sparklakeOrigin"
-"""The field in the commitInfo of a repeated commit with the identity of the original."""
+"""The field of a repeated commit's commitInfo with the original's identity."""
 
 UNDONE = "sparklakeUndone"
-"""The field in the commitInfo of an undo with the identities of the undone commits."""
+"""The field of an undo's commitInfo with the identities of the undone commits."""
 
 REPEATED = "MERGE BRANCH"
 """The operation of a commit made by a merge."""

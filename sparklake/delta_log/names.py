@@ -119,7 +119,10 @@ class TouchedLogs:
     folders: set[bytes] = field(default_factory=set)
 
     def see(self, changes: Changes) -> None:
-        """Add the differences between two sides; raise InvalidInputError for too many tables."""
+        """Add the differences between two sides.
+
+        Raises InvalidInputError for too many tables.
+        """
         keys = changes.keys()
         inside = keys.filter(pc.match_substring(keys, LOG_FOLDER))
         self.folders.update(filter(None, map(log_folder, inside.to_pylist())))

@@ -1,4 +1,4 @@
-"""The paths of files in a Delta table's log: percent-encoded, below the table or absolute."""
+"""File paths in a Delta table's log: percent-encoded, relative or absolute."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def one_spelling(path: str) -> str:
 
 
 def vector_path(name: str) -> str:
-    """Return the path of a deletion vector from its short name: a prefix, and a UUID in Z85."""
+    """Return a deletion vector's path from its short name: a prefix and a UUID in Z85."""
     prefix, digits = name[:-_UUID_DIGITS], name[-_UUID_DIGITS:]
     if len(digits) < _UUID_DIGITS:
         raise CorruptFileError(f"{name!r} names no deletion vector of a Delta table")

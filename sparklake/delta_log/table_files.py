@@ -27,7 +27,10 @@ FILE_SCHEMA = pa.schema(
         pa.field("mtime", pa.int64(), nullable=False),
     ]
 )
-"""`uri` is in Spark's form, `relative` the path below the table, `mtime` in unix milliseconds."""
+"""The columns of a data file.
+
+`uri` is in Spark's form, `relative` the path below the table, `mtime` in unix milliseconds.
+"""
 
 # Names that Spark skips: markers, logs and temporary files.
 _HIDDEN = r"(^|/)(\.|_[^/=]*(/|$))"
@@ -36,7 +39,7 @@ _TO_QUOTE = rf"[^A-Za-z0-9{re.escape(_PLAIN)}]"
 
 
 def data_files(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
-    """Yield FILE_SCHEMA for a table's objects, given as OBJECT_SCHEMA, without hidden ones."""
+    """Yield FILE_SCHEMA for a table's visible objects, given as OBJECT_SCHEMA."""
     for batch in batches:
         relative = pc.utf8_slice_codeunits(batch.column("path"), len(folder))
         files = [

@@ -1,4 +1,4 @@
-"""The log of a table of files at any addresses: an Arrow checkpoint that lists them."""
+"""The log of a table of files at any address: an Arrow checkpoint lists them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,10 @@ CHECKPOINT_SCHEMA = pa.schema(
 )
 
 READ_ONLY = "sparklakeView"
-"""A writer feature that no writer supports, so every writer refuses generated tables."""
+"""A writer feature that no writer supports.
+
+So every writer refuses to change generated tables.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ MAX_TASK_RECORDS = 250_000
 
 _MIN_TASK_RECORDS = 20_000
 TASKS_A_WORKER = 4
-"""The tasks of a plan per worker: enough for workers to finish at about the same time."""
+"""The tasks of a plan per worker, enough to finish at about the same time."""
 
 
 def shared_task_records(records: int, workers: int) -> int:

@@ -126,7 +126,7 @@ def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) ->
 
 
 def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) -> MetaRange:
-    """Stitch pieces in key order into one tree and write its metarange, durable on return."""
+    """Stitch pieces in key order into one tree; write its metarange durably."""
     return write_meta_range(store, stitched(store, workspace, pieces))
 
 

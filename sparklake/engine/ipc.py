@@ -32,7 +32,7 @@ def unpack(packed: bytes) -> list[pa.RecordBatch]:
 
 
 def to_file(path: Path, batches: Iterable[pa.RecordBatch]) -> bool:
-    """Write batches of one schema to a new file; return False, without a file, for none."""
+    """Write batches of one schema to a new file; without batches, return False only."""
     stream = iter(batches)
     first = next(stream, None)
     if first is None:

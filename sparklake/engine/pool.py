@@ -1,4 +1,4 @@
-"""An engine on all cores of this machine, in worker processes started on first use."""
+"""An engine on all cores of this machine, in worker processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sort that writes runs: sort slices to files, then read shares of keys in order.
+"""The sort that writes runs: sort slices to files, then read shares in order.
 
 Both steps are functions of small values. Any process on the same disk may call them. Each holds
 about SORT_BYTES of records at most, however many there are in all.
@@ -66,7 +66,7 @@ class Share:
 
 
 def source_batches(source: Source) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a source, some thousand at a time; the rows of Work one by one."""
+    """Yield a source's rows, some thousand at a time; rows of Work one by one."""
     if isinstance(source, Work):
         for at in range(source.rows.num_rows):
             yield from source.rows.slice(at, 1).to_batches()
@@ -96,7 +96,7 @@ def sliced(
 def sort_to_files(
     encode: Body, scratch: Path, batches: Iterable[pa.RecordBatch], sort_bytes: int = SORT_BYTES
 ) -> list[SortedFile]:
-    """Write the output of `encode` over a source to sorted files of about `sort_bytes`."""
+    """Write the output of `encode` to sorted files of about `sort_bytes` each."""
     tables = (
         pa.Table.from_batches(held, RECORD_SCHEMA) for held in sliced(encode(batches), sort_bytes)
     )

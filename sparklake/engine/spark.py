@@ -106,7 +106,10 @@ class SparkRunner:
         self._title = title
 
     def task_records(self, records: int) -> int:
-        """Return the maximum of records per task: a Spark task costs more than small tasks save."""
+        """Return the maximum of records per task.
+
+        A Spark task costs more than small tasks save.
+        """
         return MAX_TASK_RECORDS
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -114,7 +117,7 @@ class SparkRunner:
         return self._packed(map(self.tasks, _shares(work)), body)
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work, and fetch a task's results while the next one runs."""
+        """Run a body over rows of work; fetch a task's results while the next one runs."""
         if not work.num_rows:
             return
         batches = self.tasks(work).mapInArrow(partial(_pack, body), _PACKED)
@@ -217,7 +220,10 @@ def _shares(work: pa.Table) -> Iterator[pa.Table]:
 
 @contextmanager
 def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """Persist rows while they are in use; recompute where Spark cannot persist (serverless)."""
+    """Persist rows while they are in use, where Spark can.
+
+    Serverless Spark cannot, and recomputes them.
+    """
     from pyspark import StorageLevel
     from pyspark.errors import PySparkException
 
@@ -255,7 +261,7 @@ def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 
 
 def _said(error: errors.SparklakeError) -> str:
-    """Return the arguments of an error as one line of JSON: its message, and short others."""
+    """Return an error's arguments as one line of JSON: its message, and short others."""
     more = error.__reduce__()[1][1:]
     is_short = all(isinstance(each, str | int) for each in more)
     return json.dumps([str(error), *(more if is_short else ())])

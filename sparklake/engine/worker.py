@@ -177,7 +177,7 @@ def _answer(call: bytes) -> bytes:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error unchanged; or, if it cannot be pickled, a RuntimeError with its text."""
+    """Return an error unchanged, or a RuntimeError if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301  (just made)
     except Exception:  # noqa: BLE001  (whatever an error of others does when it is pickled)

@@ -1,8 +1,9 @@
-"""Versions as Spark data sources: `spark.read.format("sparklake.objects")` and others.
+"""Versions as Spark data sources.
 
-Spark plans such a read in a Python process beside the driver. That process opens the lake and
-returns the plan's tasks. Executors run the same body as every engine. Spark shows the options of a
-read and ships the source to executors, so neither ever has a password.
+An example is `spark.read.format("sparklake.objects")`. Spark plans such a read in a Python process
+beside the driver. That process opens the lake and returns the plan's tasks. Executors run the same
+body as every engine. Spark shows the options of a read and ships the source to executors, so
+neither ever has a password.
 """
 
 from __future__ import annotations

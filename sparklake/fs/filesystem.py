@@ -1,7 +1,8 @@
-"""The file system `lakefs://REPOSITORY/REF/KEY`: reads of any ref, writes to branches.
+"""The file system `lakefs://REPOSITORY/REF/KEY`.
 
-Object paths imply directories: creating a directory is a no-op, and an empty directory does not
-exist. Writes are staged. `sparklake commit` or `branch.commit` commits them.
+It reads any ref and writes to branches. Object paths imply directories: creating a directory is a
+no-op, and an empty directory does not exist. Writes are staged. `sparklake commit` or
+`branch.commit` commits them.
 """
 
 from __future__ import annotations

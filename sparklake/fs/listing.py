@@ -30,7 +30,7 @@ Info = dict[str, Any]
 
 
 def place_of(path: str) -> LakeUri | None:
-    """Return the parsed path without protocol, None for the root; raise InvalidUriError."""
+    """Return a parsed path without protocol, None for the root; raise InvalidUriError."""
     return parse_uri(SCHEME + path) if path else None
 
 
@@ -139,7 +139,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return directory(path)
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
-        """Return the contents of a directory: repositories, refs, or objects and directories.
+        """Return a directory's contents: repositories, refs, or objects and directories.
 
         A repository lists its branches and tags. Other refs can be used, too.
         """

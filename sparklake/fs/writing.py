@@ -26,7 +26,7 @@ from sparklake.verbs.objects.files import ObjectTextWriter, ObjectWriter
 
 
 class StagedTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
-    """A transaction of `with fs.transaction`, which stages each branch's files at once.
+    """A transaction of `with fs.transaction`: each branch's files are staged at once.
 
     The last file of a path counts. Copies and removals are not deferred.
     """

@@ -1,7 +1,8 @@
-"""Globs as regular expressions with matching time bounded by the product of both lengths.
+"""Globs as regular expressions with bounded matching time.
 
-Each fixed piece between two stars is matched at its first position only. The next star matches any
-text, so a later position could not help. Only the last star searches for the end.
+The bound is the product of the lengths of glob and text. Each fixed piece between two stars is
+matched at its first position only. The next star matches any text, so a later position could not
+help. Only the last star searches for the end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def name_pattern(glob: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=_CACHED)
 def word_pattern(glob: str) -> re.Pattern[str]:
-    """Return an expression for whole words, with the semantics of `fnmatch.fnmatchcase`.
+    """Return an expression for whole words, as `fnmatch.fnmatchcase` matches them.
 
     It adds `[a-c]` and `[!a-c]`, which are one character, to `name_pattern`.
     """
@@ -87,7 +88,7 @@ def _settled(expression: str, numbers: Iterator[int]) -> str:
 
 
 def _words(glob: str) -> Iterator[str]:
-    """Yield the expression of each character or class of a glob, and each star unchanged."""
+    """Yield the expressions of a glob's characters and classes, and stars unchanged."""
     at = 0
     while at < len(glob):
         # A bracket that comes first in a class is one of its characters.

@@ -34,7 +34,7 @@ _RESETTING_VERBS = frozenset({"hard-reset", "undo"})
 
 
 def actions_of(verb: str) -> tuple[Action, ...]:
-    """Return the actions that a verb performs on a branch; empty for a verb never blocked.
+    """Return the actions of a verb on a branch; empty for a verb never blocked.
 
     A rebase makes commits and abandons the previous ones, so it is a commit and a reset. An
     unknown verb counts as a commit.

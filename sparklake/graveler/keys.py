@@ -10,7 +10,7 @@ from sparklake.graveler.records import MAX_KEY_BYTES
 
 
 def object_key(path: str) -> bytes:
-    """Return the key of a path; raise InvalidKeyError for a path that no object may have."""
+    """Return the key of a path; raise InvalidKeyError for an invalid path."""
     _check_text(path)
     try:
         key = path.encode()

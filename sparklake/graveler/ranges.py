@@ -157,7 +157,7 @@ def overlaps(ranges: Ranges, interval: Interval) -> bool:
 
 
 def position_reaching(ranges: Ranges, key: bytes, lo: int = 0) -> int:
-    """Return the position of the first range, from `lo` on, that ends at or after a key."""
+    """Return the position of the first range, from `lo`, that ends at or after a key."""
     if isinstance(ranges, RangeList):
         return bisect_left(ranges.max_keys, key, lo=lo)
     return bisect_left(ranges, key, lo=lo, key=_max_key)

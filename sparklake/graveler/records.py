@@ -74,7 +74,7 @@ def decode_record(key: bytes, stored: bytes) -> ValueRecord:
 
 
 def identity_of(key: bytes, stored: bytes | None) -> bytes | None:
-    """Return the identity in a stored value, None for no record; raise CorruptFileError."""
+    """Return the identity in a stored value, None without one; raise CorruptFileError."""
     return None if stored is None else decode_record(key, stored).identity
 
 

@@ -40,12 +40,15 @@ def shown_microseconds(nanoseconds: int) -> int:
 
 
 def shown_nanoseconds(nanoseconds: int) -> int:
-    """Return a time in unix nanoseconds of whole microseconds, within the years 1 to 9999."""
+    """Return a time in unix nanoseconds, shown within the years 1 to 9999.
+
+    It is cut to whole microseconds.
+    """
     return shown_microseconds(nanoseconds) * MICROSECOND
 
 
 def checked_microseconds(nanoseconds: int) -> int:
-    """Return a time in unix microseconds for a column whose reader refuses other years.
+    """Return a time in unix microseconds for a column that refuses other years.
 
     A time in another year stays outside of the years 1 to 9999, and fits in 64 bits.
     """

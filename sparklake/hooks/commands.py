@@ -57,7 +57,10 @@ def _run(
     given: IO[bytes],
     limit: float,
 ) -> tuple[int | None, bytes, bool]:
-    """Return the exit code (None on timeout), the end of the output, and whether it is cut."""
+    """Return the exit code, the end of the output, and whether it is cut.
+
+    The exit code is None on a timeout.
+    """
     deadline = time.monotonic() + limit
     process = subprocess.Popen(  # noqa: S603  (settings have allowed it)
         words,
@@ -86,9 +89,10 @@ def _run(
 
 
 def _read(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bool]:
-    """Read the output to its end and keep its last bytes; raise TimeoutExpired with them.
+    """Read the output to its end; keep its last bytes.
 
-    Background processes of a command may keep its output open. They are not waited for.
+    Raises TimeoutExpired with these bytes. Background processes of a command may keep its
+    output open. They are not waited for.
     """
     assert process.stdout is not None
     raw, is_cut, had_ended = b"", False, False

@@ -54,7 +54,7 @@ class Hook:
     properties: Properties
 
     def runs_after(self, *, has_failed: bool) -> bool:
-        """Return whether the hook runs after the results of the previous hooks in its file."""
+        """Return whether the hook runs after the results of its file's previous hooks."""
         return self.condition in ("always", "failure" if has_failed else "success")
 
 

@@ -20,7 +20,7 @@ MAX_SECONDS = 3600.0
 
 
 def seconds(text: str | float) -> float:
-    """Return a timeout in seconds from a number or a string such as 500ms, 30s or 1m30s."""
+    """Return a timeout in seconds from a number or a string such as 500ms or 1m30s."""
     if isinstance(text, str):
         match = _DURATION.fullmatch(text)
         if match is None or not text:

@@ -1,4 +1,4 @@
-"""A hook that checks the data of changed tables with Spark, before they are published.
+"""A hook that checks changed tables with Spark, before they are published.
 
 properties:
   function: sparklake.hooks.quality:check_tables
@@ -40,7 +40,10 @@ class Checks(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CheckedTables(msgspec.Struct, forbid_unknown_fields=True):
-    """Tables with equal constraints: a path, in which `*` is any name, and the constraints."""
+    """Tables with equal constraints.
+
+    In the path, `*` is any name.
+    """
 
     path: str
     checks: Checks
@@ -59,7 +62,7 @@ class CheckFailedError(ValueError):
 
 
 def check_tables(call: HookCall) -> str:
-    """Check the tables that an event changes, as of after it; return the checked tables.
+    """Check the tables that an event changes, in their new state; return their paths.
 
     Raises CheckFailedError. A deleted table is not checked.
     """

@@ -1,4 +1,4 @@
-"""Secrets from the environment, which hook files refer to and results never contain."""
+"""Secrets of the environment: hook files refer to them, results never have them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ MAX_OUTPUT = 8 * 1024
 """The number of characters kept of a hook's output."""
 
 RAW_BYTES = 64 * 1024
-"""The number of bytes searched for secrets: more than are kept, to remove secrets cut in two."""
+"""The bytes searched for secrets.
+
+They are more than are kept, to remove secrets cut in two.
+"""
 
 
 @dataclass(slots=True)

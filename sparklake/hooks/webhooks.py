@@ -104,7 +104,7 @@ def _may_reach(host: str, address: str, private: Sequence[str]) -> bool:
 
 
 def _tunnelled(address: IPv6Address) -> Iterator[IPv4Address]:
-    """Yield the IPv4 addresses that routers may map an IPv6 address to: 6to4 and ISATAP."""
+    """Yield the IPv4 addresses that an IPv6 address may be mapped to: 6to4 and ISATAP."""
     if address.sixtofour is not None:
         yield address.sixtofour
     if (int(address) >> 32) & _LOW_32 in _ISATAP:

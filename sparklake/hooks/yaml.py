@@ -18,7 +18,10 @@ _BOOL = "tag:yaml.org,2002:bool"
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """A loader of plain YAML 1.2: `on` is a string, only `true` and `false` are booleans."""
+    """A loader of plain YAML 1.2.
+
+    `on` is a string, and only `true` and `false` are booleans.
+    """
 
     yaml_implicit_resolvers = {  # noqa: RUF012  (like the base class)
         first: [each for each in resolvers if each[0] != _BOOL]
@@ -26,7 +29,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     }
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Return the data of a node; raise ConstructorError for data that its tag cannot hold.
+        """Return a node's data; raise ConstructorError for data that does not fit its tag.
 
         The library lets Python's own errors through, such as KeyError for `!!bool x`.
         """
@@ -64,7 +67,7 @@ def parsed(text: str) -> tuple[Any, yaml.Node]:
 
 
 def _check_shape(text: str) -> None:
-    """Raise InvalidHooksError for deep nesting and aliases, before the string is loaded.
+    """Raise InvalidHooksError for deep nesting and aliases, before loading.
 
     Deep nesting takes time, and aliases multiply. Strings that are not UTF-8 are refused, too.
     """
@@ -81,7 +84,7 @@ def _check_shape(text: str) -> None:
 
 
 def line_of(node: yaml.Node, path: str) -> int:
-    """Return the line of a path such as `$.hooks[0].id`, or of the nearest part around it."""
+    """Return the line of a path such as `$.hooks[0].id`, or of the part around it."""
     for name, index in _STEP.findall(path):
         inner = _inner(node, name, index)
         if inner is None:

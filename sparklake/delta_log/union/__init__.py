@@ -1,1 +1,4 @@
-"""The union of one Delta table's logs on three sides: pure functions of parsed commits."""
+"""The union of one Delta table's logs on three sides.
+
+All functions are pure, on parsed commits.
+"""

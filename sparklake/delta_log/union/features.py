@@ -60,7 +60,7 @@ def _obstacles(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iter
 
 
 def check_covers(one: Mapping[str, Any], other: Mapping[str, Any], holder: str, asker: str) -> None:
-    """Raise NotUnitedError if a side may use features that the holder's protocol lacks."""
+    """Raise NotUnitedError if a side may use features not in the holder's protocol."""
     for name in ("minReaderVersion", "minWriterVersion"):
         if one.get(name, 1) < other.get(name, 1):
             raise NotUnitedError(f"{holder}'s table has a lower {name} than {asker}'s")

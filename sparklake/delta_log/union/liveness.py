@@ -108,7 +108,10 @@ class Files:
 def live_after(
     commits: Iterable[Sequence[Action]], before: Mapping[FileKey, Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Return the `add` fields of files live after consecutive commits and some before them."""
+    """Return the `add` fields of files that are live after consecutive commits.
+
+    `before` are the live files before them.
+    """
     found = dict(before)
     for actions in commits:
         for each in actions:

@@ -34,7 +34,7 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """An overwrite of one side that must precede a commit of the other side, by position."""
+    """An overwrite that must precede a commit of the other side, by position."""
 
     overwrite: int
     added: int
@@ -76,7 +76,10 @@ def _steps(side: LogSide, commits: Sequence[DeltaCommit], by_files: bool = False
 
 
 def _is_of_partitions(side: LogSide, commit: DeltaCommit) -> bool:
-    """Return whether a commit replaced single partitions: it kept a file that it had seen."""
+    """Return whether a commit replaced single partitions.
+
+    It did if it kept a file that its writer had seen.
+    """
     is_of_table = not (side.metadata or {}).get("partitionColumns")
     saw_all = commit.info.get("readVersion") == commit.version - 1
     if is_of_table or not saw_all or not may_be_of_partitions(commit):

@@ -70,7 +70,7 @@ class Predicate:
 
 
 def parse_predicate(text: str, metadata: Mapping[str, Any]) -> Predicate | None:
-    """Return the predicate of a string over a table's columns; None for another grammar."""
+    """Return the predicate of a string on a table's columns; None for another grammar."""
     tokens, at = [], 0
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -221,7 +221,7 @@ def _is_date(text: str) -> bool:
 
 
 def _bounds(add: Mapping[str, Any], name: str, kind: str) -> tuple[Value | None, Value | None]:
-    """Return the least and greatest value of a column in a file; None for unknown ones."""
+    """Return a column's least and greatest value in a file; None for unknown ones."""
     partition = add.get("partitionValues") or {}
     if name in partition:
         value = _parsed(kind, partition[name])

@@ -33,7 +33,7 @@ _FILES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The rows that a commit replaces or may replace: all, partitions, or by predicate.
+    """The rows that a commit may replace: all, partitions or a predicate's.
 
     With `ends_files`, no row of a removed file is copied into an added file.
     """
@@ -98,7 +98,7 @@ def partition_of(add: Said) -> str:
 
 
 def may_be_of_partitions(commit: DeltaCommit) -> bool:
-    """Return whether a commit overwrites either the table or partitions, without telling."""
+    """Return whether a commit overwrites an unknown region: table or partitions."""
     operation, parameters = _operation(commit)
     return (
         operation == "WRITE"

@@ -1,4 +1,4 @@
-"""The union with a source older than base: base's commits are undone on dest's log."""
+"""The union with a source older than base, which undoes base's commits in dest."""
 
 from __future__ import annotations
 

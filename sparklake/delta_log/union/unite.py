@@ -150,7 +150,10 @@ def _changed(
     source: Mapping[str, Any] | None,
     dest: Mapping[str, Any] | None,
 ) -> bool:
-    """Return whether dest changed something; raise NotUnitedError if source did differently."""
+    """Return whether dest changed something; raise NotUnitedError if source did, too.
+
+    Equal changes of both sides are fine.
+    """
     same = same_metadata if kind == "metaData" else _same
     if same(dest, base):
         return False

@@ -78,7 +78,7 @@ def rows_of(
     table_format: str,
     options: Mapping[str, Any],
 ) -> DataFrame:
-    """Return the rows of the files that differ, with some columns of the side's schema."""
+    """Return the rows of differing files, with some columns of the side's schema."""
     if side.view is not None:
         return load_delta(spark, side.view, {}).select(*map(_quoted, schema.names))
     if not side.files:

@@ -146,7 +146,7 @@ def read_files(
     table_format: str,
     options: Mapping[str, Any],
 ) -> DataFrame:
-    """Return the rows of files, given as FILE_SCHEMA, with the columns of their folders.
+    """Return the rows of files, given as FILE_SCHEMA, with their folders' columns.
 
     Every file is given to Spark explicitly. Raises MissingFileError for a missing file.
     """
@@ -171,7 +171,7 @@ def read_files(
 
 
 def with_partitions(written: StructType, types: Types) -> StructType:
-    """Return the schema of a table from the schema of its files and its folders' columns.
+    """Return a table's schema from its files' schema and its folders' columns.
 
     If a file has a folder's column, too, the folder's type wins.
     """
@@ -199,7 +199,7 @@ def scans(
 
 
 def root_of(uri: str, relative: str) -> str | None:
-    """Return the root from which Spark finds a file's partition; None if there is none."""
+    """Return the root from which Spark finds a file's partition, or None."""
     *folders, _ = relative.split("/")
     below = list(dropwhile(lambda folder: "=" not in folder, folders))
     if not uri.endswith(f"/{relative}") or not all("=" in each for each in below):

@@ -52,7 +52,7 @@ def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block
 
 
 def _staged_changes(block: Block, staged: Block) -> tuple[Changes, Positions]:
-    """Return the changes of staged records to a block, and the positions of their keys."""
+    """Return the changes of staged records to a block, and their keys' positions."""
     places, found = block.find(staged.keys)
     committed = Rows(block, np.where(found, places, ABSENT))
     rows = np.arange(len(staged))

@@ -145,7 +145,7 @@ class Changes:
 
 @dataclass(slots=True)
 class ChangeCounts:
-    """Counts of the changes in a stream, relative to the changed side."""
+    """The counts of keys that a stream of changes added, removed and changed."""
 
     added: int = 0
     removed: int = 0

@@ -30,7 +30,7 @@ def classify(base: bytes | None, source: bytes | None, dest: bytes | None) -> Ou
 
 
 def outcome_of(source_is_dest: bool, source_is_base: bool, dest_is_base: bool) -> Outcome:
-    """Return the outcome of a three-way merge for one key from the equality of its sides."""
+    """Return the three-way merge outcome for one key from the equality of its sides."""
     if source_is_dest:
         return Outcome.SAME
     if source_is_base:

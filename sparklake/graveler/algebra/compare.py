@@ -25,7 +25,7 @@ def two_way(left: Rows, right: Rows) -> Changes:
 
 
 def three_way(base: Block, source: Block, dest: Block) -> tuple[Changes, dict[Outcome, Mask]]:
-    """Return the keys on which source and dest differ, and the mask of each merge outcome."""
+    """Return the keys on which source and dest differ, with a mask per merge outcome."""
     ours, theirs = compared(dest, source)
     if not len(ours.at):
         return two_way(ours, theirs), {}

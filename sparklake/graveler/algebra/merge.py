@@ -17,9 +17,9 @@ from sparklake.graveler.blocks.columns import Mask, Positions
 from sparklake.graveler.blocks.edit import edited
 
 Decide = Callable[[Sequence[Conflict]], Sequence[bytes | None]]
-"""A function that returns the final stored value of each conflict, None for no record.
+"""A function that returns the final stored values of conflicts.
 
-It gets many conflicts at a time, in key order, each once.
+None means no record. It gets many conflicts at a time, in key order, each once.
 """
 
 CONFLICTS_AT_ONCE = 4096

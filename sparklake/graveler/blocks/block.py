@@ -115,7 +115,7 @@ class Block:
     def __len__(self) -> int:
         return len(self.ids)
 
-    # --- what opens only the leaves that it needs -------------------------------------------------
+    # --- access that opens only the needed leaves -------------------------------------------------
 
     @property
     def first_key(self) -> bytes:
@@ -297,7 +297,7 @@ class Block:
         shift = int(shifts[leaf])
         return records.slice(max(start, begin) + shift, min(stop, end) + shift)
 
-    # --- what opens all of them -------------------------------------------------------------------
+    # --- access that opens all leaves -------------------------------------------------------------
 
     @property
     def encoded(self) -> Encoded:

@@ -1,4 +1,7 @@
-"""Columns of bytes: slices, words and varints of many records without a step per record."""
+"""Columns of bytes: slices, words and varints of many records.
+
+No function takes a Python step per record.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _EMPTY = np.zeros(0, np.uint8)
 
 
 def binary_array(offsets: NDArray[Any], data: Any) -> pa.BinaryArray:
-    """Return the array whose item i is `data[offsets[i]:offsets[i + 1]]`, without a copy."""
+    """Return an array with item i `data[offsets[i]:offsets[i + 1]]`, without a copy."""
     offsets = np.ascontiguousarray(offsets, np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)

@@ -72,7 +72,7 @@ class Encoded:
 
     @property
     def shape(self) -> Shape:
-        """The layout of the entries; raises CorruptFileError for entries that are not plain."""
+        """The layout of the entries; raises CorruptFileError unless they are plain."""
         if self._shape is None:
             try:
                 self._shape = _shape_of(self.entries)

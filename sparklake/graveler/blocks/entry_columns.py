@@ -77,7 +77,10 @@ class EntryColumns:
 
 
 _SLACK = 10
-"""Seconds: more than 32 bits of nanoseconds, which may be negative in damaged records."""
+"""Seconds: more than 32 bits of nanoseconds.
+
+These may be negative in damaged records.
+"""
 
 
 # --- decoding -------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ _HEAD = zigzag(len(_MARK) + _NAME_BYTES) + _MARK
 
 
 def disagreement(key: bytes, name: CommitId) -> bytes:
-    """Return the stored value of a key on which the named virtual merge had a conflict."""
+    """Return the stored value of a key in conflict after the named virtual merge."""
     return encode_record(key, _MARK + bytes.fromhex(name), b"")[1]
 
 

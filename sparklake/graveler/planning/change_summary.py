@@ -46,7 +46,7 @@ class Sought:
 
     @staticmethod
     def prefix(prefix: bytes) -> Sought:
-        """Return the search for all keys with a prefix, by the name of its last whole folder."""
+        """Return the search for a key prefix, by the name of its last whole folder."""
         return Sought(prefix_interval(prefix), prefix[: prefix.rfind(b"/") + 1])
 
 
@@ -71,7 +71,7 @@ class Touched:
 
 @dataclass(slots=True)
 class ChangedKeys:
-    """The keys that a stream of edits changes; None when there are more than MOST_KEYS."""
+    """The keys that a stream of edits changes; None for more than MOST_KEYS."""
 
     keys: set[bytes] | None = field(default_factory=set)
 
@@ -118,7 +118,7 @@ def touched_between(before: Ranges, after: Ranges, known: KnownKeys | None) -> T
 
 
 def names_hashed(keys: Iterable[bytes]) -> Hashes:
-    """Return the sorted hashes of keys and of all folders around them, the root included."""
+    """Return the sorted hashes of keys and all folders around them, with the root."""
     names = {b""} if keys else set()
     for key in keys:
         names.add(key)

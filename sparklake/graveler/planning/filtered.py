@@ -46,7 +46,7 @@ def plan_without(ranges: Ranges, choice: Choice) -> Plan:
 
 
 def plan_restore(left: Ranges, right: Ranges, choice: Choice) -> Plan:
-    """Return the plan that restores the chosen keys of left from right, as staged records.
+    """Return the plan that restores left's chosen keys from right, as staged records.
 
     Where left has no records, the ranges of right are copied by id.
     """

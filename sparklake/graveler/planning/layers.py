@@ -33,7 +33,7 @@ def plan_apply(
 
 
 def plan_view(base: Ranges, layers: Sequence[Side], touched: Iterable[Interval]) -> Plan:
-    """Return the plan of reading `touched` through staged layers, newest first, over a base.
+    """Return the plan of reading `touched` through layers, newest first, over a base.
 
     Every record of a layer is opened.
     """
@@ -83,7 +83,7 @@ def _cells(
 
 
 def _clusters_near(base: Ranges, adopted: Ranges, touched: Iterable[Interval]) -> Iterator[Window]:
-    """Yield the adopted ranges, the ranges near `touched`, and rows of the other base ranges.
+    """Yield adopted ranges, base ranges near `touched`, and rows of other base ranges.
 
     Every adopted range lies in `touched`.
     """

@@ -53,7 +53,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A piece of a plan that must be read: an interval of keys and the sides' streams in it."""
+    """A piece of a plan that must be read: an interval and the sides' streams in it."""
 
     interval: Interval
     sides: tuple[Side, ...]
@@ -152,7 +152,10 @@ def plan_merge(base: Ranges, source: Ranges, dest: Ranges) -> Plan:
 def plan_three_way_diff(
     base: Ranges, source: Ranges, dest: Ranges, within: Interval = EVERYTHING
 ) -> Plan:
-    """Return the plan of a merge's changes to dest: segments where source differs from base."""
+    """Return the plan of a merge's changes to dest.
+
+    It opens segments where source differs from base.
+    """
     opened = (
         _opened(segment)
         for segment in segments_apart(*(overlapping(side, within) for side in (base, source, dest)))
@@ -166,7 +169,7 @@ def _opened(segment: Segment) -> Opened:
 
 
 def settle(segment: Segment) -> Outcome:
-    """Return the outcome of a whole segment by its range ids, with the rule for single keys."""
+    """Return the outcome of a segment from its range ids, by the rule for keys."""
     return Outcome.SAME if segment.alike else classify(*map(_digest, segment.sides))
 
 

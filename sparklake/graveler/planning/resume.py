@@ -92,7 +92,7 @@ def _is_contained(piece: Opened) -> bool:
 
 
 def _hull(piece: Piece) -> tuple[bytes, bytes] | None:
-    """Return the first possible key of a piece and the successor of its last one; or None."""
+    """Return the first possible key of a piece and its last key's successor; or None."""
     sides = (Side(tuple(piece.ranges)),) if isinstance(piece, Copied) else piece.sides
     firsts = [side.ranges[0].min_key for side in sides if side.ranges]
     firsts += [side.rows[0][0] for side in sides if side.rows]
@@ -108,7 +108,7 @@ def _hull(piece: Piece) -> tuple[bytes, bytes] | None:
 
 
 def _taken_over(pieces: Sequence[Piece], tree: Ranges) -> Iterator[Piece]:
-    """Yield consecutive pieces, copied from their tree where its ranges do not straddle them."""
+    """Yield consecutive pieces, copied where no range of the tree straddles them."""
     hulls = [(at, *hull) for at, hull in enumerate(map(_hull, pieces)) if hull is not None]
     starts = ((at, start) for at, start, _ in hulls if not _is_straddled(tree, start))
     stops = ((at, stop) for at, _, stop in reversed(hulls) if not _is_straddled(tree, stop))

@@ -54,7 +54,7 @@ def segments_apart(*sides: Ranges) -> Iterator[Segment]:
 
 
 def windows(*sides: Ranges) -> Iterator[Window]:
-    """Yield the longest parts that all sides have in common, and the parts between them."""
+    """Yield the longest parts common to all sides, and the parts between them."""
     common = _common([record_ids(side) for side in sides])
     done = np.zeros(len(sides), np.int64)
     for run in np.split(common, np.flatnonzero((np.diff(common, axis=0) != 1).any(axis=1)) + 1):
@@ -97,7 +97,10 @@ def reach(sides: Sequence[Ranges]) -> Interval:
 
 
 def _common(sides: Sequence[Ids]) -> Positions:
-    """Return the positions of the ranges common to all sides: a row a range, a column a side."""
+    """Return the positions of the ranges common to all sides.
+
+    A row is a range, and a column is a side.
+    """
     columns = [np.arange(len(sides[0]))]
     columns += [_positions(sides[0], other) for other in sides[1:]]
     table = np.stack(columns, axis=1)

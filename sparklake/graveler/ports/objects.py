@@ -98,7 +98,7 @@ class ObjectStore(Protocol):
         """
 
     def replace(self, key: str, body: bytes) -> None:
-        """Write an object over an existing one. Never use it for tables.
+        """Write an object, replacing an existing one. Never use it for tables.
 
         Atomic: a reader sees the old or the new object. Durable on return.
         """
@@ -126,11 +126,11 @@ class ObjectStore(Protocol):
         """Yield the objects with a key prefix, in undefined order."""
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
-        """Yield the objects under a prefix that is empty or ends with '/', in undefined order.
+        """Yield the objects under a prefix, in undefined order.
 
-        With `level`, yields only the objects without a further '/', and the folders of the
-        others. Names that no key may have are included: file names that are not UTF-8 have
-        surrogates.
+        The prefix is empty or ends with '/'. With `level`, yields only the objects without
+        a further '/', and the folders of the others. Names that no key may have are
+        included: file names that are not UTF-8 have surrogates.
         """
 
     def delete(self, key: str) -> None:

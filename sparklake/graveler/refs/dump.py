@@ -1,4 +1,4 @@
-"""Dumps of refs: tables of a repository's branches, tags and commits beside its trees.
+"""Dumps of refs: tables of branches, tags and commits beside a repository's trees.
 
 The format is lakeFS's, and lakeFS can restore a dump. Reading checks the whole dump: each commit
 against its id, and each name against the commits.
@@ -110,7 +110,7 @@ def _record(key: str, identity: str, message: Any) -> Record:
 
 
 def read_refs(store: ObjectStore, manifest: Manifest) -> RefsSnapshot:
-    """Read a dump of sparklake or lakeFS, and check that it is complete and consistent."""
+    """Read a dump of sparklake or lakeFS; check that it is complete and consistent."""
     branches = _read(store, manifest.branches_meta_range_id, Entity.BRANCH, _branch)
     tags = _read(store, manifest.tags_meta_range_id, Entity.TAG, _tag)
     commits = _read(store, manifest.commits_meta_range_id, Entity.COMMIT, _commit)

@@ -1,4 +1,4 @@
-"""Tables of refs in lakeFS's format: ranges of records under a metarange, as in trees.
+"""Tables of refs in lakeFS's format: ranges under a metarange, as in trees.
 
 Their names follow lakeFS's formula, unlike the names of tables of objects. The formula hashes whole
 values and the kind of entity, so reading verifies both.

@@ -102,7 +102,7 @@ _BLOCK_BYTES = 32 * 1024
 
 
 def make_plain_table(records: Sequence[Record], named: Mapping[str, str]) -> bytes:
-    """Return the table of some records in key order, at least one, with extra properties."""
+    """Return the table of records in key order, at least one, with extra properties."""
     file = TableFile(compressed)
     index = []
     for block in _blocks(records):
@@ -126,7 +126,10 @@ def make_plain_table(records: Sequence[Record], named: Mapping[str, str]) -> byt
 
 
 def table_properties(name: str, file: Content) -> dict[bytes, bytes]:
-    """Return the properties of a table of any writer; raise CorruptFileError with its name."""
+    """Return the properties of a table of any writer.
+
+    Raises CorruptFileError with the table's name.
+    """
     try:
         return properties(file)
     except NotOurLayoutError:

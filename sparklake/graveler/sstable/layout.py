@@ -1,4 +1,4 @@
-"""The bytes around the blocks of an SSTable: RocksDB's block-based table, format_version 2.
+"""The bytes around an SSTable's blocks: RocksDB's format_version 2.
 
 A block is its content, a byte for its compression, and a masked CRC-32C of both. A handle is the
 offset and the size of a block's content, as varints. The footer has the handles of the metaindex
@@ -23,7 +23,7 @@ FOOTER_BYTES = 53
 PROPERTIES = b"rocksdb.properties"
 TRAILER_BYTES = 5
 SNAPPY_RATIO = 22
-"""An upper bound of Snappy's ratio: three compressed bytes stand for 64 bytes at most."""
+"""An upper bound of Snappy's ratio: 3 compressed bytes hold 64 bytes at most."""
 
 _FORMAT_VERSION = 2
 _CRC32C = 1
@@ -81,7 +81,10 @@ def _trailer(body: bytes, kind: int) -> bytes:
 
 
 def small_block(items: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Return the content of a block of a few items in key order, each readable separately."""
+    """Return the content of a block of a few items in key order.
+
+    Each item is readable separately.
+    """
     entries, starts = bytearray(), []
     for key, value in items:
         starts.append(len(entries))

@@ -1,4 +1,4 @@
-"""Ranges and metaranges as files of an object store: writes, reads and verification."""
+"""Ranges and metaranges as files of an object store: write, read and verify."""
 
 from __future__ import annotations
 
@@ -152,7 +152,10 @@ def read_together(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
 
 
 def read_each(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
-    """Yield the records of each range, verified; raise MissingFileError or CorruptFileError."""
+    """Yield the verified records of each range.
+
+    Raises MissingFileError or CorruptFileError.
+    """
     files = store.get_many([table_key(each.id) for each in ranges])
     for each, file in zip(ranges, files, strict=True):
         yield _decoded(store, [file], [each.id], _RANGES)
@@ -210,7 +213,7 @@ def _read(store: ObjectStore, table_ids: Sequence[str], kind: str) -> Block:
 def _decoded(
     store: ObjectStore, files: Sequence[Content], table_ids: Sequence[str], kind: str
 ) -> Block:
-    """Return the records of table files, each verified unless the store has verified it."""
+    """Return the records of table files, each verified here or by the store."""
     pairs = zip(files, table_ids, strict=True)
     return concatenated(
         [_read_table(file, each, kind, trusted=store.verifies) for file, each in pairs]

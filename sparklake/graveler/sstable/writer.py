@@ -141,7 +141,7 @@ def _check_order(directory: Directory) -> None:
 
 
 def _index(directory: Directory) -> bytes:
-    """Return the content of RocksDB's index: the last key and the handle of each data block."""
+    """Return RocksDB's index: the last key and the handle of each data block."""
     places = directory.numbers[Column.OFFSET : Column.SIZE + 1].T.tolist()
     pairs = zip(directory.last_keys, places, strict=True)
     return small_block([(key + KEY_SUFFIX, handle_bytes(Handle(*place))) for key, place in pairs])

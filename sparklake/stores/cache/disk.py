@@ -1,4 +1,4 @@
-"""A cache folder of tables, bounded in bytes and shared by the processes of one user.
+"""A cache folder of tables, bounded in bytes and shared by one user's processes.
 
 Writes, evictions and clears hold the folder's lock. Reads need no lock. The lock file has the
 number of bytes in the folder. It is written before a table, so a process killed in between leaves a
@@ -139,7 +139,7 @@ class DiskCache:
             raise
 
     def _evict(self, room: int) -> int:
-        """Delete the least recently used tables until there is room; return the bytes left."""
+        """Delete least recently used tables until there is room; return the bytes left."""
         kept = sorted(self._kept(), key=lambda each: each.used)
         held = sum(each.size for each in kept)
         for each in kept:

@@ -91,7 +91,7 @@ class CachedStore:
         return wrote
 
     def replace(self, key: str, body: bytes) -> None:
-        """Write an object over an existing one. Never use it for tables."""
+        """Write an object, replacing an existing one. Never use it for tables."""
         self._inner.replace(key, body)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:

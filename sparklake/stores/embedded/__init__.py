@@ -1,4 +1,4 @@
-"""An embedded Postgres: one server per home, shared by the processes that use the home.
+"""An embedded Postgres: one server per home, shared by the home's processes.
 
 It listens on a socket in a private folder, never on the network. Each user of the server holds a
 shared lock while it needs the server. The last user to leave stops the server. A killed process
@@ -31,7 +31,7 @@ _LOCK_SECONDS = 90.0
 
 
 class EmbeddedServer:
-    """A share in the running server of a home, released at Python's exit at the latest."""
+    """A share in the running server of a home, released at Python's exit or before."""
 
     def __init__(self, layout: Layout, share: FileLock, dsn: str) -> None:
         self.dsn = dsn

@@ -71,7 +71,7 @@ def _copy(site: Path, target: Path) -> None:
 
 
 def _open_to_readers(folder: Path) -> None:
-    """Make a new copy readable for everyone, and executable where its owner may execute."""
+    """Make a new copy readable for all, and executable where its owner may execute."""
     folder.chmod(0o755)
     for parent, folders, files in os.walk(folder):
         for name in folders:

@@ -42,7 +42,7 @@ def is_private(path: Path, owner: Account) -> bool:
 
 
 def system_folder(account: Account) -> Path:
-    """Return root's folder for the data of an account that cannot enter a private home.
+    """Return root's data folder for an account that cannot enter a private home.
 
     Others may enter it, but not list it. Its contents have their own permissions.
     """

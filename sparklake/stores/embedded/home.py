@@ -64,7 +64,7 @@ def home_folder(home: Path) -> Path:
 
 
 def start_lock(folder: Path) -> Path:
-    """Return the lock file for creating the layout, and for starting and stopping the server."""
+    """Return the lock file for layouts, and for starts and stops of the server."""
     return folder / "start.lock"
 
 

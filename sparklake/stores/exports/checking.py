@@ -104,7 +104,7 @@ class Destination(Protocol):
 
 
 class Checked(io.RawIOBase):
-    """A stream that raises CorruptFileError before the end of an object with wrong bytes.
+    """A stream that raises CorruptFileError before the end of a wrong object.
 
     So a sender never completes a wrong object.
     """

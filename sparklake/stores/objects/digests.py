@@ -1,4 +1,4 @@
-"""Checksums of entries that are digests, and what they prove about an object's bytes."""
+"""Checksums that are digests, and what they prove about an object's bytes."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def check_key(key: str) -> None:
-    """Raise InvalidKeyError for a key that is empty, not UTF-8, or outside of the root."""
+    """Raise InvalidKeyError for an empty key, a non-UTF-8 one or one outside the root."""
     if not key:
         raise InvalidKeyError("An object key may not be empty: name the object.")
     _check(key, key.split("/"))

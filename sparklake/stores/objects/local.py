@@ -92,7 +92,7 @@ class LocalStore:
         return bool(self._publish({key: partial(_write, body)}))
 
     def replace(self, key: str, body: bytes) -> None:
-        """Write an object over an existing one."""
+        """Write an object, replacing an existing one."""
         target = self._path(key)
         with store_errors(target):
             dirty = self._make_directories({target.parent})

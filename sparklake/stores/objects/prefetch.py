@@ -19,7 +19,7 @@ BYTES_AHEAD = 64 << 20
 
 
 def overlapped(get: Callable[[str], bytes], keys: Sequence[str]) -> Iterator[bytes]:
-    """Yield the result of `get` for each key, in order, with reads ahead of the consumer.
+    """Yield the result of `get` for each key, in order, and read ahead.
 
     An error is raised at its key's turn. After an error or a close of the iterator, only reads
     in progress are finished.

@@ -118,7 +118,7 @@ class S3Store:
         return self._put(key, BytesIO(body), len(body))
 
     def replace(self, key: str, body: bytes) -> None:
-        """Write an object over an existing one."""
+        """Write an object, replacing an existing one."""
         target = self._target(key)
         with s3_errors(self._address(key)):
             s3_client().put_object(**target, Body=body)
@@ -268,7 +268,10 @@ def _stored(key: str, size: int, facts: Mapping[str, Any]) -> StoredObject:
 
 
 def _has_own_key(head: Mapping[str, Any]) -> bool:
-    """Return whether a KMS or customer key encrypts an object, so its ETag is not an MD5."""
+    """Return whether an object is encrypted such that its ETag is not an MD5.
+
+    Its key is of KMS or the customer's.
+    """
     by = head.get("ServerSideEncryption", "")
     return by.startswith("aws:kms") or "SSECustomerAlgorithm" in head
 

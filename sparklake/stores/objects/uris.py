@@ -28,7 +28,7 @@ _S3 = ("s3", "s3a")
 
 
 def normalise_store_uri(uri_or_path: str) -> str:
-    """Return the canonical URI of a store's root: `file:///path` or `s3://bucket/prefix`.
+    """Return the canonical URI of a root: `file:///path` or `s3://bucket/prefix`.
 
     Paths become absolute, and `~/` is the home directory. Symbolic links are not resolved.
     """

@@ -76,7 +76,7 @@ def _timed_out(error: psycopg.OperationalError) -> bool:
 
 
 def public_dsn(dsn: str) -> str:
-    """Return a connection string without its secrets; raise InvalidInputError as `parse_dsn`."""
+    """Return a connection string without secrets; raise InvalidInputError."""
     parts = _parts(dsn)
     if not _SECRETS & parts.keys():
         return dsn
@@ -84,10 +84,11 @@ def public_dsn(dsn: str) -> str:
 
 
 def parse_dsn(dsn: str) -> Target:
-    """Return the target of a connection string; raise InvalidInputError without its text.
+    """Return the target of a connection string.
 
-    A password with unquoted '@' or '/' would end up in the host, port or database name, and so
-    in messages. Such a string is refused.
+    Raises InvalidInputError, whose message omits the string. A password with unquoted '@' or
+    '/' would end up in the host, port or database name, and so in messages. Such a string is
+    refused.
     """
     parts = _parts(dsn)
     defaults = {"connect_timeout": str(CONNECT_SECONDS), "application_name": "sparklake"}
@@ -158,7 +159,7 @@ class Connections:
 
     @contextmanager
     def transaction(self, begin: LiteralString = "BEGIN") -> Iterator[psycopg.Connection]:
-        """Yield a connection for one transaction; commit at the end unless there is an error."""
+        """Yield a connection for one transaction; commit unless there is an error."""
         with self._errors_told():
             connection, _ = self._first(lambda fresh: fresh.execute(begin))
             try:

@@ -59,7 +59,7 @@ class PostgresSettings:
 
 
 def lock_settings(connection: psycopg.Connection, scope: Scope) -> None:
-    """Lock a repository until the transaction ends; raise ReadOnlyError, unless forced."""
+    """Lock a repository for the transaction; raise ReadOnlyError, unless forced."""
     query = _SELECT + " FOR NO KEY UPDATE"
     settings = _found(connection.execute(query, {"uid": scope.uid}).fetchall())
     if settings.read_only and not scope.force:
