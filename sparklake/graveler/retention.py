@@ -37,7 +37,7 @@ class BranchRetention:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How many days commits are kept. The first rule that fits a branch's name applies."""
+    """The retention of commits, in days. The first rule that fits a branch's name applies."""
 
     default_days: int
     branches: tuple[BranchRetention, ...] = ()
