@@ -1,4 +1,4 @@
-"""Git for data lakes on Spark: repositories, branches, commits, diff and three-way merge.
+"""Git for data lakes on Spark: repositories, branches, commits, diff and merge.
 
 lake = sparklake.connect()
 repo = lake.create_repository("lake", "s3://bucket/prefix")
@@ -48,7 +48,7 @@ __all__ = [
     "missing_files",
 ]
 
-# The command starts in a fraction of the time that Arrow takes to load: names are found on demand.
+# Names are imported on demand: the command starts in a fraction of Arrow's load time.
 _MODULES = {
     "Branch": "sparklake.branch",
     "Commit": "sparklake.graveler.commits",

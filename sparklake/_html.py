@@ -1,4 +1,4 @@
-"""What notebooks show: rows as an HTML table."""
+"""HTML tables of rows for notebooks."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from html import escape
 from itertools import islice
 
 SHOWN = 20
-"""How many rows of many a notebook shows."""
+"""The maximum number of rows in a table."""
 
 
 def html_table(caption: str, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
-    """Return the first rows as a table; no more are taken than that, and one."""
+    """Return the first rows as a table. At most one row more than shown is read."""
     first = list(islice(rows, SHOWN + 1))
     body = "".join(
         f"<tr>{''.join(_cell(row.get(each)) for each in columns)}</tr>" for row in first[:SHOWN]

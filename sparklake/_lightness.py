@@ -1,4 +1,4 @@
-"""Keeps small commands and worker processes light."""
+"""Measures that keep small commands and worker processes light."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PANDAS = "pandas"
 
 
 class _WithoutPandas(MetaPathFinder):
-    """Says that pandas is not installed."""
+    """An import finder for which pandas is not installed."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -21,10 +21,10 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def keep_pandas_out() -> None:
-    """Settle for the rest of the process that Arrow has no pandas.
+    """Make Arrow work without pandas for the rest of the process.
 
-    Arrow looks for pandas when it makes its first array, and so loads it, which takes longer than
-    all else that a small command does. Only what goes through Spark has a use for it.
+    Arrow imports pandas with its first array. This takes longer than everything else in a small
+    command. Only code that uses Spark needs pandas.
     """
     if _PANDAS in sys.modules:
         return

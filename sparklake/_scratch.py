@@ -1,7 +1,7 @@
-"""Temporary folders that do not outlive their process for long, even when it is killed.
+"""Temporary folders that are removed soon after their process, even a killed one.
 
-A process keeps its folders below one of its own, which it holds locked. The lock dies with it, and
-the next process removes what nobody holds.
+A process creates its folders below a locked folder of its own. The lock ends with the process, and
+the next process removes unlocked folders.
 """
 
 from __future__ import annotations
@@ -23,29 +23,32 @@ _LOCK = "lock"
 _UNNAMED = "new-lock"
 _YOUNG_SECONDS = 600
 
-# Descriptors, open as long as the process lives.
+# Open descriptors, kept for the life of the process.
 _held: list[int] = []
 
 
 @contextmanager
 def scratch_folder(root: Path | None = None) -> Iterator[Path]:
-    """Make a folder for temporary files, gone at the end; in memory where there is plenty.
+    """Yield a temporary folder, removed at the end; in memory where there is plenty.
 
-    It is for what a task reads and writes: some tens of megabytes of tables, whose every file
-    RocksDB syncs, which costs milliseconds on a disk. Give `disk_root()` for what may be larger.
+    It is for a task's input and output: some tens of megabytes of tables, each of which RocksDB
+    syncs, which costs milliseconds on a disk. Use `disk_root()` for larger files.
     """
     home = _home(root or fast_root(), os.getpid())
-    # What another process still writes there when it ends goes with this process's own folder.
+    # Late writes of another process into the folder are removed with this process's folder.
     with tempfile.TemporaryDirectory(dir=home, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 @lru_cache
 def _home(root: Path, process: int) -> Path:
-    """Return the folder of this process, made at its first call; a forked child has its own."""
+    """Return this process's folder, created on the first call.
+
+    A forked child has its own.
+    """
     remove_abandoned(root)
     home = Path(tempfile.mkdtemp(prefix=_prefix(), dir=root))
-    # Locked before it has its name, lest another process find it free.
+    # It is locked before it gets its final name, so that no other process finds it unlocked.
     lock = os.open(home / _UNNAMED, os.O_WRONLY | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     (home / _UNNAMED).rename(home / _LOCK)
@@ -60,7 +63,7 @@ def _leave(home: Path, process: int) -> None:
 
 
 def remove_abandoned(root: Path) -> None:
-    """Remove the folders of this user's processes that are no more."""
+    """Remove the folders of this user's dead processes."""
     for home in root.glob(f"{_prefix()}*"):
         if _is_abandoned(home):
             shutil.rmtree(home, ignore_errors=True)
@@ -69,7 +72,7 @@ def remove_abandoned(root: Path) -> None:
 def _is_abandoned(home: Path) -> bool:
     try:
         if time.time() - home.stat().st_mtime < _YOUNG_SECONDS and not (home / _LOCK).exists():
-            return False  # It is being made.
+            return False  # It is being created.
         with (home / _LOCK).open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -1,4 +1,4 @@
-"""The types of what verbs are given in Python, checked before a verb begins."""
+"""Type checks of verbs' arguments in Python, before a verb begins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _is_labels(value: object) -> bool:
 
 
 def _is_list(value: object) -> bool:
-    # Where paths are read, a text is refused with advice, and each path is checked.
+    # Readers of paths refuse strings with advice, and check each path.
     return isinstance(value, Iterable) and not isinstance(value, bytes | Mapping)
 
 
@@ -50,16 +50,16 @@ _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
         lambda value: isinstance(value, Mapping) or _is_pairs(value),
     ),
 }
-"""What is said of a type by its annotation, and what tells whether a value has it."""
+"""The name in errors, and the check of a value, for each annotation."""
 
 _KEYS = frozenset({"path", "prefix"})
-"""Parameters of which keys are made, and whose errors say so."""
+"""Parameters that become keys, and raise InvalidKeyError."""
 
 
 def checks_arguments(noun: type[Noun]) -> type[Noun]:
-    """Let the verbs of a class raise InvalidInputError for an argument of another type.
+    """Make a class's verbs raise InvalidInputError for arguments of the wrong type.
 
-    Annotations that are not known here are left to the verbs.
+    Unknown annotations are not checked here, but in the verbs.
     """
     for name, verb in list(vars(noun).items()):
         if isfunction(verb) and not name.startswith("_"):
@@ -93,7 +93,7 @@ def _checking(verb_name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Kind(NamedTuple):
-    """A type that an argument has: what errors call it, and what tells whether a value has it."""
+    """The type of an argument: its name in errors, and the check of a value."""
 
     noun: str
     fits: Callable[[object], bool]

@@ -1,4 +1,4 @@
-"""What people type besides URIs, for the command and the jobs alike."""
+"""Parsers of arguments other than URIs, for the command and the jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS_SHOWN = 100
 
 
 class DiffShape(str, Enum):
-    """How differences are shown."""
+    """The form of a diff's output."""
 
     ROWS = "rows"
     FOLDERS = "folders"
@@ -29,7 +29,7 @@ class DiffShape(str, Enum):
 
 
 def diff_shape(*, by_folder: bool, tree: bool, summary: bool, depth: int | None) -> DiffShape:
-    """Return the one shape that is asked for; raise InvalidInputError for several."""
+    """Return the requested shape; raise InvalidInputError for several."""
     asked = {DiffShape.FOLDERS: by_folder, DiffShape.TREE: tree, DiffShape.SUMMARY: summary}
     chosen = [shape for shape, is_asked in asked.items() if is_asked]
     if len(chosen) > 1:
@@ -40,7 +40,7 @@ def diff_shape(*, by_folder: bool, tree: bool, summary: bool, depth: int | None)
 
 
 def check_two_refs(*, three_way: bool, three_dot: bool) -> None:
-    """Raise InvalidInputError for what compares two refs, where there is only one."""
+    """Raise InvalidInputError for options that need two refs when there is only one."""
     if three_way or three_dot:
         word = "--three-way" if three_way else "--three-dot"
         raise InvalidInputError(f"{word} compares two refs: name the second one, too")
@@ -56,7 +56,7 @@ _UNITS = {
 
 
 def labels(given: Sequence[str] | None) -> dict[str, str]:
-    """Return labels from `KEY=VALUE` texts; raise InvalidInputError."""
+    """Return labels from `KEY=VALUE` strings; raise InvalidInputError."""
     found = {}
     for text in given or ():
         name, equals, value = text.partition("=")
@@ -67,12 +67,18 @@ def labels(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def rule_pairs(given: Sequence[str] | None) -> list[tuple[str, str]]:
-    """Return rules from `GLOB=STRATEGY` texts, split at the last '='; raise InvalidInputError."""
+    """Return rules from `GLOB=STRATEGY` strings, split at the last '='.
+
+    Raises InvalidInputError.
+    """
     return [rule_pair(text) for text in given or ()]
 
 
 def rule_pair(text: str) -> tuple[str, str]:
-    """Return the glob and the strategy of a `GLOB=STRATEGY` text; raise InvalidInputError."""
+    """Return the glob and strategy of a `GLOB=STRATEGY` string.
+
+    Raises InvalidInputError.
+    """
     glob, _, name = text.rpartition("=")
     if not (glob and name):
         raise InvalidInputError(
@@ -82,7 +88,7 @@ def rule_pair(text: str) -> tuple[str, str]:
 
 
 def branch_days(given: Sequence[str] | None) -> dict[str, int]:
-    """Return days by patterns from `PATTERN=DAYS` texts, in their order.
+    """Return days by pattern from `PATTERN=DAYS` strings, in their order.
 
     They are split at the last '='. Raises InvalidInputError.
     """
@@ -98,14 +104,15 @@ def branch_days(given: Sequence[str] | None) -> dict[str, int]:
 
 
 def moment(text: str | None) -> datetime | None:
-    """Return a time of ISO 8601, a day's beginning where it has no hour; raise InvalidInputError.
+    """Return an ISO 8601 time; raise InvalidInputError.
 
-    It is in UTC where it names no zone, as all times are that are shown.
+    A date without a time is the beginning of the day. A time without a zone is in UTC, as all
+    displayed times are.
     """
     if text is None:
         return None
     try:
-        # Python 3.10 does not read the Z itself.
+        # Python 3.10 cannot parse the Z.
         found = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
     except ValueError as error:
         raise InvalidInputError(
@@ -116,7 +123,7 @@ def moment(text: str | None) -> datetime | None:
 
 
 def duration(text: str | None) -> timedelta | None:
-    """Return how long `30m`, `12h`, `7d` or `2w` is; raise InvalidInputError."""
+    """Return the duration of `30m`, `12h`, `7d` or `2w`; raise InvalidInputError."""
     if text is None:
         return None
     match = _DURATION.fullmatch(text)
@@ -129,7 +136,7 @@ def duration(text: str | None) -> timedelta | None:
 
 
 def settings_change(*, read_only: bool, writable: bool) -> bool | None:
-    """Return whether a repository is to be read-only, None to leave it as it is.
+    """Return whether to make a repository read-only; None for no change.
 
     Raises InvalidInputError.
     """
@@ -140,7 +147,7 @@ def settings_change(*, read_only: bool, writable: bool) -> bool | None:
 
 @contextmanager
 def file_at(given: str, folder: Path) -> Iterator[Path]:
-    """Yield the file that is named, or for `-` a copy of stdin, in a folder, gone at the end."""
+    """Yield the named file, or for `-` a temporary copy of stdin in a folder."""
     if given != STDIN:
         yield Path(given)
         return

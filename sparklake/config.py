@@ -1,7 +1,7 @@
-"""Settings: what a lake is opened with.
+"""Settings of a lake.
 
-An argument wins over the environment, that over the settings file, that over the default. The file
-is the one that SPARKLAKE_CONFIG names, or `sparklake.toml` in the home folder where there is one.
+Arguments take precedence over the environment, then the settings file, then the defaults. The
+settings file is the one in SPARKLAKE_CONFIG, or else `sparklake.toml` in the home folder.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _CACHE_BYTES = 4 * 1024**3
 
 
 class Engine(str, Enum):
-    """Where the tasks of a plan run.
+    """The place where a plan's tasks run.
 
     `local` is this machine: this process for small plans, its worker processes for larger ones.
-    `auto` is that, and Spark for large plans where a session is at hand.
+    `auto` is `local`, and Spark for large plans if a session exists.
     """
 
     AUTO = "auto"
@@ -43,9 +43,10 @@ class Engine(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
-    """Says where tables of remote stores are kept on local disk, and how many bytes of them.
+    """The place and the size in bytes of the disk cache of remote tables.
 
-    None leaves it to each machine, 0 bytes is no cache. It travels to tasks.
+    None uses each machine's default, and 0 bytes disables the cache. The settings are sent to
+    tasks.
     """
 
     folder: str | None = None
@@ -56,10 +57,10 @@ NO_CACHE = CacheSettings(max_bytes=0)
 
 
 class S3Writes(str, Enum):
-    """How Spark's writers come to write to buckets.
+    """The way in which Spark's writers write to buckets.
 
-    `s3a` is by Hadoop's S3 client. `upload` is by files on local disk, which tasks upload. `auto`
-    is s3a where Spark has that client.
+    `s3a` is Hadoop's S3 client. `upload` is files on local disk, which tasks upload. `auto` is
+    s3a if Spark has that client.
     """
 
     AUTO = "auto"
@@ -68,7 +69,7 @@ class S3Writes(str, Enum):
 
 
 class HookType(str, Enum):
-    """How a hook is run; the last two are lakeFS's, and are never run here."""
+    """The type of a hook. The last two are lakeFS's and never run here."""
 
     PYTHON = "python"
     SHELL = "shell"
@@ -79,11 +80,11 @@ class HookType(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class HookSettings:
-    """Says which hooks this process runs: whoever may write to a branch declares them.
+    """The hooks that this process may run. Anyone who may write to a branch declares hooks.
 
-    `allow` has types (`webhook`), and types with a pattern of what is run (`python:checks.*`);
-    `skip` has types that are passed over. `private` is hosts and networks that webhooks may go to
-    though they are not public, `env` is patterns of the names of variables that hooks may see.
+    `allow` has types (`webhook`), and types with a pattern of the hook's target
+    (`python:checks.*`). `skip` has types to skip. `private` has private hosts and networks that
+    webhooks may use. `env` has patterns of variable names that hooks may see.
     """
 
     allow: tuple[str, ...] = ("webhook",)
@@ -97,7 +98,7 @@ WEBHOOKS_ONLY = HookSettings()
 
 @dataclass(frozen=True, slots=True)
 class S3Timeouts:
-    """How long a request waits for an S3 endpoint: to connect, and for the next bytes."""
+    """The timeouts of S3 requests: to connect, and for the next bytes."""
 
     connect_seconds: float = 5.0
     read_seconds: float = 30.0
@@ -110,8 +111,9 @@ _TIMEOUTS = S3Timeouts()
 class Settings:
     """The configuration of one lake.
 
-    `home` holds the embedded Postgres, used when there is no `dsn`. `committer` signs what a call
-    does not sign. `workers` is how many processes share a plan on this machine, None one a core.
+    `home` has the embedded Postgres, which is used without `dsn`. `committer` is the default
+    committer. `workers` is the number of processes that share a plan on this machine; None is
+    the default, by cores.
     """
 
     home: Path
@@ -126,7 +128,7 @@ class Settings:
 
 
 class FileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a settings file may say."""
+    """The contents of a settings file."""
 
     dsn: str | None = None
     committer: str | None = None
@@ -148,12 +150,13 @@ def load_settings(
     dsn: str | None = None,
     engine: Engine | None = None,
 ) -> Settings:
-    """Return settings; raise InvalidInputError for a settings file that cannot be used.
+    """Return settings; raise InvalidInputError for an unusable settings file.
 
     The environment is SPARKLAKE_HOME, SPARKLAKE_CONFIG, SPARKLAKE_DSN, SPARKLAKE_COMMITTER,
     SPARKLAKE_CACHE, SPARKLAKE_CACHE_BYTES, SPARKLAKE_WORKERS, SPARKLAKE_S3_WRITES,
-    SPARKLAKE_S3_CONNECT_SECONDS and SPARKLAKE_S3_READ_SECONDS; and with commas between values
-    SPARKLAKE_HOOKS_ALLOW, SPARKLAKE_HOOKS_SKIP, SPARKLAKE_HOOKS_PRIVATE and SPARKLAKE_HOOKS_ENV.
+    SPARKLAKE_S3_CONNECT_SECONDS and SPARKLAKE_S3_READ_SECONDS. SPARKLAKE_HOOKS_ALLOW,
+    SPARKLAKE_HOOKS_SKIP, SPARKLAKE_HOOKS_PRIVATE and SPARKLAKE_HOOKS_ENV have comma-separated
+    values.
     """
     folder = _home(home)
     from_file = _find_file_settings(folder)
@@ -176,7 +179,7 @@ def load_settings(
 
 
 def read_settings_file(path: Path) -> FileSettings:
-    """Read a settings file; raise InvalidInputError naming the file and what is wrong in it."""
+    """Read a settings file; raise InvalidInputError with the file and the reason."""
     try:
         return msgspec.toml.decode(path.read_bytes(), type=FileSettings)
     except OSError as error:
@@ -189,9 +192,10 @@ def read_settings_file(path: Path) -> FileSettings:
 
 
 def cache_place(given: CacheSettings) -> tuple[Path, int]:
-    """Return the folder of this machine's cache, and how many bytes it may hold.
+    """Return the folder of this machine's cache, and its maximum size in bytes.
 
-    The machine's own environment wins over what the driver says, except that none is none.
+    This machine's environment takes precedence over the driver's settings, except that a
+    disabled cache stays disabled.
     """
     chosen = _cache_here(given)
     folder = Path(chosen.folder) if chosen.folder else _default_cache()
@@ -200,7 +204,7 @@ def cache_place(given: CacheSettings) -> tuple[Path, int]:
 
 
 def s3_timeouts_here(given: S3Timeouts) -> S3Timeouts:
-    """Return timeouts with this machine's environment over them."""
+    """Return timeouts, overridden by this machine's environment."""
     return S3Timeouts(
         _seconds(S3_CONNECT_SECONDS) or given.connect_seconds,
         _seconds(S3_READ_SECONDS) or given.read_seconds,
@@ -221,7 +225,7 @@ def _seconds(name: str) -> float | None:
 
 
 def _cache_here(given: CacheSettings) -> CacheSettings:
-    """Return settings with this machine's environment over them."""
+    """Return cache settings, overridden by this machine's environment."""
     size = os.environ.get("SPARKLAKE_CACHE_BYTES")
     if size and not (size.isascii() and size.isdigit()):
         raise InvalidInputError(
@@ -234,23 +238,23 @@ def _cache_here(given: CacheSettings) -> CacheSettings:
 
 
 def _default_cache() -> Path:
-    """Return the user's cache folder, or one below SPARKLAKE_SCRATCH where that is set."""
+    """Return the user's cache folder, or one below SPARKLAKE_SCRATCH if it is set."""
     own = f"sparklake-cache-{os.getuid()}"
     if os.environ.get("SPARKLAKE_SCRATCH"):
         return disk_root() / own
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sparklake"
     except RuntimeError:
-        return disk_root() / own  # This user has no home.
+        return disk_root() / own  # This user has no home folder.
 
 
 def disk_root() -> Path:
-    """Return the folder for large temporary files: SPARKLAKE_SCRATCH, or the system's."""
+    """Return the folder for large temporary files: SPARKLAKE_SCRATCH or the system's."""
     return Path(os.environ.get("SPARKLAKE_SCRATCH") or tempfile.gettempdir())
 
 
 def fast_root() -> Path:
-    """Return the folder for small temporary files: in memory where there is plenty."""
+    """Return the folder for small temporary files, in memory where there is plenty."""
     try:
         free = shutil.disk_usage(_SHARED_MEMORY).free
     except OSError:
@@ -310,7 +314,10 @@ def _hooks(from_file: FileSettings) -> HookSettings:
 
 
 def _user() -> str:
-    """Return the user's name; a container's user may have none."""
+    """Return the user's name, or "anonymous" for a nameless user.
+
+    Users in containers may have no name.
+    """
     try:
         return getpass.getuser()
     except (KeyError, OSError):

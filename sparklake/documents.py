@@ -1,4 +1,4 @@
-"""What programs are told: commits, objects, differences and errors as JSON documents."""
+"""JSON documents of commits, objects, differences and errors, for programs."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 Document = Mapping[str, Any]
 
 _IMPORT_ERRORS = 100
-"""How many rows that cannot be imported are told; counts are of all."""
+"""The maximum number of import errors in a document. Counts include all."""
 
 
 def repository_document(info: RepositoryInfo) -> Document:
-    """Return what is said of a repository."""
+    """Return the document of a repository."""
     return {
         "name": info.name,
         "storage_namespace": info.storage_namespace,
@@ -55,12 +55,12 @@ def repository_document(info: RepositoryInfo) -> Document:
 
 
 def rule_document(rule: ProtectionRule) -> Document:
-    """Return what is said of a rule: what is blocked on the branches that it protects."""
+    """Return the document of a protection rule, with the blocked actions."""
     return {"pattern": rule.pattern, "blocked": sorted(each.value for each in rule.actions)}
 
 
 def retention_document(retention: Retention | None) -> Document:
-    """Return for how many days commits are kept, None for ever, and those of which branches."""
+    """Return the document of retention rules. None days means for ever."""
     if retention is None:
         return {"default_days": None, "branches": []}
     return {
@@ -70,7 +70,7 @@ def retention_document(retention: Retention | None) -> Document:
 
 
 def cache_document(cache: DiskCache, usage: CacheUsage) -> Document:
-    """Return what is said of a cache, and of some tables in it; sizes in bytes."""
+    """Return the document of a cache and some of its tables. Sizes are in bytes."""
     return {
         "folder": str(cache.folder),
         "tables": usage.tables,
@@ -80,9 +80,9 @@ def cache_document(cache: DiskCache, usage: CacheUsage) -> Document:
 
 
 def branch_document(state: BranchState) -> Document:
-    """Return what is said of a branch; `dirty` tells whether anything is staged.
+    """Return the document of a branch. `dirty` is whether anything is staged.
 
-    `expires` is in unix seconds, None for never; `protected` is the actions that are blocked.
+    `expires` is in unix seconds, or None for never. `protected` is the blocked actions.
     """
     return {
         "name": state.name,
@@ -96,12 +96,12 @@ def branch_document(state: BranchState) -> Document:
 
 
 def tag_document(tag: TagInfo) -> Document:
-    """Return what is said of a tag."""
+    """Return the document of a tag."""
     return {"name": tag.name, "commit_id": tag.commit_id}
 
 
 def dump_document(dump: RefsDump) -> Document:
-    """Return what is said of a dump; changes staged on the `dirty` branches are not in it."""
+    """Return the document of a dump. It lacks changes staged on the `dirty` branches."""
     return {
         **asdict(dump.manifest),
         "branches": dump.branches,
@@ -112,7 +112,7 @@ def dump_document(dump: RefsDump) -> Document:
 
 
 def collection_document(made: Collection) -> Document:
-    """Return what is said of a garbage collection; `bytes` are those of the garbage."""
+    """Return the document of a garbage collection. `bytes` is the size of the garbage."""
     run = made.run
     return {
         "id": run.id,
@@ -126,7 +126,7 @@ def collection_document(made: Collection) -> Document:
 
 
 def commit_document(commit: Commit) -> Document:
-    """Return what is said of a commit; the date is in unix seconds."""
+    """Return the document of a commit. The date is in unix seconds."""
     return {
         "id": commit.id,
         "parents": list(commit.parents),
@@ -140,19 +140,19 @@ def commit_document(commit: Commit) -> Document:
 
 
 def log_document(row: tuple[Commit, bool]) -> Document:
-    """Return what is said of a commit in a log; where it has expired, that too."""
+    """Return the document of a commit in a log, with `expired` for an expired one."""
     commit, has_expired = row
     return {**commit_document(commit), **({"expired": True} if has_expired else {})}
 
 
 def summary_document(shown: CommitSummary) -> Document:
-    """Return what is said of a commit, and how many objects differ from its first parent's."""
+    """Return the document of a commit, with the changes since its first parent."""
     changes = {"added": shown.added, "removed": shown.removed, "changed": shown.changed}
     return {**log_document((shown.commit, shown.has_expired)), "changes": changes}
 
 
 def object_document(each: ObjectInfo) -> Document:
-    """Return what is said of an object; size in bytes, time in unix seconds."""
+    """Return the document of an object: size in bytes, mtime in unix seconds."""
     return {
         "type": "object",
         "path": each.path,
@@ -166,14 +166,14 @@ def object_document(each: ObjectInfo) -> Document:
 
 
 def upload_document(path: str, made: FolderUpload) -> Document:
-    """Return what is said of a folder that was put under a path, and what was skipped."""
+    """Return the document of an uploaded folder, with the skipped paths."""
     skipped = [{"path": each.path, "reason": each.reason.value} for each in made.skipped]
     return {"path": path, "put": made.count, "skipped": skipped}
 
 
 def folder_document(each: ObjectInfo | Folder) -> Document:
-    """Return what is said of a line of one level: an object, or a prefix that several share."""
-    # Not at the top: it loads Arrow.
+    """Return the document of an object or of a common prefix."""
+    # Lazy import: it loads Arrow.
     from sparklake.verbs.objects.list import Folder
 
     if isinstance(each, Folder):
@@ -182,7 +182,7 @@ def folder_document(each: ObjectInfo | Folder) -> Document:
 
 
 def diff_document(row: DiffRow) -> Document:
-    """Return what is said of an object that differs."""
+    """Return the document of an object that differs."""
     said = {
         "type": row.type.value,
         "path": row.path,
@@ -195,7 +195,7 @@ def diff_document(row: DiffRow) -> Document:
 
 
 def blame_document(row: BlameRow) -> Document:
-    """Return what is said of an object and the commit in which it became what it is."""
+    """Return the document of an object and the commit that last changed it."""
     return {
         "path": row.path,
         "commit_id": row.commit.id,
@@ -206,17 +206,17 @@ def blame_document(row: BlameRow) -> Document:
 
 
 def folder_diff_document(row: FolderDiff) -> Document:
-    """Return what is said of what differs in a folder; bytes are those that came, and went."""
+    """Return the document of a folder's differences, with the bytes added and removed."""
     return asdict(row)
 
 
 def diff_tree_document(tree: DiffTree) -> Document:
-    """Return what is said of what differs in a folder, and of the folders and objects in it."""
+    """Return the document of a folder's differences, with its subfolders and objects."""
     return {**asdict(tree.total), "children": list(map(diff_tree_document, tree.children.values()))}
 
 
 def table_diff_document(found: TableDiff) -> Document:
-    """Return how many rows of a table differ, in which columns, and of how many files."""
+    """Return the document of a table's differences: counts of rows, columns and files."""
     return {
         **asdict(found.counts()),
         "schema_changes": [
@@ -228,30 +228,30 @@ def table_diff_document(found: TableDiff) -> Document:
 
 
 def operation_document(each: Operation) -> Document:
-    """Return what is said of a move of a ref; None is where there is no ref, dates in seconds."""
+    """Return the document of a ref move. None is a missing ref, and dates are in seconds."""
     return {name: value for name, value in asdict(each).items() if name != "microseconds"}
 
 
 def restored_document(made: Restored) -> Document:
-    """Return what is said of paths that were restored from a commit."""
+    """Return the document of paths restored from a commit."""
     changes = {"added": made.added, "removed": made.removed, "changed": made.changed}
     return {"commit_id": made.commit.id, "staged": changes}
 
 
 def export_document(made: Exported) -> Document:
-    """Return what is said of an export."""
+    """Return the document of an export."""
     return asdict(made)
 
 
 def purge_document(made: Purge, receipt: str) -> Document:
-    """Return what is said of a purge, and of where its receipt lies."""
+    """Return the document of a purge, with the place of its receipt."""
     return {**asdict(made), "patterns": list(made.patterns), "state": made.state.value} | {
         "receipt": receipt
     }
 
 
 def preview_document(said: MergePreview) -> Document:
-    """Return what is said of a merge that was not made; sizes in bytes."""
+    """Return the document of a merge preview. Sizes are in bytes."""
     kinds = ("added", "removed", "changed")
     return {
         "base": said.base.id,
@@ -269,7 +269,7 @@ def preview_document(said: MergePreview) -> Document:
 
 
 def hook_run_document(run: HookRun) -> Document:
-    """Return what is said of a run of hooks; the date is in unix seconds."""
+    """Return the document of a hook run. The date is in unix seconds."""
     return {
         **asdict(run),
         "status": run.status.value,
@@ -278,12 +278,12 @@ def hook_run_document(run: HookRun) -> Document:
 
 
 def write_document(write: Write) -> Document:
-    """Return what is said of a write that has not landed; the date is in unix seconds."""
+    """Return the document of a write that has not landed. The date is in unix seconds."""
     return {**asdict(write), "state": write.state.value}
 
 
 def action_document(action: Action) -> Document:
-    """Return what is said of a file of hooks; no branches or tags are all of them."""
+    """Return the document of a hook file. An empty list of refs means all."""
     return {
         "file": action.path,
         "name": action.name,
@@ -293,12 +293,12 @@ def action_document(action: Action) -> Document:
 
 
 def explanation_document(said: Explanation) -> Document:
-    """Return what is said of a plan; bytes are raw ones, sides in their order."""
+    """Return the document of a plan. Bytes are raw, and sides are in order."""
     return asdict(said)
 
 
 def import_document(report: ImportReport) -> Document:
-    """Return what is said of an import: its commit, and what was left out, the first rows too."""
+    """Return the document of an import: its commit, counts and first errors."""
     return {
         **commit_document(report.commit),
         "objects": report.objects,
@@ -313,7 +313,7 @@ def _errors_document(found: ImportReport | ImportErrorsError) -> Document:
 
 
 def error_document(error: SparklakeError) -> Document:
-    """Return what is said of a failure; of a merge, with the conflicts."""
+    """Return the document of an error; of a merge conflict, with the conflicts."""
     said = {"error": str(error), "kind": error.kind}
     if isinstance(error, HookFailedError):
         return {**said, "run": error.run_id}
@@ -326,7 +326,7 @@ def error_document(error: SparklakeError) -> Document:
 
 
 def json_object(document: Document) -> str:
-    """Return a document as JSON, in ASCII: no terminal or pipe can garble it."""
+    """Return a document as indented ASCII JSON, safe for terminals and pipes."""
     return json.dumps(document, indent=2)
 
 
@@ -336,10 +336,10 @@ def json_line(document: Document) -> str:
 
 
 def json_list(documents: Iterable[Document]) -> Iterator[str]:
-    """Yield a JSON list, a line each, as its documents come.
+    """Yield a JSON list, one document per line, as the documents arrive.
 
-    Nothing is yielded before there is a first document or the end: an error that comes at once
-    leaves no half a list.
+    Nothing is yielded before the first document or the end, so that an immediate error leaves
+    no partial list.
     """
     before = "[\n  "
     for document in documents:

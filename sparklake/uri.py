@@ -1,7 +1,7 @@
-"""Names of what a lake holds: `lakefs://REPOSITORY[/REF[/KEY]]`.
+"""URIs of a lake's contents: `lakefs://REPOSITORY[/REF[/KEY]]`.
 
-A URI is verbatim: spaces, '%', '?', '#' and '//' in a key are the key's own, nothing is decoded.
-`lakefs://lake/main` has no key, `lakefs://lake/main/` has an empty one.
+A URI is verbatim: spaces, '%', '?', '#' and '//' in a key are part of the key, and nothing is
+decoded. `lakefs://lake/main` has no key, and `lakefs://lake/main/` has an empty one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _KEY_FORM = "lakefs://REPOSITORY/REF/KEY"
 
 @dataclass(frozen=True, slots=True)
 class LakeUri:
-    """A parsed URI; None is a part that is not given."""
+    """A parsed URI. None is a missing part."""
 
     repository: str
     ref: str | None = None
@@ -32,7 +32,7 @@ class LakeUri:
 
 @dataclass(frozen=True, slots=True)
 class RefUri:
-    """Names a branch, a tag or a commit of a repository."""
+    """The URI of a branch, a tag or a commit of a repository."""
 
     repository: str
     ref: str
@@ -43,7 +43,7 @@ class RefUri:
 
 @dataclass(frozen=True, slots=True)
 class KeyUri:
-    """Names an object at a ref, or all objects whose keys begin with a prefix."""
+    """The URI of an object at a ref, or of all objects with a key prefix."""
 
     repository: str
     ref: str
@@ -68,7 +68,7 @@ def parse_uri(text: str) -> LakeUri:
 
 
 def repository_uri(text: str) -> str:
-    """Return the repository that a URI names; raise InvalidUriError where it names more."""
+    """Return the repository of a URI; raise InvalidUriError if it has more parts."""
     uri = parse_uri(text)
     if uri.ref is not None:
         raise _invalid(text, "names more than a repository", f"{SCHEME}{uri.repository}")
@@ -76,7 +76,7 @@ def repository_uri(text: str) -> str:
 
 
 def ref_uri(text: str) -> RefUri:
-    """Return the ref that a URI names; raise InvalidUriError where it names less or more."""
+    """Return the ref of a URI; raise InvalidUriError if it has fewer or more parts."""
     uri = parse_uri(text)
     if uri.ref is None:
         raise _invalid(text, "names no ref", f"{SCHEME}{uri.repository}/main")
@@ -86,9 +86,9 @@ def ref_uri(text: str) -> RefUri:
 
 
 def refs_uri(text: str) -> tuple[str, str | None]:
-    """Return the repository that a URI names, and the ref where it names one, too.
+    """Return the repository and the optional ref of a URI.
 
-    Raises InvalidUriError where it names more.
+    Raises InvalidUriError if it has more parts.
     """
     uri = parse_uri(text)
     if uri.key is not None:
@@ -97,7 +97,7 @@ def refs_uri(text: str) -> tuple[str, str | None]:
 
 
 def object_uri(text: str) -> KeyUri:
-    """Return the object that a URI names; raise InvalidUriError where it has no key."""
+    """Return the object of a URI; raise InvalidUriError without a key."""
     uri = parse_uri(text)
     if uri.ref is None or not uri.key:
         raise _invalid(text, "names no object", f"{SCHEME}{uri.repository}/{uri.ref or 'main'}/KEY")
@@ -105,12 +105,12 @@ def object_uri(text: str) -> KeyUri:
 
 
 def folder_uri(text: str) -> KeyUri:
-    """Return the folder that a URI names, "" for all of a ref; raise InvalidUriError."""
+    """Return the folder of a URI, "" for all of a ref; raise InvalidUriError."""
     return prefix_uri(text) if parse_uri(text).key == "" else object_uri(text)
 
 
 def prefix_uri(text: str) -> KeyUri:
-    """Return the prefix that a URI names, "" where it has no key; raise InvalidUriError."""
+    """Return the prefix of a URI, "" without a key; raise InvalidUriError."""
     uri = parse_uri(text)
     if uri.ref is None:
         raise _invalid(text, "names no ref", f"{SCHEME}{uri.repository}/main/PREFIX")
@@ -118,7 +118,7 @@ def prefix_uri(text: str) -> KeyUri:
 
 
 def transfer_uris(source: str, dest: str) -> tuple[KeyUri, KeyUri]:
-    """Return what is moved or copied to where; raise InvalidUriError where a key is missing.
+    """Return the source and dest of a transfer; raise InvalidUriError without a key.
 
     An empty key, after a slash, is all of a ref.
     """
@@ -126,7 +126,7 @@ def transfer_uris(source: str, dest: str) -> tuple[KeyUri, KeyUri]:
 
 
 def same_branch(first: KeyUri, second: KeyUri) -> str:
-    """Return the branch of two keys; raise InvalidUriError where they have not the same."""
+    """Return the common branch of two keys; raise InvalidUriError for different ones."""
     if (first.repository, first.ref) != (second.repository, second.ref):
         raise InvalidUriError(
             f"{str(first)!r} and {str(second)!r} are not of one branch: copy between branches, and "
@@ -136,7 +136,7 @@ def same_branch(first: KeyUri, second: KeyUri) -> str:
 
 
 def same_repository(first: RefUri | KeyUri, second: RefUri | KeyUri) -> str:
-    """Return the repository of two refs; raise InvalidUriError where they have not the same."""
+    """Return the common repository of two refs; raise InvalidUriError if they differ."""
     if first.repository != second.repository:
         raise InvalidUriError(
             f"{str(first)!r} and {str(second)!r} are of two repositories: name refs of one, "

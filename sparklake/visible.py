@@ -1,7 +1,7 @@
-"""Texts without characters that a terminal obeys.
+"""Strings without characters that a terminal interprets.
 
-Names of files, keys and messages come from others. An escape sequence in one could hide or forge
-what a terminal shows.
+Names of files, keys and messages come from other people. An escape sequence in one could hide or
+forge terminal output.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ _KEPT = "\n\t"
 
 
 def visible_line(text: str) -> str:
-    """Return a text on one line, with escapes for all characters that are not printable."""
+    """Return a string on one line, with escapes for all unprintable characters."""
     return _escaped(text, "")
 
 
 def visible_text(text: str) -> str:
-    """Return a text in which only line ends and tabs are left of what is not printable."""
+    """Return a string with escapes for unprintables except line ends and tabs."""
     return _escaped(text, _KEPT)
 
 

@@ -15,17 +15,17 @@ from sparklake.errors import CorruptFileError
 from sparklake.graveler.json_errors import BAD_JSON
 
 Action: TypeAlias = Mapping[str, Any]
-"""One action: its kind, such as `add`, and what is said of it."""
+"""One action: its kind, such as `add`, and its fields."""
 
 Said: TypeAlias = Mapping[str, Any]
-"""What an action says."""
+"""The fields of an action."""
 
 OF_FILES = ("add", "remove", "cdc")
-"""The kinds of actions that name a file."""
+"""The kinds of actions that refer to a file."""
 
 
 def decode_actions(body: bytes, name: str) -> list[dict[str, Any]]:
-    """Return the actions of a commit, which errors call by a name; raise CorruptFileError."""
+    """Return the actions of a commit; raise CorruptFileError, which contains `name`."""
     try:
         actions = [msgspec.json.decode(line) for line in body.splitlines() if line.strip()]
     except BAD_JSON as error:
@@ -41,15 +41,15 @@ def encode_actions(actions: Iterable[Action]) -> bytes:
 
 
 def said_of(actions: Iterable[Action], *kinds: str) -> Iterator[dict[str, Any]]:
-    """Yield what the actions of some kinds say; a kind that is null says nothing."""
+    """Yield the fields of the actions of some kinds. Null actions are skipped."""
     return (each[kind] for each in actions for kind in kinds if each.get(kind) is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class FileKey:
-    """What Delta tells files apart by: the path, and the deletion vector that goes with it.
+    """Delta's identity of a file: its path and its deletion vector.
 
-    The path is as it is spelled in storage: writers escape different characters in the log.
+    The path is decoded, because writers escape different characters in the log.
     """
 
     path: str
@@ -66,24 +66,24 @@ class FileKey:
 
 
 SECOND_FORM = ("checkpointMetadata", "sidecar")
-"""The kinds of actions that only checkpoints of Delta's second form have."""
+"""The kinds of actions that only V2 checkpoints have."""
 
 
 def has_any(actions: pa.RecordBatch | pa.Table, *kinds: str) -> bool:
-    """Return whether there is an action of some kinds in a checkpoint."""
+    """Return whether a checkpoint has an action of some kinds."""
     there = (actions.column(kind) for kind in kinds if kind in actions.schema.names)
     return any(each.null_count < len(each) for each in there)
 
 
 def said_in(actions: pa.Table, kind: str) -> Iterator[Said]:
-    """Yield what the actions of a kind say in a checkpoint, as a commit would."""
+    """Yield the fields of a checkpoint's actions of a kind, in the form of a commit."""
     if kind in actions.column_names:
         rows = actions[kind].combine_chunks().drop_null()
         yield from (_plain(each.as_py(), rows.type) for each in rows)
 
 
 def adds_in(actions: pa.Table, names: Collection[str] | None) -> Iterator[Said]:
-    """Yield what a checkpoint says of files that are live: of all, or of some names."""
+    """Yield a checkpoint's `add` fields of live files: all of them, or some names."""
     if "add" not in actions.column_names:
         return
     adds = actions["add"].combine_chunks().drop_null()
@@ -96,7 +96,7 @@ def adds_in(actions: pa.Table, names: Collection[str] | None) -> Iterator[Said]:
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
-    """Return a value of Parquet as the log's JSON has it: maps as objects, nulls left out."""
+    """Return a Parquet value in the log's JSON form: maps as objects, nulls omitted."""
     if value is None:
         return None
     if pa.types.is_map(kind):

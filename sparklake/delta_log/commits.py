@@ -1,4 +1,4 @@
-"""Commits of a Delta log: what each one does, and which may follow others."""
+"""Commits of a Delta log: their effects, and which may follow others."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sparklake.delta_log.actions import Action, FileKey, decode_actions, said_of
 from sparklake.errors import CorruptFileError
 
 ORIGIN = "sparklakeOrigin"
-"""Names in the commitInfo of a repeated commit the identity of the first one."""
+"""The field of a repeated commit's commitInfo with the original's identity."""
 
 UNDONE = "sparklakeUndone"
-"""Names in the commitInfo of a commit the identities of those that it undoes."""
+"""The field of an undo's commitInfo with the identities of the undone commits."""
 
 REPEATED = "MERGE BRANCH"
-"""The operation of a commit that a merge makes."""
+"""The operation of a commit made by a merge."""
 
 _KINDS = {
     *("add", "remove", "cdc", "metaData", "protocol", "txn", "domainMetadata", "commitInfo"),
@@ -28,7 +28,7 @@ _KINDS = {
 
 
 class NotUnitedError(Exception):
-    """Says why the logs of a table cannot be united, and which files are in the way."""
+    """An error with the reason why logs cannot be united, and the conflicting files."""
 
     def __init__(self, reason: str, files: Iterable[str] = ()) -> None:
         self.files = sorted(set(files))
@@ -48,47 +48,47 @@ class DeltaCommit:
     actions: tuple[Action, ...]
 
     def said(self, kind: str) -> Iterator[Mapping[str, Any]]:
-        """Yield what the actions of a kind say."""
+        """Yield the fields of the actions of a kind."""
         return said_of(self.actions, kind)
 
     def last(self, kind: str) -> Mapping[str, Any] | None:
-        """Return what the last action of a kind says."""
+        """Return the fields of the last action of a kind."""
         return next(iter([*self.said(kind)][::-1]), None)
 
     @cached_property
     def adds(self) -> list[FileKey]:
-        """The files that it adds."""
+        """The files that the commit adds."""
         return [FileKey.of(each) for each in self.said("add")]
 
     @cached_property
     def removes(self) -> list[FileKey]:
-        """The files that it removes."""
+        """The files that the commit removes."""
         return [FileKey.of(each) for each in self.said("remove")]
 
     @property
     def info(self) -> Mapping[str, Any]:
-        """Its commitInfo."""
+        """The commitInfo."""
         return self.last("commitInfo") or {}
 
     @property
     def undone(self) -> tuple[str, ...]:
-        """The origins of the commits that it undoes."""
+        """The origins of the commits that this one undoes."""
         found = self.info.get(UNDONE)
         return tuple(found) if isinstance(found, list) else ()
 
     @cached_property
     def origin(self) -> str:
-        """What is the same of a commit, and of those that repeat it in other logs."""
+        """The identity shared by a commit and its repetitions in other logs."""
         kept = self.info.get(ORIGIN)
         if isinstance(kept, str):
             return kept
-        # With its commitInfo: two writers that say the same of a table say it at other times.
+        # The commitInfo is included: two writers of equal actions write at different times.
         lines = sorted(json.dumps(each, sort_keys=True) for each in self.actions)
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def parse_commit(version: int, body: bytes) -> DeltaCommit:
-    """Return the commit in a file of a log; raise NotUnitedError for what is none."""
+    """Return the commit in a log file; raise NotUnitedError for invalid contents."""
     try:
         actions = decode_actions(body, f"commit {version}")
     except CorruptFileError as error:
@@ -103,15 +103,15 @@ def parse_commit(version: int, body: bytes) -> DeltaCommit:
 
 
 def undo_origin(undone: Iterable[str]) -> str:
-    """Return the origin of a commit that undoes others, which all that undo the same share."""
+    """Return the origin of an undo. Undos of the same commits share it."""
     return hashlib.sha256("\n".join(("undo", *sorted(undone))).encode()).hexdigest()
 
 
 def standing(commits: Sequence[DeltaCommit], shared: Container[str] = ()) -> list[DeltaCommit]:
-    """Return the commits in a log, the last one first, less those that it has undone since.
+    """Return the commits in a log, last first, without those undone later in the log.
 
-    An undo that was undone itself takes nothing back. Nor does one whose origin is `shared`: the
-    other side has it, too.
+    An undone undo has no effect. An undo whose origin is in `shared` has none either, because
+    the other side has it, too.
     """
     found = []
     gone: Counter[str] = Counter()
@@ -126,12 +126,15 @@ def standing(commits: Sequence[DeltaCommit], shared: Container[str] = ()) -> lis
 
 
 def origins(commits: Iterable[DeltaCommit]) -> Counter[str]:
-    """Return the origins of commits, each as often as it is there."""
+    """Return the origins of commits with their counts."""
     return Counter(each.origin for each in commits)
 
 
 def still_to_undo(commits: Iterable[DeltaCommit], log: Sequence[DeltaCommit]) -> list[DeltaCommit]:
-    """Return the commits that a log has and has not undone by others than these, in their order."""
+    """Return the commits that a log has and has not undone otherwise, in their order.
+
+    Undos among `commits` themselves do not count.
+    """
     wanted = origins(commits)
     found: Counter[str] = Counter()
     gone: Counter[str] = Counter()
@@ -151,7 +154,7 @@ def still_to_undo(commits: Iterable[DeltaCommit], log: Sequence[DeltaCommit]) ->
 
 
 def commits_but(commits: Iterable[DeltaCommit], others: Counter[str]) -> list[DeltaCommit]:
-    """Return the commits whose origins are not among others; each of these stands for one."""
+    """Return the commits whose origins are not among others. Each other cancels one commit."""
     left, rest = Counter(others), []
     for each in commits:
         if left[each.origin] > 0:
@@ -166,7 +169,7 @@ _OF_SHAPE = ("metaData", "protocol")
 
 
 def is_blind_append(actions: Sequence[Action]) -> bool:
-    """Return whether an entry only adds rows, whatever was in the table before."""
+    """Return whether a log entry only adds rows, independent of the table's contents."""
     kinds = {kind for each in actions for kind, said in each.items() if said is not None}
     infos = list(said_of(actions, "commitInfo"))
     tracked = any("baseRowId" in said for said in said_of(actions, "add"))
@@ -180,7 +183,7 @@ def is_blind_append(actions: Sequence[Action]) -> bool:
 
 
 def lets_append(theirs: Sequence[Action], ours: Sequence[Action]) -> bool:
-    """Return whether a blind append holds after an entry that it has not seen."""
+    """Return whether a blind append is valid after an unseen entry."""
     shaped = any(True for _ in said_of(theirs, *_OF_SHAPE))
     ids = {said["appId"] for said in said_of(ours, "txn")}
     return not shaped and ids.isdisjoint(said["appId"] for said in said_of(theirs, "txn"))

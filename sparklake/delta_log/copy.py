@@ -1,7 +1,7 @@
-"""What is copied of a Delta table's log, so that Delta can commit to the copy.
+"""The copy of a Delta table's log, to which Delta can commit.
 
-In a tree the log names files by paths relative to the table, wherever they lie. The copy that Spark
-works on lies elsewhere, and names each by the address of the very file.
+In a tree the log refers to files by paths relative to the table. Spark works on a copy in another
+place, which refers to each file by its absolute address.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from sparklake.errors import CorruptFileError, InvalidInputError
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """The files of a log that say what is in the table: those from a checkpoint on, or all.
+    """The files of a log that determine the table: from a checkpoint on, or all.
 
-    Names are below the folder of the log. `version` is the latest, -1 where there is none.
+    Names are relative to the log's folder. `version` is the latest, or -1 without one.
     """
 
     version: int
@@ -33,12 +33,12 @@ class LogFiles:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all of them."""
+        """The names of all these files."""
         return (*([self.checkpoint] if self.checkpoint else ()), *self.commits)
 
 
 def log_files(names: Iterable[str], folder: str) -> LogFiles:
-    """Return what is to be read of a log; raise InvalidInputError where that is not all there."""
+    """Return the files to read of a log; raise InvalidInputError if some are missing."""
     log = log_listing(((name, name) for name in names), classic=True)
     checkpoints = {version: one[0] for version, one in log.checkpoints.items() if len(one) == 1}
     latest = max([*log.commits, *checkpoints], default=-1)
@@ -55,9 +55,9 @@ def log_files(names: Iterable[str], folder: str) -> LogFiles:
 
 
 def copied_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, Any]]:
-    """Return the actions of an entry with other paths.
+    """Return the actions of a log entry with other paths.
 
-    Raises CorruptFileError, and InvalidInputError for what names files in ways that are not copied.
+    Raises CorruptFileError, and InvalidInputError for unsupported file references.
     """
     actions = rewritten_actions(body, name, _checked(rewrite))
     if any(True for _ in said_of(actions, *SECOND_FORM)):
@@ -66,7 +66,7 @@ def copied_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, A
 
 
 def copied_checkpoint(body: bytes, rewrite: Rewrite) -> bytes:
-    """Return a checkpoint with other paths; raises CorruptFileError, InvalidInputError."""
+    """Return a checkpoint with other paths; raise CorruptFileError, InvalidInputError."""
     try:
         table = pq.read_table(io.BytesIO(body))
     except (pa.ArrowException, OSError) as error:
@@ -82,7 +82,7 @@ def copied_checkpoint(body: bytes, rewrite: Rewrite) -> bytes:
 
 
 def _checked(rewrite: Rewrite) -> Rewrite:
-    """Return what refuses deletion vectors first: they lie in files of their own."""
+    """Return a rewrite that first refuses deletion vectors in separate files."""
 
     def checked(files: Sequence[dict[str, Any]]) -> None:
         vectors = (said.get("deletionVector") or {} for said in files)

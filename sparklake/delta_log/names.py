@@ -1,4 +1,4 @@
-"""File names of a Delta log, and which keys of a tree belong to one."""
+"""File names of a Delta log, and the keys of a tree that belong to one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra import Changes
 
 LOG_FOLDER = "_delta_log/"
-"""The folder of a log, below that of its table."""
+"""The folder of a log, below its table's folder."""
 
 LAST_CHECKPOINT = f"{LOG_FOLDER}_last_checkpoint"
-"""Where a table says which its last checkpoint is."""
+"""The file that names a table's last checkpoint."""
 
 _FOLDER = re.compile(rb"(?:.*?/)??_delta_log/", re.DOTALL)
 _COMMIT = re.compile(r"([0-9]{20})\.json")
@@ -36,64 +36,64 @@ def commit_name(version: int) -> str:
 
 
 def commit_version(name: str) -> int | None:
-    """Return the version whose commit a file of a log is; None for another file."""
+    """Return the version of a commit file in a log; None for another file."""
     found = _COMMIT.fullmatch(name)
     return int(found[1]) if found else None
 
 
 def log_key(version: int) -> str:
-    """Return where a version's commit lies in a table."""
+    """Return the key of a version's commit, relative to the table."""
     return f"{LOG_FOLDER}{commit_name(version)}"
 
 
 def checkpoint_key(version: int) -> str:
-    """Return where a version's checkpoint of one file lies in a table."""
+    """Return the key of a version's single-file checkpoint, relative to the table."""
     return f"{LOG_FOLDER}{version:020}.checkpoint.parquet"
 
 
 def checksum_key(version: int) -> str:
-    """Return where the summary of a version lies in a table."""
+    """Return the key of a version's checksum file, relative to the table."""
     return f"{LOG_FOLDER}{version:020}.crc"
 
 
 def commit_key(folder: bytes, version: int) -> bytes:
-    """Return the key that a version's commit has in a tree, in the folder of its log."""
+    """Return the key of a version's commit in a tree, from the folder of its log."""
     return folder + commit_name(version).encode()
 
 
 def log_folder(key: bytes) -> bytes | None:
-    """Return the folder of the log that a key is of, with its slash."""
+    """Return the folder, with its slash, of the log that a key belongs to; or None."""
     found = _FOLDER.match(key)
     return found[0] if found else None
 
 
 def table_folder(folder: bytes) -> bytes:
-    """Return the folder of the table whose log is in a folder; '' is the root."""
+    """Return the folder of the table with a log folder. '' is the root."""
     return folder.removesuffix(LOG_FOLDER.encode())
 
 
 def table_name(folder: bytes) -> str:
-    """Return what a table is called whose log is in a folder."""
+    """Return the name of the table with a log folder."""
     return table_folder(folder).removesuffix(b"/").decode(errors="replace") or "/"
 
 
 @dataclass(frozen=True, slots=True)
 class LogListing(Generic[File]):
-    """The files of a log by their versions; a checkpoint may have several parts."""
+    """The files of a log by version. A checkpoint may have several parts."""
 
     commits: Mapping[int, File]
     checkpoints: Mapping[int, Sequence[File]]
 
     @property
     def versions(self) -> set[int]:
-        """The versions that files are named by."""
+        """The versions of all files."""
         return {*self.commits, *self.checkpoints}
 
 
 def log_listing(files: Iterable[tuple[str, File]], *, classic: bool = False) -> LogListing[File]:
-    """Return which of some files, given with their names in the log, are commits and checkpoints.
+    """Return the commits and checkpoints among some files, given with their names.
 
-    A checkpoint that lacks parts is none. `classic` leaves out those of Delta's second form.
+    A checkpoint with missing parts is omitted. `classic` omits V2 checkpoints.
     """
     commits: dict[int, File] = {}
     parts: defaultdict[tuple[int, int], list[File]] = defaultdict(list)
@@ -103,23 +103,26 @@ def log_listing(files: Iterable[tuple[str, File]], *, classic: bool = False) -> 
             commits[version] = file
         elif found and (found["classic"] or not classic):
             parts[int(found["version"]), int(found["parts"] or 1)].append(file)
-    # A writer that died leaves some parts only.
+    # A writer that died may leave only some parts.
     whole = {version: found for (version, count), found in parts.items() if len(found) >= count}
     return LogListing(commits, whole)
 
 
 MAX_TABLES = 10_000
-"""How many Delta tables a merge may change: the driver looks at each of them."""
+"""The most Delta tables that a merge may change: the driver visits each of them."""
 
 
 @dataclass(slots=True)
 class TouchedLogs:
-    """Collects the folders of the logs in which the sides of a merge differ."""
+    """The folders of the logs in which the sides of a merge differ."""
 
     folders: set[bytes] = field(default_factory=set)
 
     def see(self, changes: Changes) -> None:
-        """Take in what differs between two sides; raise InvalidInputError for too many tables."""
+        """Add the differences between two sides.
+
+        Raises InvalidInputError for too many tables.
+        """
         keys = changes.keys()
         inside = keys.filter(pc.match_substring(keys, LOG_FOLDER))
         self.folders.update(filter(None, map(log_folder, inside.to_pylist())))
@@ -139,7 +142,7 @@ def log_folders_batch(changes: Changes) -> pa.RecordBatch:
 
 
 def too_many_tables() -> InvalidInputError:
-    """Return the error of a merge that changes too many Delta tables at a time."""
+    """Return the error of a merge that changes too many Delta tables."""
     return InvalidInputError(
         f"more than {MAX_TABLES:,} Delta tables are changed; nothing has moved. Merge some paths "
         "at a time, or without their logs being looked at: --no-delta"

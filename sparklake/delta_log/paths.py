@@ -1,4 +1,4 @@
-"""The paths of files in a Delta table's log: percent-encoded, below the table or absolute."""
+"""File paths in a Delta table's log: percent-encoded, relative or absolute."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _UUID_DIGITS = 20
 
 
 def is_relative(path: str) -> bool:
-    """Return whether a path in a log is below the table."""
+    """Return whether a path in a log is relative to the table."""
     return _ABSOLUTE.match(path) is None
 
 
 def name_of(path: str) -> str:
-    """Return the name, below the table, of the file that a relative path stands for."""
+    """Return the file name, relative to the table, of a relative path in a log."""
     return unquote(path)
 
 
@@ -34,12 +34,12 @@ def encoded(uri: str) -> str:
 
 
 def one_spelling(path: str) -> str:
-    """Return an absolute path in a log as it compares: Hadoop writes one in several ways."""
+    """Return the canonical form of an absolute path in a log. Hadoop writes several."""
     return _LOCAL.sub("file:///", unquote(path))
 
 
 def vector_path(name: str) -> str:
-    """Return the path of a deletion vector from its short name: a prefix, and a UUID in Z85."""
+    """Return a deletion vector's path from its short name: a prefix and a UUID in Z85."""
     prefix, digits = name[:-_UUID_DIGITS], name[-_UUID_DIGITS:]
     if len(digits) < _UUID_DIGITS:
         raise CorruptFileError(f"{name!r} names no deletion vector of a Delta table")
@@ -58,7 +58,7 @@ def _four_bytes(digits: str) -> bytes:
 
 
 def file_keys(folder: bytes, said: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield the keys of what an `add` needs, which lie below the table; others are not known."""
+    """Yield the keys of an `add`'s files below the table. Other places have no key."""
     root = table_folder(folder)
     if is_relative(said["path"]):
         yield root + name_of(said["path"]).encode()

@@ -1,4 +1,4 @@
-"""Other paths for the files that a Delta table's log names; nothing else of it changes."""
+"""Rewrites of the file paths in a Delta table's log. Nothing else changes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sparklake.delta_log.actions import OF_FILES, decode_actions, encode_actions
 from sparklake.delta_log.paths import is_relative, name_of, vector_path
 
 Rewrite = Callable[[Sequence[dict[str, Any]]], None]
-"""Edits what actions say of files: their paths, and their deletion vectors."""
+"""A function that edits the file fields of actions: paths and deletion vectors."""
 
 Resolve = Callable[[pa.Array], pa.Array]
-"""The addresses of files, percent-encoded, from their names below the table."""
+"""A function from file names below the table to percent-encoded addresses."""
 
 _VECTOR = "deletionVector"
 
 _Slot = tuple[dict[str, Any], str, str]
-"""A mapping, a key of it, and the name below the table whose address is to be there."""
+"""A mapping, one of its keys, and the file name whose address belongs there."""
 
 
 def rewritten_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def rewritten_batch(batch: pa.RecordBatch, rewrite: Rewrite) -> pa.RecordBatch:
 
 
 def _rewritten_files(files: pa.StructArray, rewrite: Rewrite) -> pa.StructArray:
-    """Return files with other paths; all else of them stays as it is."""
+    """Return files with other paths and otherwise equal fields."""
     fields = [each for each in files.type if each.name in ("path", _VECTOR)]
     chosen = pa.StructArray.from_arrays(
         [files.field(each.name) for each in fields], fields=fields, mask=files.is_null()
@@ -61,10 +61,9 @@ def _rewritten_files(files: pa.StructArray, rewrite: Rewrite) -> pa.StructArray:
 
 
 def to_addresses(resolve: Resolve) -> Rewrite:
-    """Return what makes addresses of all that is relative to the table.
+    """Return a rewrite of all relative paths to addresses.
 
-    A vector's place is part of what tells one state of a file from another, so that it is rewritten
-    wherever it comes.
+    A deletion vector's path is part of a file's identity, so it is rewritten in all actions.
     """
 
     def rewrite(files: Sequence[dict[str, Any]]) -> None:
@@ -77,7 +76,7 @@ def to_addresses(resolve: Resolve) -> Rewrite:
 
 
 def _slots(said: dict[str, Any]) -> Iterator[_Slot]:
-    """Yield where an action has relative paths; those of deletion vectors become absolute."""
+    """Yield the places of an action's relative paths. Deletion vectors become absolute."""
     path, vector = said.get("path"), said.get(_VECTOR)
     if path is not None and is_relative(path):
         yield said, "path", name_of(path)

@@ -1,4 +1,4 @@
-"""Data files of tables as Arrow rows: where each one lies, and what its folders say of it."""
+"""Data files of tables as Arrow rows: their addresses and their partition values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 Partition = tuple[tuple[str, str], ...]
-"""The names and values in the folders of a file, from the outside in."""
+"""The names and values in a file's folders, outermost first."""
 
 FILE_SCHEMA = pa.schema(
     [
@@ -27,16 +27,19 @@ FILE_SCHEMA = pa.schema(
         pa.field("mtime", pa.int64(), nullable=False),
     ]
 )
-"""`uri` is Spark's; `relative` the path below the table's folder; `mtime` in unix milliseconds."""
+"""The columns of a data file.
 
-# What Spark passes over: a marker, a log, or something temporary.
+`uri` is in Spark's form, `relative` the path below the table, `mtime` in unix milliseconds.
+"""
+
+# Names that Spark skips: markers, logs and temporary files.
 _HIDDEN = r"(^|/)(\.|_[^/=]*(/|$))"
 _PLAIN = "/:=@,;!$&'()*+~._-"
 _TO_QUOTE = rf"[^A-Za-z0-9{re.escape(_PLAIN)}]"
 
 
 def data_files(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
-    """Yield FILE_SCHEMA for the objects of a table, given as OBJECT_SCHEMA; no hidden ones."""
+    """Yield FILE_SCHEMA for a table's visible objects, given as OBJECT_SCHEMA."""
     for batch in batches:
         relative = pc.utf8_slice_codeunits(batch.column("path"), len(folder))
         files = [
@@ -50,12 +53,12 @@ def data_files(batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.Re
 
 
 def spark_uris(uris: pa.Array) -> pa.Array:
-    """Return the URIs by which Spark knows places: Hadoop's S3 client is called s3a."""
+    """Return URIs in Spark's form, with s3a as the scheme of S3."""
     return pc.replace_substring_regex(uris, "^s3://", "s3a://")
 
 
 def folders_of(relative: pa.Array) -> pa.DictionaryArray:
-    """Return the folder of each path, which ends with '/' unless there is none."""
+    """Return the folder of each path, with a trailing '/', or "" without a folder."""
     return pc.replace_substring_regex(relative, "[^/]*$", "").dictionary_encode()
 
 
@@ -66,12 +69,12 @@ def partition_of(folder: str) -> Partition:
 
 
 def partition_value(text: str) -> str | None:
-    """Return the value that a folder stands for; None is no value."""
+    """Return the value of a folder's text; None is null."""
     return None if text == NULL_PARTITION else unquote(text)
 
 
 def quoted(uris: pa.Array) -> pa.Array:
-    """Return URIs percent-encoded, as Delta's log has them."""
+    """Return URIs percent-encoded, as in Delta's log."""
     if not pc.any(pc.match_substring_regex(uris, _TO_QUOTE)).as_py():
         return uris
     return pa.array([quote(uri, safe=_PLAIN) for uri in uris.to_pylist()], pa.string())
@@ -81,21 +84,21 @@ def quoted(uris: pa.Array) -> pa.Array:
 
 
 def hashes(uris: pa.Array) -> NDArray[np.int64]:
-    """Return a number for each URI, the same for equal ones in this process."""
+    """Return a hash of each URI. Equal URIs have equal hashes within this process."""
     return np.fromiter(map(hash, uris.to_pylist()), np.int64, len(uris))
 
 
 def repeated(batches: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return the numbers that come more than once, in order: eight bytes a file are held."""
+    """Return the numbers that occur more than once, sorted. Memory is 8 bytes per file."""
     numbers = np.sort(np.concatenate([np.zeros(0, np.int64), *batches]))
     return np.unique(numbers[1:][numbers[1:] == numbers[:-1]])
 
 
 def unlike(uris: pa.Array, names: pa.Array, shared: NDArray[np.int64]) -> pa.Array:
-    """Return quoted URIs, of which those of shared files end with a fragment of their own.
+    """Return quoted URIs, with a unique fragment for shared files.
 
-    A Delta table holds a path once. The fragment is the file's name in the table; it is no part of
-    what a file system looks for.
+    A Delta table contains each path once. The fragment is the file's name in the table, and
+    file systems ignore it.
     """
     found = quoted(uris)
     is_shared = np.isin(hashes(uris), shared) if len(shared) else np.zeros(len(uris), bool)

@@ -1,4 +1,4 @@
-"""The log of a table made of files, wherever they lie: a checkpoint as Arrow names them all."""
+"""The log of a table of files at any address: an Arrow checkpoint lists them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _PROTOCOL = pa.struct(
         pa.field("writerFeatures", pa.list_(pa.string())),
     ]
 )
-# Readers expect these columns, too, though none of ours has a value there.
+# Readers expect these columns, too, although generated tables have no values there.
 _REMOVE = pa.struct(
     [
         pa.field("path", pa.string()),
@@ -77,12 +77,15 @@ CHECKPOINT_SCHEMA = pa.schema(
 )
 
 READ_ONLY = "sparklakeView"
-"""A writer feature that no writer has, so that each refuses to change a generated table."""
+"""A writer feature that no writer supports.
+
+So every writer refuses to change generated tables.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """What a Delta table is beside its files. `schema` is Spark's, as JSON."""
+    """The definition of a Delta table without its files. `schema` is Spark's, as JSON."""
 
     id: str
     schema: str
@@ -90,7 +93,7 @@ class TableShape:
     reader_features: Sequence[str] = ()
 
     def protocol(self) -> dict[str, Any]:
-        """Return the action that says who may read and write the table."""
+        """Return the protocol action: who may read and write the table."""
         features = list(self.reader_features)
         return {
             "minReaderVersion": 3 if features else 1,
@@ -100,7 +103,7 @@ class TableShape:
         }
 
     def meta_data(self) -> dict[str, Any]:
-        """Return the action that says what the columns are."""
+        """Return the metaData action: the columns of the table."""
         return {
             "id": str(UUID(self.id[:32])),
             "format": {"provider": "parquet", "options": {}},
@@ -112,24 +115,24 @@ class TableShape:
 
 
 def last_checkpoint(version: int, size: int) -> bytes:
-    """Return what points readers to a checkpoint of some number of actions."""
+    """Return the pointer file to a checkpoint of some number of actions."""
     return json.dumps({"version": version, "size": size}).encode()
 
 
 def commit_info() -> bytes:
-    """Return the log of a version that is all in its checkpoint."""
+    """Return the commit file of a version that is completely in its checkpoint."""
     info = {"timestamp": 0, "operation": "VIEW", "operationParameters": {}}
     return json.dumps({"commitInfo": info}).encode() + b"\n"
 
 
 def shape_batch(shape: TableShape) -> pa.RecordBatch:
-    """Return the actions that say what a table is, as CHECKPOINT_SCHEMA."""
+    """Return a table's protocol and metaData actions, as CHECKPOINT_SCHEMA."""
     rows = [{"protocol": shape.protocol()}, {"metaData": shape.meta_data()}]
     return pa.RecordBatch.from_pylist(rows, schema=CHECKPOINT_SCHEMA)
 
 
 def version_checksum(shape: TableShape, files: int, size: int) -> bytes:
-    """Return what spares readers a look through the checkpoint for what the table is."""
+    """Return the checksum file, which saves readers a scan of the checkpoint."""
     summary = {
         "tableSizeBytes": size,
         "numFiles": files,
@@ -146,7 +149,7 @@ def version_checksum(shape: TableShape, files: int, size: int) -> bytes:
 def add_batches(
     files: Iterable[pa.RecordBatch], shared: NDArray[np.int64]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the files of a table, given as FILE_SCHEMA, as CHECKPOINT_SCHEMA.
+    """Yield a table's files, given as FILE_SCHEMA, as CHECKPOINT_SCHEMA.
 
     `shared` are the hashes of the URIs that several files have.
     """

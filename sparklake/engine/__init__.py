@@ -1,1 +1,4 @@
-"""Runs plans: in this process or as Spark jobs, always the same task bodies."""
+"""Engines: plans run in this process, in worker processes or as Spark jobs.
+
+All engines run the same task bodies.
+"""

@@ -1,4 +1,4 @@
-"""The engine interface: run task bodies and report progress."""
+"""The engine interface: task bodies and progress reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from sparklake.graveler.planning.plan import Opened, Plan
 
 Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""A generator from batches to batches that may run twice; it is shipped to executors."""
+"""A generator from batches to batches. It may run twice, and is shipped to executors."""
 
 Source = Any
 """A pyarrow Table, an iterable of record batches, a Spark DataFrame, or Work."""
@@ -19,65 +19,65 @@ Source = Any
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A source of which each row, of TASK_SCHEMA, is a task by itself, whatever comes of it."""
+    """A source whose rows, of TASK_SCHEMA, are separate tasks of any output size."""
 
     rows: pa.Table
 
 
 MAX_TASK_RECORDS = 250_000
-"""How many records a task reads at most, about: a few seconds' work."""
+"""The approximate maximum of records per task: a few seconds of work."""
 
 _MIN_TASK_RECORDS = 20_000
 TASKS_A_WORKER = 4
-"""How many tasks a plan has for each worker: enough for all to end at about the same time."""
+"""The tasks of a plan per worker, enough to finish at about the same time."""
 
 
 def shared_task_records(records: int, workers: int) -> int:
-    """Return how many records a task should read of a plan that some workers share."""
+    """Return the number of records per task for a plan that workers share."""
     wanted = records // (TASKS_A_WORKER * workers)
     return min(max(wanted, _MIN_TASK_RECORDS), MAX_TASK_RECORDS)
 
 
 class Runner(Protocol):
-    """Runs task bodies."""
+    """An engine that runs task bodies."""
 
     @property
     def name(self) -> str:
-        """What it is called in plans and reports."""
+        """The name in plans and reports."""
 
     def task_records(self, records: int) -> int:
-        """Return how many records a task should read of a plan that reads `records`."""
+        """Return the number of records per task for a plan that reads `records`."""
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work, in parallel where it can; for small results.
+        """Run a body over rows of work, in parallel if possible; for small results.
 
-        Yields what comes of a row of work when that is done. Batches of one row of work stay in
-        order, those of several need not.
+        Yields the output of a row of work when it is done. Batches of one row of work stay
+        in order. Batches of different rows may come in any order.
         """
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work; yield what it yields in the order of the rows."""
+        """Run a body over rows of work; yield its output in the order of the rows."""
 
     def sort_and_collect(self, encode: Body, body: Body, source: Source) -> list[pa.RecordBatch]:
-        """Run `encode` over a source, sorts what it yields by key, and runs `body` over that.
+        """Run `encode` over a source, sort its output by key, and run `body` over it.
 
-        `encode` yields RECORD_SCHEMA. `body` sees keys in ascending order; where there are several
+        `encode` yields RECORD_SCHEMA. `body` gets keys in ascending order. With several
         partitions, each is an interval of keys.
         """
 
 
 class Progress(Protocol):
-    """Told how far a plan has come, in ranges read. Nothing waits for it."""
+    """An observer of a plan's progress, in ranges read. Work does not wait for it."""
 
     def begin(self, ranges: int) -> None:
-        """Note that a plan starts which reads some number of ranges."""
+        """Report the start of a plan and the number of ranges that it reads."""
 
     def advance(self, ranges: int) -> None:
-        """Note that so many ranges more have been read."""
+        """Report the number of ranges read since the last report."""
 
 
 class Unwatched:
-    """Progress that nobody follows."""
+    """A progress observer that ignores all reports."""
 
     def begin(self, ranges: int) -> None:
         """Do nothing."""
@@ -90,21 +90,24 @@ UNWATCHED: Progress = Unwatched()
 
 
 def begin(progress: Progress, plan: Plan) -> None:
-    """Says how many ranges a plan reads; one that two of its pieces share counts twice."""
+    """Report the number of ranges that a plan reads.
+
+    A range shared by two pieces counts twice.
+    """
     progress.begin(sum(map(range_count, plan.stretches)))
 
 
 def range_count(piece: Opened) -> int:
-    """Return how many ranges are read for a piece."""
+    """Return the number of ranges that a piece reads."""
     return sum(len(side.ranges) for side in piece.sides)
 
 
 def counted(
     batches: Iterable[pa.RecordBatch], plan: Plan, progress: Progress
 ) -> Iterator[pa.RecordBatch]:
-    """Pass on the rows that a plan yields in the order of their paths.
+    """Yield a plan's rows, in the order of paths, and report its progress.
 
-    A piece has been read when a row from behind it has come, or the end.
+    A piece counts as read when a row after it, or the end, has come.
     """
     begin(progress, plan)
     waiting = list(reversed(plan.stretches))

@@ -1,4 +1,4 @@
-"""Chooses where a plan runs."""
+"""The choice of the engine of a plan."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from sparklake.engine.spark import SparkRunner
 
 # From benchmarks/results/thresholds.md: warm workers pay from some ten thousand records on. Their
-# start takes over a second, which a plan of two million wins back on two cores.
+# start takes over a second. On two cores a plan of two million records recovers this time.
 
 POOL_RECORDS = 64_000
-"""From how many records on a plan is shared out to workers that are there already."""
+"""The least number of records for which running workers pay."""
 
 COLD_POOL_RECORDS = 2_000_000
-"""From how many records on a plan is worth starting workers."""
+"""The least number of records for which starting workers pays."""
 
 SPARK_RECORDS = 20_000_000
-"""From how many records on a plan is worth a Spark job, where a session is at hand.
+"""The least number of records for a Spark job, if a session exists.
 
-On one machine workers are faster: a merge of 1% of five million takes them 9 s, and Spark 16 s. A
-job is for plans that more machines than this one should share.
+On one machine workers are faster: a merge of 1% of five million records takes them 9 s, and Spark
+16 s. A Spark job is for plans that several machines should share.
 """
 
 TITLE = "sparklake"
@@ -38,9 +38,9 @@ TITLE = "sparklake"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Where a plan runs: "local" is in process, "pool" on all cores; and why there.
+    """The engine of a plan and the reason for it. "local" is in process, "pool" on all cores.
 
-    `task_records` is how many records a task should read.
+    `task_records` is the number of records per task.
     """
 
     engine: str
@@ -50,10 +50,10 @@ class Choice:
 
 @dataclass(slots=True)
 class Runners:
-    """Holds the runners of a lake. No process and no JVM is started before one is needed.
+    """The runners of a lake. A process or a JVM is started only when needed.
 
-    `workers` is how many processes share a plan; None is one for each core that may be used, and
-    one more, which works while others wait for the disk.
+    `workers` is the number of processes that share a plan. None is one per usable core plus
+    one, which works while others wait for the disk.
     """
 
     engine: Engine = Engine.AUTO
@@ -72,7 +72,7 @@ class Runners:
         return self.on_pool() if chosen == "pool" else self._local
 
     def choice(self, records: int) -> Choice:
-        """Return where a plan that reads some number of records runs; starts nothing."""
+        """Return the engine for a plan that reads some number of records; start nothing."""
         if self.engine is Engine.SPARK:
             return Choice("spark", "the engine is set", MAX_TASK_RECORDS)
         said = f"{records:,} records to read"
@@ -92,7 +92,7 @@ class Runners:
 
     def on_pool(self) -> PoolRunner:
         """Return the runner on this machine's cores."""
-        # Not at the top: a small command must not pay for what starts processes.
+        # Lazy import: a small command must not pay for the import of process pools.
         from sparklake.engine.pool import PoolRunner
 
         if self._pool is None:
@@ -100,23 +100,23 @@ class Runners:
         return self._pool
 
     def on_spark(self, title: str = TITLE) -> SparkRunner:
-        """Return the Spark runner, with the session given, the one at hand, or a new one.
+        """Return the Spark runner, with the given session, the active one or a new one.
 
-        The title is what the Spark UI shows of its jobs.
+        `title` is the description of its jobs in the Spark UI.
         """
-        # Not at the top: what runs locally must not pay for importing Spark.
+        # Lazy import: local plans must not pay for importing Spark.
         from sparklake.engine.spark import SparkRunner
 
         return SparkRunner(self.session(), title)
 
     def session(self) -> SparkSession:
-        """Return the session given, the one at hand, or a new one."""
+        """Return the given session, the active one or a new one."""
         if self.spark is None:
             self.spark = spark_session()
         return self.spark
 
     def close(self) -> None:
-        """End the worker processes, where there are some. A session is left as it is."""
+        """Stop the worker processes, if any. A Spark session is not stopped."""
         if self._pool is not None:
             self._pool.close()
 

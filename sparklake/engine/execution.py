@@ -1,4 +1,7 @@
-"""Carries out a plan: pack, run, stitch, write the metarange. Nothing here moves a pointer."""
+"""The execution of plans: pack, run, stitch, write the metarange.
+
+Nothing here moves a pointer.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +44,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Outcome:
-    """What the tasks of a plan made of it.
+    """The combined results of a plan's tasks.
 
-    `conflict_count` is of all conflicts, `left_count` of those that nothing has decided, and the
-    first of these are in `conflicts`. `logs` is folders of Delta logs that may differ from dest's.
+    `conflict_count` counts all conflicts, `left_count` the undecided ones. `conflicts` has the
+    first undecided ones. `logs` are the folders of Delta logs that may differ from dest's.
     """
 
     pieces: list[Row] = field(default_factory=list)
@@ -64,7 +67,7 @@ def run_plan(
     task_records: int | None = None,
     progress: Progress = UNWATCHED,
 ) -> Outcome:
-    """Run the opened pieces of a plan and put their ranges between the copied ones."""
+    """Run the opened pieces of a plan, and put their ranges between the copied ones."""
     task_records = task_records or runner.task_records(plan.records)
     plan = cut_for_tasks(plan, task_records)
     tasks = encode_tasks(pack(plan, task_records))
@@ -87,7 +90,7 @@ def run_plan(
 
 
 def cut_for_tasks(plan: Plan, task_records: int) -> Plan:
-    """Return a plan whose opened pieces are the streams that its tasks will write."""
+    """Return a plan whose opened pieces are the streams that its tasks write."""
     return divided(coalesced(plan, task_records), task_records)
 
 
@@ -98,14 +101,14 @@ def write_run(
     source: Source,
     body: Callable[[Workspace, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]] = run_body,
 ) -> list[Row]:
-    """Write rows as the ranges of a run, in key order, not yet stitched."""
+    """Write rows as the ranges of a run, in key order, without stitching."""
     batches = runner.sort_and_collect(encode, partial(body, workspace), source)
     results = decode_results(batches)
     return rows_in_order(each for each in results if isinstance(each, PieceResult))
 
 
 def rows_in_order(pieces: Iterable[PieceResult]) -> list[Row]:
-    """Return in key order what tasks wrote that shared out the keys among themselves."""
+    """Return the tasks' ranges in key order. The tasks had disjoint intervals of keys."""
     rows = filter(_is_filled, (row_of(each.written) for each in pieces))
     return sorted(rows, key=lambda row: row.ranges[0].min_key)
 
@@ -123,7 +126,7 @@ def stitched(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) ->
 
 
 def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[Row]) -> MetaRange:
-    """Stitch pieces in key order into one tree and write its metarange, durable on return."""
+    """Stitch pieces in key order into one tree; write its metarange durably."""
     return write_meta_range(store, stitched(store, workspace, pieces))
 
 
@@ -157,7 +160,10 @@ def _read_for(plan: Plan, position: int) -> int:
 
 
 def _answer(answers: dict[int, PieceResult], position: int) -> PieceResult:
-    """Return a piece's result: without it, all the records of the piece would be gone."""
+    """Return a piece's result; raise LostResultError if it is missing.
+
+    Without the result, all records of the piece would be lost.
+    """
     if position not in answers:
         raise LostResultError(
             f"the engine returned no result for piece {position} of the plan; nothing was "
@@ -167,7 +173,7 @@ def _answer(answers: dict[int, PieceResult], position: int) -> PieceResult:
 
 
 def row_of(written: Sequence[WrittenRange]) -> Row:
-    """Return what a task wrote in one go: only the last of it may be open."""
+    """Return the ranges of one task as a row. Only the last one may be open."""
     return Row(tuple(each.info for each in written), not written or written[-1].closed)
 
 

@@ -1,4 +1,4 @@
-"""Says what a plan will do, before it is done."""
+"""Explanations of plans before they run."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sparklake.graveler.planning.plan import Plan
 TWO_WAY = ("left", "right")
 THREE_WAY = ("base", "source", "dest")
 LAYERED = ("committed",)
-"""What the sides of plans are called. Those that follow are staged layers, the newest first."""
+"""The names of a plan's sides. Further sides are staged layers, newest first."""
 
 
 Cut = Callable[[Plan, int], Plan]
-"""Cuts the pieces of a plan for tasks that read about a number of records."""
+"""A function that cuts a plan's pieces into tasks of about a number of records."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideLoad:
-    """What will be read of one side; `bytes` are raw ones, as they are once decoded."""
+    """The read load of one side. `bytes` are raw, decoded bytes."""
 
     name: str
     ranges: int
@@ -31,7 +31,7 @@ class SideLoad:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Says what a verb will do: which engine will run it, what is copied by id, what is read."""
+    """The cost of a verb: its engine, the ranges copied by id, and the data to read."""
 
     verb: str
     engine: str
@@ -47,7 +47,7 @@ class Explanation:
 def explained(
     verb: str, plan: Plan, cut: Cut, runners: Runners, names: Sequence[str]
 ) -> Explanation:
-    """Return what a plan will do. `cut` makes its pieces what its tasks will take."""
+    """Return the explanation of a plan. `cut` cuts its pieces as its tasks will."""
     choice = runners.choice(plan.records)
     plan = cut(plan, choice.task_records)
     loads = [

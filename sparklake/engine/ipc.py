@@ -1,6 +1,6 @@
-"""Arrow batches as bytes: how they travel between processes, with no row converted.
+"""Arrow batches as bytes, for transport between processes without converting rows.
 
-A stream of Arrow's, and not a pickle: that would take along the whole table a batch is a slice of.
+The format is an Arrow stream. A pickle would include the whole table of a sliced batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def pack(batches: Sequence[pa.RecordBatch], compression: str | None = None) -> b
 
 
 def unpack(packed: bytes) -> list[pa.RecordBatch]:
-    """Return the batches in bytes; they share their memory."""
+    """Return the batches in bytes. The batches share the memory of the bytes."""
     if not packed:
         return []
     with pa.ipc.open_stream(packed) as reader:
@@ -32,7 +32,7 @@ def unpack(packed: bytes) -> list[pa.RecordBatch]:
 
 
 def to_file(path: Path, batches: Iterable[pa.RecordBatch]) -> bool:
-    """Write batches of one schema to a new file; return False, and write none, for none."""
+    """Write batches of one schema to a new file; without batches, return False only."""
     stream = iter(batches)
     first = next(stream, None)
     if first is None:
@@ -45,7 +45,10 @@ def to_file(path: Path, batches: Iterable[pa.RecordBatch]) -> bool:
 
 
 def from_file(path: Path) -> list[pa.RecordBatch]:
-    """Return the batches in a file, which is gone then: they lie in its pages."""
+    """Return the batches in a file, and delete the file.
+
+    The batches stay valid: they use its memory-mapped pages.
+    """
     with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
         batches = list(reader)
     path.unlink()

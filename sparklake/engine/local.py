@@ -1,4 +1,4 @@
-"""Runs bodies in this process."""
+"""An engine in this process."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 class LocalRunner:
-    """Runs one task after the other in this process."""
+    """A runner that runs one task after the other in this process."""
 
     name = "local"
 
     def task_records(self, records: int) -> int:
-        """Return the most that a task may read: there is nobody to share with."""
+        """Return the maximum of records per task, because there are no other workers."""
         return MAX_TASK_RECORDS
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work as its results are asked for."""
+        """Run a body over rows of work, lazily, as results are read."""
         return self.stream(body, work)
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work as its results are asked for."""
+        """Run a body over rows of work, lazily, as results are read."""
         if work.num_rows:
             yield from body(work.to_batches())
 

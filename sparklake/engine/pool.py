@@ -1,4 +1,4 @@
-"""Runs bodies on all cores of this machine, in processes that start when they are first needed."""
+"""An engine on all cores of this machine, in worker processes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MIN_SHARE_BYTES = 8 * 1024 * 1024
 
 
 class PoolRunner:
-    """Runs tasks in worker processes. They start with the first task and stay until `close`."""
+    """A runner on worker processes. They start with the first task and stay until `close`."""
 
     name = "pool"
 
@@ -54,13 +54,13 @@ class PoolRunner:
 
     @property
     def is_warm(self) -> bool:
-        """Whether the workers are there already."""
+        """Whether the workers have been started."""
         return self._crew is not None
 
     def close(self, patience: float = _CLOSE_SECONDS) -> None:
-        """End the workers, in the midst of a task too. The next task would start new ones.
+        """Stop the workers, even during a task. The next task starts new workers.
 
-        Workers that need longer than `patience` to clean up are killed.
+        Workers that need longer than `patience` seconds to clean up are killed.
         """
         with self._lock:
             crew, self._crew = self._crew, None
@@ -68,25 +68,27 @@ class PoolRunner:
             crew.end(patience)
 
     def task_records(self, records: int) -> int:
-        """Return how many records a task of a plan should read: small ones share out evenly."""
+        """Return the number of records per task. Small tasks share out evenly."""
         return shared_task_records(records, self.workers)
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work, a task each."""
+        """Run a body over rows of work, one task per row."""
         with self._map(_run, _calls(body, work), ahead=work.num_rows) as results:
             for packed in results:
                 yield from unpack(packed)
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work, some tasks ahead of the one whose results are asked for.
+        """Run a body over rows of work, with some tasks ahead of the reader.
 
-        The first task runs here: who wants only some rows must not wait for workers to start.
+        The first task runs in this process: a reader of only a few rows must not wait for
+        workers to start.
         """
         if not work.num_rows:
             return
         here = iter(body(work.slice(0, 1).to_batches()))
         yield from islice(here, 1)
-        # Rows come back in files, in memory where there is plenty: a pipe would copy them twice.
+        # Results come back in files, in memory where there is plenty: a pipe would copy
+        # them twice.
         with scratch_folder() as scratch:
             calls = ((scratch, *call) for call in _calls(body, work.slice(1)))
             with self._map(_run_to_file, calls) as results:
@@ -122,7 +124,7 @@ class PoolRunner:
 
 
 class _Crew:
-    """The workers, each led by a thread while it has something to do."""
+    """The workers. A thread drives each busy worker."""
 
     def __init__(self, count: int) -> None:
         self._threads = Threads(count, "sparklake-worker")
@@ -151,7 +153,7 @@ class _Crew:
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         worker = self._idle.get()
         try:
-            # One that was killed while it had nothing to do has lost nothing.
+            # A worker that was killed while idle has lost no work.
             if not worker.is_alive():
                 worker = self._replacement(worker)
             return worker.call(function, *arguments)
@@ -175,7 +177,7 @@ class _Crew:
 
 
 class _Results:
-    """Calls that run ahead of their results; leaving it gives up those that have not begun."""
+    """The results of calls that run ahead. Leaving the context cancels calls not yet begun."""
 
     def __init__(
         self,
@@ -217,7 +219,7 @@ class _Results:
         if kind is KeyboardInterrupt:
             self._runner.close(GRACE_SECONDS)
         elif kind is not GeneratorExit:
-            # Nothing is written behind the back of who was told that it failed.
+            # After an error is reported, no task may still write.
             wait(running)
 
 

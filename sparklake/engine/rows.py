@@ -1,4 +1,4 @@
-"""Rows that are computed when they are asked for."""
+"""Lazily computed rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Other = TypeVar("Other")
 
 @dataclass(frozen=True, slots=True)
 class RowShape(Generic[Row]):
-    """The form of some rows: in Arrow, in Spark (DDL), and as Python objects."""
+    """The form of rows: in Arrow, in Spark (DDL), and as Python objects."""
 
     schema: pa.Schema
     ddl: str
@@ -37,7 +37,7 @@ class RowShape(Generic[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Rows(Generic[Row]):
-    """The answer of a reading verb, in key order. Iterating streams it, task by task."""
+    """The result of a reading verb, in key order. Iterating streams it task by task."""
 
     plan: Plan
     shape: RowShape[Row]
@@ -52,7 +52,7 @@ class Rows(Generic[Row]):
             yield from self.shape.decode(batch)
 
     def _repr_html_(self) -> str:
-        """Show the first rows in a notebook."""
+        """Return an HTML table of the first rows for notebooks."""
         rows = (row for batch in self.batches() for row in batch.to_pylist())
         return html_table(self.title, self.shape.schema.names, rows)
 
@@ -63,17 +63,17 @@ class Rows(Generic[Row]):
         yield from counted(batches, self._cut(runner), self._runners.progress)
 
     def explain(self) -> Explanation:
-        """Return what will be read for the rows, and where; nothing is read for it."""
+        """Return what the rows read and on which engine, without reading anything."""
         return explained(self._verb, self.plan, divided, self._runners, self._sides)
 
     def within(self, interval: Interval) -> Rows[Row]:
-        """Return the rows in an interval of keys; only what may hold some is read."""
+        """Return the rows in an interval of keys. Only ranges that may hold some are read."""
         return replace(self, plan=self.plan.restricted(interval))
 
     def encoded_as(
         self, shape: RowShape[Other], encode: Callable[[Changes], pa.RecordBatch]
     ) -> Rows[Other]:
-        """Return the same changes as rows of another shape; of rows that are changes."""
+        """Return the same changes as rows of another shape. The rows must be changes."""
         changes: Callable[..., Iterator[pa.RecordBatch]] = self._body
         body = partial(changes, encode=encode)
         return Rows(*(self.plan, shape, self.title, body, self._runners, self._verb, self._sides))
@@ -83,13 +83,13 @@ class Rows(Generic[Row]):
         return pa.Table.from_batches(self.batches(), self.shape.schema)
 
     def to_df(self) -> DataFrame:
-        """Return the rows as a Spark DataFrame, computed by its tasks; partitions are in order."""
+        """Return the rows as a lazy Spark DataFrame. Its partitions are in order."""
         runner = self._runners.on_spark()
         tasks = runner.tasks(self._work(runner))
         return tasks.mapInArrow(self._body, self.shape.ddl)
 
     def shared(self, task_records: int) -> tuple[Body, pa.Table]:
-        """Return the body, and its rows of work, for who runs the tasks in another way."""
+        """Return the body and its rows of work, for callers that run the tasks themselves."""
         return self._body, encode_tasks(pack(divided(self.plan, task_records), task_records))
 
     def _work(self, runner: Runner) -> pa.Table:

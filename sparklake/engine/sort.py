@@ -1,7 +1,7 @@
-"""The sort that writes runs: slices are sorted to files, then shares of the keys are read in order.
+"""The sort that writes runs: sort slices to files, then read shares in order.
 
-Both steps are functions of small values, which any process may call that sees the same disk. None
-holds more than about SORT_BYTES of records, however many there are in all.
+Both steps are functions of small values. Any process on the same disk may call them. Each holds
+about SORT_BYTES of records at most, however many there are in all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SORT_BYTES = 32 * 1024 * 1024
-"""How many bytes of records are sorted in memory at a time."""
+"""The bytes of records that are sorted in memory at a time."""
 
 _BATCH_ROWS = 32768
 _BATCH_BYTES = 4 * 1024 * 1024
@@ -39,7 +39,7 @@ _MIN_SAMPLES = 64
 
 @dataclass(frozen=True, slots=True)
 class SortedFile:
-    """An Arrow file of records in key order; `samples` are the keys of every `step`th row."""
+    """An Arrow file of records in key order. `samples` are the keys of every `step`th row."""
 
     path: Path
     size: int
@@ -59,14 +59,14 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """An interval of keys, and where all the records are that fall into it."""
+    """An interval of keys and the places of all its records."""
 
     interval: Interval
     stretches: tuple[Stretch, ...]
 
 
 def source_batches(source: Source) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a source, some thousand at a time; those of work one by one."""
+    """Yield a source's rows, some thousand at a time; rows of Work one by one."""
     if isinstance(source, Work):
         for at in range(source.rows.num_rows):
             yield from source.rows.slice(at, 1).to_batches()
@@ -80,7 +80,7 @@ def source_batches(source: Source) -> Iterator[pa.RecordBatch]:
 def sliced(
     items: Iterable[T], size: int, size_of: Callable[[T], int] = attrgetter("nbytes")
 ) -> Iterator[list[T]]:
-    """Yield batches in lists of about `size` bytes, or other items in lists of what they count."""
+    """Yield items in lists of about `size`, in bytes of batches or by `size_of`."""
     held: list[T] = []
     held_size = 0
     for each in items:
@@ -96,7 +96,7 @@ def sliced(
 def sort_to_files(
     encode: Body, scratch: Path, batches: Iterable[pa.RecordBatch], sort_bytes: int = SORT_BYTES
 ) -> list[SortedFile]:
-    """Write what `encode` makes of a source to sorted files, of about `sort_bytes` each."""
+    """Write the output of `encode` to sorted files of about `sort_bytes` each."""
     tables = (
         pa.Table.from_batches(held, RECORD_SCHEMA) for held in sliced(encode(batches), sort_bytes)
     )
@@ -106,7 +106,7 @@ def sort_to_files(
 def shares(files: Sequence[SortedFile], share_bytes: int) -> list[Share]:
     """Return the records of files as shares of about `share_bytes`, in key order.
 
-    Records of one key are in one share. A key with several samples is a share alone.
+    Records of one key are in one share. A key with several samples has its own share.
     """
     starts = [b"", *_splitters(files, share_bytes)]
     intervals = [*(Interval(*ends) for ends in pairwise(starts)), Interval(starts[-1])]
@@ -114,7 +114,7 @@ def shares(files: Sequence[SortedFile], share_bytes: int) -> list[Share]:
 
 
 def records_in_order(share: Share) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a share in key order; only where batches overlap are they sorted."""
+    """Yield the records of a share in key order. Only overlapping batches are sorted."""
     held: list[pa.RecordBatch] = []
     last = b""
     for first, batch in sorted(_inside(share), key=itemgetter(0)):
@@ -144,13 +144,13 @@ def _write(table: pa.Table, scratch: Path) -> SortedFile:
 
 
 def _rows(table: pa.Table, size: int) -> int:
-    """Return how many rows of a table have about `size` bytes."""
+    """Return the number of a table's rows that have about `size` bytes."""
     rows: int = table.num_rows * size // table.nbytes
     return max(1, rows)
 
 
 def _splitters(files: Sequence[SortedFile], share_bytes: int) -> Iterator[bytes]:
-    """Yield the keys at which shares begin, but for the first one."""
+    """Yield the first keys of the shares after the first one."""
     samples = sorted(
         (sample, each.size // len(each.samples)) for each in files for sample in each.samples
     )
@@ -170,7 +170,7 @@ def _splitters(files: Sequence[SortedFile], share_bytes: int) -> Iterator[bytes]
 def _stretches(files: Sequence[SortedFile], interval: Interval) -> tuple[Stretch, ...]:
     found = []
     for each in files:
-        # What follows the sample before may be inside of the interval.
+        # Rows after the previous sample may be in the interval.
         start = max(0, bisect_left(each.samples, interval.start) - 1)
         stop = len(each.samples)
         if interval.stop is not None:
@@ -181,7 +181,7 @@ def _stretches(files: Sequence[SortedFile], interval: Interval) -> tuple[Stretch
 
 
 def _inside(share: Share) -> Iterator[tuple[bytes, pa.RecordBatch]]:
-    """Yield the parts of batches that are in a share, with their first keys, not copied."""
+    """Yield the parts of batches in a share, with their first keys, without a copy."""
     for each in share.stretches:
         table = pa.ipc.open_file(pa.memory_map(str(each.path))).read_all()
         for batch in table.slice(each.start, each.stop - each.start).to_batches():
@@ -200,7 +200,7 @@ def _within(batch: pa.RecordBatch, interval: Interval) -> pa.RecordBatch:
 
 
 def _together(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield batches that overlap, given by their first keys, in key order."""
+    """Yield overlapping batches, sorted by their first keys, in key order."""
     if len(batches) == 1 or _key(batches[0], 0) == max(_key(each, -1) for each in batches):
         yield from batches
     else:

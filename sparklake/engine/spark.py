@@ -1,4 +1,4 @@
-"""Run task bodies as Spark jobs through the DataFrame API alone.
+"""An engine of Spark jobs, which uses the DataFrame API alone.
 
 The same code serves classic Spark and Spark Connect.
 """
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def inheriting(spark: SparkSession, job: Callable[[], T], tag: str) -> Callable[[], T]:
-    """Return a job for another thread, with what this one has set for its jobs."""
+    """Return a job for another thread that inherits this thread's job properties."""
     from pyspark.util import inheritable_thread_target
 
     inherit = inheritable_thread_target
@@ -41,8 +41,8 @@ def inheriting(spark: SparkSession, job: Callable[[], T], tag: str) -> Callable[
 
 
 def cancel(spark: SparkSession, tag: str) -> None:
-    """End the session's jobs, on classic Spark 3.5 those with a tag alone; raise nothing."""
-    # Where the JVM is gone, so are its jobs.
+    """Cancel the session's jobs; on classic Spark 3.5, jobs with a tag only. Never raises."""
+    # If the JVM is gone, its jobs are gone, too.
     with suppress(Exception):
         spark.interruptAll()
         return
@@ -51,44 +51,45 @@ def cancel(spark: SparkSession, tag: str) -> None:
 
 
 def _tagged(spark: SparkSession, job: Callable[[], T], tag: str) -> T:
-    # Classic Spark 3.5 has no other way to end a session's jobs; Connect interrupts them itself.
+    # Classic Spark 3.5 has no other way to cancel a session's jobs. Connect interrupts them
+    # itself.
     with suppress(Exception):
         spark.sparkContext.addJobTag(tag)
     return job()
 
 
 def packed_tasks(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Return batches as a table of TASK_SCHEMA, compressed, a row each."""
+    """Return batches as a table of TASK_SCHEMA, compressed, one per row."""
     packed = pa.array([pack([each], compression="zstd") for each in batches], pa.binary())
     return pa.table([pa.array(range(len(packed)), pa.int64()), packed], schema=TASK_SCHEMA)
 
 
 def unpacked_body(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield what `packed_tasks` has packed."""
+    """Yield the batches packed by `packed_tasks`."""
     for batch in batches:
         for packed in batch.column("task"):
             yield from unpack(packed.as_py())
 
 
 def shipped(runner: SparkRunner, batches: Iterable[pa.RecordBatch], ddl: str) -> DataFrame:
-    """Return batches as a DataFrame, a partition each, in their order."""
+    """Return batches as a DataFrame, one per partition, in order."""
     return runner.tasks(packed_tasks(batches)).mapInArrow(unpacked_body, ddl)
 
 
 MAX_PARTITIONS = 10_000
 
-# The results of a job come all at once. A few jobs side by side show how far the work has come, and
-# keep a cluster as busy as one would; each is large enough that what it costs by itself is little.
+# The results of a job come all at once. A few concurrent jobs show progress and keep a cluster as
+# busy as one job. Each job is so large that its own cost is small.
 MAX_JOBS = 10
 TASKS_OF_A_JOB = 8
 
-# Rows of the driver's are shipped in pieces, of which each core gets as many as the others.
+# The driver's rows are shipped in pieces, so that all cores get the same number.
 _PIECE_ROWS = 10_000
 
 _INTERRUPT_SECONDS = 0.5
 
-# What bodies yield travels to the driver as Arrow IPC streams, a batch a row: no row is converted,
-# and types, time zones and order stay as the body made them.
+# Bodies' output travels to the driver as Arrow IPC streams, one batch per row. No row is converted,
+# so types, time zones and order stay the same.
 _PACKED = "batch binary"
 _RECORDS = "key binary, stored binary"
 _TASKS = "position bigint, task binary"
@@ -96,7 +97,7 @@ _RAISED = re.compile(r'sparklake\.errors\.(\w+Error): (\[".*)')
 
 
 class SparkRunner:
-    """Runs every row of work as a Spark task."""
+    """A runner that runs every row of work as a Spark task."""
 
     name = "spark"
 
@@ -105,15 +106,18 @@ class SparkRunner:
         self._title = title
 
     def task_records(self, records: int) -> int:
-        """Return the most that a task may read: a task of Spark costs more than a small one."""
+        """Return the maximum of records per task.
+
+        A Spark task costs more than small tasks save.
+        """
         return MAX_TASK_RECORDS
 
     def collect(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work, a task each; yield results job by job."""
+        """Run a body over rows of work, one task per row; yield results job by job."""
         return self._packed(map(self.tasks, _shares(work)), body)
 
     def stream(self, body: Body, work: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Run a body over rows of work, fetching one task's results while the next one runs."""
+        """Run a body over rows of work; fetch a task's results while the next one runs."""
         if not work.num_rows:
             return
         batches = self.tasks(work).mapInArrow(partial(_pack, body), _PACKED)
@@ -126,16 +130,19 @@ class SparkRunner:
         encoded = self._encoded(partial(_reported, encode), source)
         if encoded is None:
             return []
-        # Kept, since finding the intervals of keys reads all of it once: `encode` may hash files.
+        # The rows are persisted because range partitioning reads all of them once more, and
+        # `encode` may hash files.
         with kept_rows(encoded) as records:
-            # By all of a row: a task that runs again sees the rows of one key in the same order.
+            # The sort is by all columns: a rerun task gets the rows of one key in the
+            # same order.
             ordered = records.repartitionByRange("key").sortWithinPartitions("key", "stored")
             return list(self._packed([ordered], body))
 
     def tasks(self, work: pa.Table) -> DataFrame:
-        """Return rows of work as a DataFrame: each its own partition, in their order.
+        """Return rows of work as a DataFrame, one row per partition, in order.
 
-        Spark's `repartition` begins anywhere, so some partitions get two rows and some get none.
+        Spark's `repartition` begins at a random partition, so some partitions would get two
+        rows and some none.
         """
         frame, count = self._frame(work), min(work.num_rows, MAX_PARTITIONS)
         if count <= 1:
@@ -143,12 +150,12 @@ class SparkRunner:
         return frame.repartitionByRange(count, "position").sortWithinPartitions("position")
 
     def _frame(self, work: pa.Table) -> DataFrame:
-        # As plain rows: Spark 3.5 takes no Arrow table.
+        # Plain rows: Spark 3.5 does not accept Arrow tables.
         rows = zip(*(each.to_pylist() for each in work.columns), strict=True)
         return self._spark.createDataFrame(list(rows), _TASKS)
 
     def _encoded(self, encode: Body, source: Source) -> DataFrame | None:
-        """Return what `encode` makes of a source; None where the driver has nothing to be read."""
+        """Return the output of `encode` over a source; None if the driver has no rows."""
         if hasattr(source, "mapInArrow"):
             return source.mapInArrow(encode, _RECORDS)  # type: ignore[no-any-return]
         if isinstance(source, Work):
@@ -161,17 +168,17 @@ class SparkRunner:
         return self._frame(packed).mapInArrow(partial(_unpacked, encode), _RECORDS)
 
     def _packed(self, inputs: Iterable[DataFrame], body: Body) -> Iterator[pa.RecordBatch]:
-        """Run a job for each input, all at once; yield what a job gives when it is done."""
+        """Run one job per input, all at once; yield the results of each finished job."""
         jobs = [rows.mapInArrow(partial(_pack, body), _PACKED).collect for rows in inputs]
         with described(self._spark, self._title), _errors_of_tasks():
             for rows in self._finished(jobs):
                 yield from (batch for row in rows for batch in unpack(bytes(row.batch)))
 
     def _finished(self, jobs: Sequence[Callable[[], list[Row]]]) -> Iterator[list[Row]]:
-        """Yield the results of jobs as they come.
+        """Yield the results of jobs as they finish.
 
-        A job has a thread of its own, even a single one: this thread would not hear an interrupt
-        while it waits for the JVM.
+        Each job has its own thread, even a single one: a thread that waits for the JVM does
+        not get interrupts.
         """
         if not jobs:
             return
@@ -184,12 +191,12 @@ class SparkRunner:
 
     @contextmanager
     def _interrupted(self, runs: Sequence[Future[Any]], tag: str) -> Iterator[None]:
-        """End the jobs when the user interrupts, or wants no more of the results."""
+        """Cancel the jobs when the user interrupts or stops reading results."""
         try:
             yield
         except (KeyboardInterrupt, GeneratorExit):
             patience = 0.0
-            # Again and again: a job that is just being made does not notice the first time.
+            # Cancel repeatedly: a job that is just starting misses the first request.
             while wait(runs, patience).not_done:
                 cancel(self._spark, tag)
                 patience = _INTERRUPT_SECONDS
@@ -203,7 +210,7 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _shares(work: pa.Table) -> Iterator[pa.Table]:
-    """Yield rows of work in shares for one job each."""
+    """Yield rows of work in shares of one job each."""
     if work.num_rows:
         jobs = max(1, min(MAX_JOBS, work.num_rows // TASKS_OF_A_JOB))
         bounds = [work.num_rows * job // jobs for job in range(jobs + 1)]
@@ -213,13 +220,16 @@ def _shares(work: pa.Table) -> Iterator[pa.Table]:
 
 @contextmanager
 def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
-    """Keep rows while they are in use; Spark computes them anew where it cannot (serverless)."""
+    """Persist rows while they are in use, where Spark can.
+
+    Serverless Spark cannot, and recomputes them.
+    """
     from pyspark import StorageLevel
     from pyspark.errors import PySparkException
 
     try:
         with suppress(PySparkException):
-            # On disk: the memory that sorting needs is not there as well.
+            # On disk: sorting needs the memory.
             rows.persist(StorageLevel.DISK_ONLY)
         yield rows
     finally:
@@ -228,7 +238,7 @@ def kept_rows(rows: DataFrame) -> Iterator[DataFrame]:
 
 
 def _unpacked(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run a body over what the driver has packed."""
+    """Run a body over batches that the driver packed."""
     yield from body(unpacked_body(batches))
 
 
@@ -238,19 +248,20 @@ def _pack(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 
 
 def _reported(body: Body, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run a body in a task; an error of ours is said in one line, for the driver."""
+    """Run a body in a task; put an error of sparklake on one line for the driver."""
     try:
         yield from body(batches)
     except errors.SparklakeError as error:
         said = _said(error)
         raised = type(error)(said).with_traceback(error.__traceback__)
-        # At the head of the report too: Connect of Spark 3.5 cuts it off after 2,048 characters.
+        # The first cause gets it, too: Connect of Spark 3.5 cuts reports off after 2,048
+        # characters.
         _first_cause(error).__cause__ = type(error)(said)
         raise raised from error.__cause__
 
 
 def _said(error: errors.SparklakeError) -> str:
-    """Return what makes an error once more, in one line: its message, and what is as short."""
+    """Return an error's arguments as one line of JSON: its message, and short others."""
     more = error.__reduce__()[1][1:]
     is_short = all(isinstance(each, str | int) for each in more)
     return json.dumps([str(error), *(more if is_short else ())])
@@ -262,10 +273,10 @@ def _first_cause(error: BaseException) -> BaseException:
 
 @contextmanager
 def _errors_of_tasks() -> Iterator[None]:
-    """Raise what a task raised, where it is one of ours, in place of Spark's report of it."""
+    """Raise the sparklake error of a task in place of Spark's report."""
     try:
         yield
-    except Exception as error:  # of Spark or of py4j, as the call may be
+    except Exception as error:  # of Spark or of py4j, depending on the call
         ours = _find_raised(str(error))
         if ours is None:
             raise
@@ -273,7 +284,7 @@ def _errors_of_tasks() -> Iterator[None]:
 
 
 def _find_raised(report: str) -> errors.SparklakeError | None:
-    """Return the first error in a report whose message is one line; others are its causes."""
+    """Return the first one-line error in a report. Later ones are its causes."""
     for name, said in _RAISED.findall(report):
         kind: type[errors.SparklakeError] | None = getattr(errors, name, None)
         if kind is not None:

@@ -25,10 +25,10 @@ from sparklake.config import S3_CONNECT_SECONDS, S3_READ_SECONDS
 from sparklake.errors import LostWorkerError
 from sparklake.stores.objects.s3_waits import timeouts
 
-# glibc takes blocks of 128 KiB and more from the system one at a time and returns each when it is
-# freed; the system fills every page with zeros. For what reads ranges that is a third of the time.
-# So what was freed is kept. Whoever has set these variables is left alone; other C libraries
-# ignore them.
+# glibc allocates blocks of 128 KiB and more from the system one by one, and returns each when it is
+# freed. The system then fills every page with zeros. For readers of ranges this takes a third of
+# the time, so these variables keep freed memory. A variable that is already set stays unchanged.
+# Other C libraries ignore them.
 ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(64 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
@@ -37,13 +37,13 @@ ENVIRONMENT = {
 
 
 def give_back_memory() -> None:
-    """Give the system the memory that this process keeps for later."""
+    """Return the memory that this process keeps for reuse to the system."""
     pa.default_memory_pool().release_unused()
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)
 
 
-# The path is set first: it must not be searched from this process's working folder.
+# The path is set first: modules must not be searched in this process's working folder.
 _START = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from sparklake.engine.worker import serve; serve(int(sys.argv[1]))"
@@ -53,7 +53,7 @@ _BUSY_SECONDS = 1.0
 
 
 class TaskTraceback(Exception):  # noqa: N818  (no error of its own, but where one was raised)
-    """Shows where in a worker an error was raised, as the cause of that error."""
+    """The worker's traceback of an error, attached as the cause of that error."""
 
 
 class Worker:
@@ -76,31 +76,31 @@ class Worker:
         return self._process.pid
 
     def is_alive(self) -> bool:
-        """Return whether the process runs."""
+        """Return whether the process is running."""
         return self._process.poll() is None
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run a module-level function in the worker; raise what it raises, or LostWorkerError."""
+        """Run a module-level function in the worker; raise its error or LostWorkerError."""
         call = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
         try:
             self._pipe.send_bytes(call)
             answer = self._pipe.recv_bytes()
         except (EOFError, OSError) as error:
             raise LostWorkerError(self._obituary()) from error
-        # From our own process over our own pipe.
+        # The bytes come from our own process over our own pipe.
         result, raised, trace = pickle.loads(answer)  # noqa: S301  (our own pipe)
         if raised is not None:
             raise raised from TaskTraceback(f"\n{trace}")
         return result
 
     def stop(self) -> None:
-        """Ask the worker to leave what it does and to clean up."""
+        """Ask the worker to stop its call and to clean up."""
         self._process.terminate()
 
     def join(self, end: float | None = None) -> None:
-        """Wait until the worker has gone, and kills it when it takes too long.
+        """Wait until the worker has ended; kill it if it takes too long.
 
-        `end` is by the monotonic clock.
+        `end` is a time of the monotonic clock.
         """
         try:
             self._process.wait(_GRACE_SECONDS if end is None else max(0.0, end - time.monotonic()))
@@ -109,7 +109,7 @@ class Worker:
             self._process.wait()
 
     def close(self) -> None:
-        """Let go of the pipe of a worker that has gone."""
+        """Close the pipe of a worker that has ended."""
         self._pipe.close()
 
     def _obituary(self) -> str:
@@ -125,14 +125,14 @@ class Worker:
 
 
 def _timeouts() -> dict[str, str]:
-    """Return what a worker is told of this process's settings."""
+    """Return the environment variables with this process's timeouts for a worker."""
     given = timeouts()
     seconds = {S3_CONNECT_SECONDS: given.connect_seconds, S3_READ_SECONDS: given.read_seconds}
     return {name: str(value) for name, value in seconds.items()}
 
 
 def serve(descriptor: int) -> None:
-    """Is the life of a worker: answers calls until the driver stops it or has gone."""
+    """Run a worker: answer calls until the driver stops it or ends."""
     signal.signal(signal.SIGTERM, _leave)
     keep_pandas_out()
     pipe, calls = Connection(descriptor), SimpleQueue[bytes]()
@@ -143,12 +143,12 @@ def serve(descriptor: int) -> None:
 
 
 def _leave(*_: object) -> NoReturn:
-    # Unwinds what runs, so that temporary folders go.
+    # Exit by an exception, so that temporary folders are removed.
     sys.exit(128 + signal.SIGTERM)
 
 
 def _listen(pipe: Connection, calls: SimpleQueue[bytes]) -> None:
-    """Hand on calls; when the driver has gone, ends this process in the midst of a call, too."""
+    """Pass on calls; when the driver has ended, end this process even during a call."""
     with suppress(EOFError, OSError):
         while True:
             calls.put(pipe.recv_bytes())
@@ -161,7 +161,7 @@ def _next(calls: SimpleQueue[bytes]) -> bytes:
     try:
         return calls.get(timeout=_BUSY_SECONDS)
     except Empty:
-        # While it has nothing to do, a worker gives back the memory that it keeps for more.
+        # An idle worker returns its spare memory to the system.
         give_back_memory()
         return calls.get()
 
@@ -177,7 +177,7 @@ def _answer(call: bytes) -> bytes:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error as it is, or what can be said of it where it cannot be pickled."""
+    """Return an error unchanged, or a RuntimeError if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301  (just made)
     except Exception:  # noqa: BLE001  (whatever an error of others does when it is pickled)

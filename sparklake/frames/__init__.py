@@ -1,1 +1,1 @@
-"""DataFrames in, DataFrames out."""
+"""Functions from DataFrames to DataFrames."""

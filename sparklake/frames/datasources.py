@@ -1,8 +1,9 @@
-"""Versions as formats of Spark's own reader: `spark.read.format("sparklake.objects")` and others.
+"""Versions as Spark data sources.
 
-Spark plans such a read in a Python process beside the driver. That opens the lake, and hands out
-the tasks of the plan; what runs on executors is the body that every engine runs. Spark shows the
-options of a read and ships the source to executors: neither ever has a password.
+An example is `spark.read.format("sparklake.objects")`. Spark plans such a read in a Python process
+beside the driver. That process opens the lake and returns the plan's tasks. Executors run the same
+body as every engine. Spark shows the options of a read and ships the source to executors, so
+neither ever has a password.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 OpenLake = Callable[..., AbstractContextManager[Any]]
-"""Opens a lake, in `home` if that is given."""
+"""A function that opens a lake, in `home` if it is given."""
 
 Work = tuple[Body, pa.Table]
 Options = Mapping[str, str]
@@ -41,14 +42,14 @@ class TaskPartition(InputPartition):
 
 
 class TaskReader(DataSourceReader):
-    """Runs a body over the work of its tasks."""
+    """A reader that runs a body over the work of its tasks."""
 
     def __init__(self, body: Body, tasks: list[bytes]) -> None:
         self._body = body
         self._tasks = tasks
 
     def __getstate__(self) -> dict[str, Any]:
-        # To executors goes the body alone; each is handed its own task.
+        # Executors get the body only. Each gets its own task.
         return {"_body": self._body, "_tasks": []}
 
     def partitions(self) -> list[InputPartition]:
@@ -56,14 +57,14 @@ class TaskReader(DataSourceReader):
         return [TaskPartition(each) for each in self._tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield what the body makes of a task; Spark asks with none where there is none."""
+        """Yield the body's output for a task; nothing for a partition without a task."""
         if isinstance(partition, TaskPartition):
             task = pa.record_batch([pa.array([0]), pa.array([partition.value])], TASK_SCHEMA)
             yield from map(_as_declared, self._body([task]))
 
 
 class LakeSource(DataSource):
-    """What the sources have in common."""
+    """The base class of the sources."""
 
     opener: ClassVar[OpenLake]
     ddl: ClassVar[str]
@@ -85,12 +86,12 @@ class LakeSource(DataSource):
         return TaskReader(body, work.column("task").to_pylist())
 
     def work(self, repository: Any, given: Options) -> Work:
-        """Return the body and the tasks of what the options ask for."""
+        """Return the body and the tasks for some options."""
         raise NotImplementedError
 
     def _check(self) -> None:
         given, known = {*self.options}, {*_COMMON, *self.needs, *self.takes}
-        # Spark gives the names of options in small letters.
+        # Spark passes option names in lower case.
         for name in sorted(given - {each.lower() for each in known}):
             raise InvalidInputError(
                 f"{self.name()} takes no option {name!r}, but {', '.join(sorted(known))}. Where "
@@ -108,7 +109,7 @@ class ObjectsSource(LakeSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what it is called."""
+        """Return the name of the format."""
         return "sparklake.objects"
 
     def work(self, repository: Any, given: Options) -> Work:
@@ -118,14 +119,14 @@ class ObjectsSource(LakeSource):
 
 
 class DiffSource(LakeSource):
-    """What differs between two refs."""
+    """The differences between two refs."""
 
     needs = frozenset({"left", "right"})
     takes = frozenset({"prefix", "three_way", "three_dot"})
 
     @classmethod
     def name(cls) -> str:
-        """Return what it is called."""
+        """Return the name of the format."""
         return "sparklake.diff"
 
     def work(self, repository: Any, given: Options) -> Work:
@@ -136,14 +137,14 @@ class DiffSource(LakeSource):
 
 
 class LogSource(LakeSource):
-    """The commits that a ref contains; the tasks carry them."""
+    """The commits of a ref. The tasks contain them."""
 
     needs = frozenset({"ref"})
     takes = frozenset({"path", "prefix", "amount", "first_parent", "no_merges"})
 
     @classmethod
     def name(cls) -> str:
-        """Return what it is called."""
+        """Return the name of the format."""
         return "sparklake.log"
 
     def work(self, repository: Any, given: Options) -> Work:
@@ -158,7 +159,7 @@ SOURCES = (ObjectsSource, DiffSource, LogSource)
 
 
 def register_sources(spark: SparkSession, opener: OpenLake, ddls: Mapping[str, str]) -> None:
-    """Let a session read from a lake by the names of the sources."""
+    """Register the sources of a lake in a Spark session."""
     for source in SOURCES:
         name = source.name()
         own = type(source.__name__, (source,), {"opener": staticmethod(opener), "ddl": ddls[name]})
@@ -166,7 +167,7 @@ def register_sources(spark: SparkSession, opener: OpenLake, ddls: Mapping[str, s
 
 
 def _as_declared(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch as Spark declares it: in DDL, every column may be null."""
+    """Return a batch with nullable columns, as Spark's DDL declares them."""
     fields = [each.with_nullable(True) for each in batch.schema]
     return pa.record_batch(batch.columns, schema=pa.schema(fields))
 

@@ -1,4 +1,4 @@
-"""Rows of counts, summed up."""
+"""Sums of counts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def summed(parts: DataFrame, key: str, columns: Sequence[str]) -> DataFrame:
-    """Return a row for each key, with the sums of its columns, which stop at 2^63 - 1."""
+    """Return a row per key with the sums of its columns, capped at 2^63 - 1."""
     from pyspark.sql import functions as F  # noqa: N812
 
     most = F.lit(MAX_SUM)
-    # 38 digits hold the sum of more parts than there can be.
+    # 38 digits are enough for the sum of any possible number of parts.
     exact = [F.sum(F.col(name).cast("decimal(19,0)")) for name in columns]
     sums = [
         F.least(total, most).cast("bigint").alias(name)

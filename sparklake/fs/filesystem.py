@@ -1,7 +1,8 @@
-"""The file system `lakefs://REPOSITORY/REF/KEY`: it reads any ref, and writes to branches.
+"""The file system `lakefs://REPOSITORY/REF/KEY`.
 
-Directories are implied by the paths of objects: to make one does nothing, and an empty one does not
-exist. What is written is staged, and committed by `sparklake commit` or `branch.commit`.
+It reads any ref and writes to branches. Object paths imply directories: creating a directory is a
+no-op, and an empty directory does not exist. Writes are staged. `sparklake commit` or
+`branch.commit` commits them.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from sparklake.lake import Lake
 
 
 class SparklakeFileSystem(WritingFileSystem):
-    """A lake as fsspec has it.
+    """A lake as an fsspec file system.
 
-    `home`, `dsn` and `engine` are those of `sparklake.connect`, and come from the environment and
-    the settings file where they are not given; or `lake` is a lake that is open. A pickle holds
-    these options without their secrets, and no connection.
+    `home`, `dsn` and `engine` are those of `sparklake.connect`. Their defaults come from the
+    environment and the settings file. Alternatively, `lake` is an open lake. A pickle contains
+    these options without secrets, and no connection.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class SparklakeFileSystem(WritingFileSystem):
             raise InvalidInputError("give a lake that is open, or what to open one with, not both")
         super().__init__(lake, LakeOptions(home, dsn, engine), **kwargs)
         if dsn:
-            without_secrets(dsn)  # raises for what is none
+            without_secrets(dsn)  # raises for an invalid one
 
     def __repr__(self) -> str:
         options = "an open lake" if self._given is not None else self._public_options()
@@ -48,7 +49,7 @@ class SparklakeFileSystem(WritingFileSystem):
         return make_instance, (type(self), self.storage_args, self._public_options())
 
     def to_dict(self, *, include_password: bool = True) -> dict[str, Any]:
-        """Return what makes the same file system elsewhere, never with a secret."""
+        """Return the options for the same file system elsewhere, without secrets."""
         options = self._public_options()
         found: dict[str, Any] = super().to_dict(include_password=include_password)
         return found | options

@@ -1,4 +1,4 @@
-"""The lakes of this process, which all of its file systems share."""
+"""The lakes of this process, shared by all its file systems."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from threading import Lock
 from sparklake.config import Settings, load_settings
 from sparklake.lake import Lake, connect, parse_engine
 
-# A forked child opens lakes of its own. So it needs locks of its own, too: one that was held while
-# the process forked would never come free.
+# A forked child opens its own lakes. It also needs its own locks, because a lock held during the
+# fork would stay locked.
 _LOCKS: dict[int, Lock] = {}
 _LAKES: dict[tuple[int, Settings], Lake] = {}
 
-# What connection strings were before their secrets were left out.
+# The original connection strings of those without secrets.
 _WHOLE: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class LakeOptions:
-    """What a lake is opened with, as `sparklake.connect` takes it."""
+    """The options of a lake, as in `sparklake.connect`."""
 
     home: str | Path | None = None
     dsn: str | None = field(default=None, repr=False)
     engine: str | None = None
 
     def open(self) -> Lake:
-        """Return the lake, opened once in a process and closed when that ends."""
+        """Return the lake, opened once per process and closed at its end."""
         dsn = self.dsn and _WHOLE.get(self.dsn, self.dsn)
         settings, pid = load_settings(self.home, dsn, parse_engine(self.engine)), os.getpid()
         with _LOCKS.setdefault(pid, Lock()):
@@ -40,12 +40,12 @@ class LakeOptions:
 
 
 def without_secrets(dsn: str) -> str:
-    """Return a connection string without what nobody may read.
+    """Return a connection string without secrets.
 
-    In this process and its children it still opens what the whole one does. In others the secrets
-    come as Postgres's own clients find them: PGPASSWORD, or a file of passwords.
+    In this process and its children it still opens the same lake. Other processes get the
+    secrets like Postgres's own clients: from PGPASSWORD or a password file.
     """
-    # Not at the top: psycopg is imported only when a lake is opened.
+    # Lazy import: psycopg is needed only when a lake is opened.
     from sparklake.stores.postgres.connections import public_dsn
 
     public = public_dsn(dsn)

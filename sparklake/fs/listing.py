@@ -1,4 +1,4 @@
-"""Listing repositories, refs and paths in fsspec's form."""
+"""Listings of repositories, refs and paths in fsspec's form."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Info = dict[str, Any]
 
 
 def place_of(path: str) -> LakeUri | None:
-    """Return what a path without its protocol names, None for the root; raise InvalidUriError."""
+    """Return a parsed path without protocol, None for the root; raise InvalidUriError."""
     return parse_uri(SCHEME + path) if path else None
 
 
@@ -40,12 +40,12 @@ def path_of(place: LakeUri) -> str:
 
 
 def directory(path: str) -> Info:
-    """Return what is said of a directory; it is there as long as something is in it."""
+    """Return the info of a directory, which exists as long as it has contents."""
     return {"name": path, "size": 0, "type": "directory"}
 
 
 def file_info(path: str, found: ObjectInfo) -> Info:
-    """Return what is said of an object."""
+    """Return the info of an object."""
     return {
         "name": path,
         "size": found.size,
@@ -58,10 +58,10 @@ def file_info(path: str, found: ObjectInfo) -> Info:
 
 
 def entries(root: str, found: Iterable[ObjectInfo | Folder]) -> Iterator[Info]:
-    """Yield what is said of a level of a ref; `root` is the path of the ref.
+    """Yield the infos of one level of a ref. `root` is the path of the ref.
 
-    Objects whose path ends with a slash are left out: they stand for directories elsewhere, and no
-    file can have such a name.
+    Objects whose path ends with a slash are omitted: other programs use them as directories,
+    and no file can have such a name.
     """
     for each in found:
         if isinstance(each, Folder):
@@ -71,7 +71,7 @@ def entries(root: str, found: Iterable[ObjectInfo | Folder]) -> Iterator[Info]:
 
 
 def directories_above(path: str, top: str) -> Iterator[str]:
-    """Yield the directories that a file is in, from the nearest up to a top one, that included."""
+    """Yield the parent directories of a file, nearest first, up to and with `top`."""
     while len(path) > len(top) and "/" in path:
         path = path.rpartition("/")[0]
         yield path
@@ -79,7 +79,7 @@ def directories_above(path: str, top: str) -> Iterator[str]:
 
 @contextmanager
 def nothing_there(path: str) -> Iterator[None]:
-    """Says of a name that nothing can have that there is nothing."""
+    """Raise ObjectNotFoundError for names that nothing can have."""
     try:
         yield
     except (InvalidUriError, InvalidNameError, InvalidRefError, InvalidKeyError) as error:
@@ -87,7 +87,7 @@ def nothing_there(path: str) -> Iterator[None]:
 
 
 class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """Lists lakes. Nothing of a listing is kept, so what it says is always as it is now."""
+    """A file system that lists lakes. Listings are never cached."""
 
     protocol = "lakefs"
     root_marker = ""
@@ -101,7 +101,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
 
     @property
     def lake(self) -> Lake:
-        """The lake, which is opened when it is first asked for; a forked child opens it."""
+        """The lake, opened on first use, and again in a forked child."""
         if self._given is not None:
             return self._given
         if self._opened is None or self._opened[0] != os.getpid():
@@ -110,7 +110,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return self._opened[1]
 
     def repository(self, name: str) -> Repository:
-        """Return a repository as it is now; what has been read of it is kept while it is that."""
+        """Return a current repository, with the caches of an unchanged one."""
         found, known = self.lake.repository(name), self._repositories.get(name)
         if known is None or known.info != found.info:
             known = self._repositories[name] = found
@@ -119,7 +119,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
     # --- listings ---------------------------------------------------------------------------------
 
     def info(self, path: str, **kwargs: Any) -> Info:
-        """Return what is known of a file or a directory; raise FileNotFoundError."""
+        """Return the info of a file or a directory; raise FileNotFoundError."""
         path = self._strip_protocol(path)
         with nothing_there(path):
             place = place_of(path)
@@ -139,9 +139,9 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         return directory(path)
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
-        """Return what is in a directory: repositories, refs, or objects and directories.
+        """Return a directory's contents: repositories, refs, or objects and directories.
 
-        Of a repository, its branches and tags; any other ref can be named, too.
+        A repository lists its branches and tags. Other refs can be used, too.
         """
         path = self._strip_protocol(path)
         with nothing_there(path):
@@ -173,7 +173,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         detail: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Return all files below a directory, in one listing where there is no `maxdepth`."""
+        """Return all files below a directory, with one listing if `maxdepth` is None."""
         path = self._strip_protocol(path)
         try:
             with nothing_there(path):
@@ -207,20 +207,20 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         on_error: str | Callable[[OSError], object] = "omit",
         **kwargs: Any,
     ) -> Iterator[Any]:
-        """Walk a directory. What is not there is left out; what cannot be listed raises."""
+        """Walk a directory. Missing directories are omitted. Other errors are raised."""
         told = _raise_unless_missing if on_error == "omit" else on_error
         return cast("Iterator[Any]", super().walk(path, maxdepth, topdown, told, **kwargs))
 
     def exists(self, path: str, **kwargs: Any) -> bool:
-        """Return whether there is a file or a directory; raises where that cannot be known."""
+        """Return whether a file or directory exists; raise if that is unknown."""
         return self._type(path) is not None
 
     def isfile(self, path: str) -> bool:
-        """Return whether there is a file; raises where that cannot be known."""
+        """Return whether a file exists; raise if that is unknown."""
         return self._type(path) == "file"
 
     def isdir(self, path: str) -> bool:
-        """Return whether there is a directory; raises where that cannot be known."""
+        """Return whether a directory exists; raise if that is unknown."""
         return self._type(path) == "directory"
 
     def _type(self, path: str) -> str | None:
@@ -230,7 +230,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             return None
 
     def created(self, path: str) -> datetime:
-        """Return when an object was written: it never changes afterwards."""
+        """Return when an object was written. It never changes afterwards."""
         return self.modified(path)
 
     def modified(self, path: str) -> datetime:
@@ -248,13 +248,13 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         withdirs: bool = False,
         **kwargs: Any,
     ) -> Any:
-        """Return how many bytes the files below a directory have, in all or each."""
+        """Return the bytes of the files below a directory, in total or for each."""
         found = self.find(path, maxdepth, withdirs, detail=True, **kwargs)
         sizes = {name: info["size"] for name, info in found.items()}
         return sum(sizes.values()) if total else sizes
 
     def paired(self, source: Any, dest: str) -> tuple[Any, Any]:
-        """Return both as lists where source is a file whose name would be taken for a pattern."""
+        """Return both as lists if `source` is a file whose name looks like a pattern."""
         if not isinstance(source, str) or not has_magic(source) or dest.endswith("/"):
             return source, dest
         return ([source], [dest]) if self.isfile(source) else (source, dest)
@@ -267,9 +267,9 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         assume_literal: bool = False,
         **kwargs: Any,
     ) -> list[str]:
-        """Return the paths that patterns stand for; what is there by that name is none.
+        """Return the paths that match patterns. An existing path is not a pattern.
 
-        Raises FileNotFoundError where there are none.
+        Raises FileNotFoundError without a match.
         """
         given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         found: set[str] = set()

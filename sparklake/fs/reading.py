@@ -1,4 +1,4 @@
-"""The part of the file system that reads files, of which only what is asked for is read."""
+"""The reading part of the file system. Only requested parts of files are read."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _GET_THREADS = 8
 
 
 class ReadingFileSystem(ListingFileSystem):
-    """Reads files of lakes, at any ref."""
+    """A file system that reads files of lakes at any ref."""
 
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
     ) -> bytes:
-        """Return the bytes of a file, checked, or only those between two places."""
+        """Return the bytes of a file, verified, or only those between two positions."""
         return CheckedContent(self.content(path))[start:end]
 
     def content(self, path: str) -> ObjectContent:
-        """Return the content of a file as it is now; raise FileNotFoundError."""
+        """Return the current content of a file; raise FileNotFoundError."""
         path = self._strip_protocol(path)
         with nothing_there(path):
             place = place_of(path)
@@ -46,9 +46,9 @@ class ReadingFileSystem(ListingFileSystem):
         gathered: list[tuple[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Copy a file to local disk; makes a folder of a directory.
+        """Copy a file to local disk; create a folder for a directory.
 
-        What turns out to be damaged at its end leaves no file.
+        A file that turns out to be damaged at its end is deleted.
         """
         if gathered is not None:
             gathered.append((rpath, lpath))
@@ -87,9 +87,9 @@ class ReadingFileSystem(ListingFileSystem):
 
 
 class LakeFile(AbstractBufferedFile):  # type: ignore[misc]
-    """An object as it was when it was opened; what is read in order is read in blocks.
+    """An object as of its opening. Sequential reads are in blocks.
 
-    fsspec's own caches read more than is asked for wherever it is, and are there to be asked for.
+    fsspec's own caches always read more than requested. They are available as options.
     """
 
     def __init__(

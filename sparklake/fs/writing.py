@@ -1,4 +1,4 @@
-"""Writing files to branches, alone or in one fsspec transaction."""
+"""Writes of files to branches, singly or in one fsspec transaction."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from sparklake.verbs.objects.files import ObjectTextWriter, ObjectWriter
 
 
 class StagedTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
-    """Stages the files of `with fs.transaction`, all of a branch at once.
+    """A transaction of `with fs.transaction`: each branch's files are staged at once.
 
-    Of a path that is written twice the later file counts. Copies and removals do not wait.
+    The last file of a path counts. Copies and removals are not deferred.
     """
 
     fs: Any
@@ -38,7 +38,7 @@ class StagedTransaction(Transaction):  # type: ignore[misc]  # fsspec has no typ
         self.waiting: list[tuple[KeyUri, ObjectWriter]] = []
 
     def complete(self, commit: bool = True) -> None:
-        """Stage what was written, or drops it."""
+        """Stage the written files, or discard them."""
         try:
             if commit:
                 self._stage()
@@ -71,7 +71,7 @@ _TEXT_OPTIONS = {"encoding", "errors", "newline"}
 
 
 class WritingFileSystem(ReadingFileSystem):
-    """Writes files of lakes, to branches."""
+    """A file system that writes files to branches of lakes."""
 
     transaction_type = StagedTransaction
 
@@ -98,9 +98,9 @@ class WritingFileSystem(ReadingFileSystem):
         compression: str | None = None,
         **kwargs: Any,
     ) -> IO[Any]:
-        """Open a file: rb, wb, xb, or r, w, x for text, in UTF-8 where nothing else is said.
+        """Open a file: rb, wb, xb, or r, w, x for text, in UTF-8 by default.
 
-        What is written is staged when it is closed. When the body of the `with` raises, or it is
+        A file is staged when it is closed. If the body of the `with` raises, or the file is
         never closed, nothing is staged.
         """
         if "b" not in mode:
@@ -134,7 +134,7 @@ class WritingFileSystem(ReadingFileSystem):
         return file
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        """Write a file; with mode "create", only where there is none."""
+        """Write a file. With mode "create", only if it does not exist."""
         with self.open(path, "xb" if mode == "create" else "wb") as file:
             file.write(value)
 
@@ -147,14 +147,14 @@ class WritingFileSystem(ReadingFileSystem):
         gathered: Pairs | None = None,
         **kwargs: Any,
     ) -> None:
-        """Copy a file of local disk; a folder is implied by what is in it."""
+        """Copy a file from local disk. Folders are implied by their contents."""
         if gathered is None:
             super().put_file(lpath, rpath, callback=callback, mode=mode, **kwargs)
         elif not os.path.isdir(lpath):  # noqa: PTH112
             gathered.append((lpath, rpath))
 
     def cp_file(self, path1: str, path2: str, gathered: Pairs | None = None, **kwargs: Any) -> None:
-        """Give an object another path, too, in the same repository; no byte of it is copied."""
+        """Copy an object within a repository by its address. No bytes are copied."""
         pairs: Pairs = [] if gathered is None else gathered
         pairs.append((self._strip_protocol(path1), self._strip_protocol(path2)))
         if gathered is None:
@@ -168,7 +168,7 @@ class WritingFileSystem(ReadingFileSystem):
     # --- many files -------------------------------------------------------------------------------
 
     def pipe(self, path: Any, value: bytes | None = None, **kwargs: Any) -> None:
-        """Write files; those of one branch are staged at once."""
+        """Write files. Files of one branch are staged at once."""
         if isinstance(path, dict) and not self._intrans and not kwargs:
             self._put_all(path.items())
         else:
@@ -183,7 +183,7 @@ class WritingFileSystem(ReadingFileSystem):
         maxdepth: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Copy files of local disk; those of one branch are staged at once."""
+        """Copy files from local disk. Files of one branch are staged at once."""
         if self._intrans or kwargs:
             super().put(lpath, rpath, recursive, callback, maxdepth, **kwargs)
             return
@@ -201,7 +201,7 @@ class WritingFileSystem(ReadingFileSystem):
         on_error: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Give objects other paths, too, in the same repository; all of a branch at once."""
+        """Copy objects within a repository by their addresses, all of a branch at once."""
         pairs = self._pairs(path1, path2, recursive, maxdepth)
         ignored = on_error == "ignore" or (on_error is None and recursive)
         self._copy(pairs, missing_is_fine=ignored)
@@ -214,7 +214,7 @@ class WritingFileSystem(ReadingFileSystem):
         maxdepth: int | None = None,
         **kwargs: Any,
     ) -> None:
-        """Give objects other paths, and then removes them from the old ones."""
+        """Copy objects to other paths, then remove the old paths."""
         pairs = self._pairs(path1, path2, recursive, maxdepth)
         if not pairs:
             raise IsADirectoryError(f"{path1!r} is a directory: move it recursively")
@@ -228,7 +228,7 @@ class WritingFileSystem(ReadingFileSystem):
             self.branch(ref).remove_many(keys)
 
     def _pairs(self, path1: Any, path2: Any, recursive: bool, maxdepth: int | None) -> Pairs:
-        """Return what fsspec would copy to where."""
+        """Return the pairs of paths that fsspec would copy."""
         if isinstance(path2, str) and not self.isdir(path2):
             path1, path2 = self.paired(path1, path2)
         pairs: Pairs = []
@@ -236,11 +236,12 @@ class WritingFileSystem(ReadingFileSystem):
         return pairs
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Remove files, and recursively directories; raise FileNotFoundError."""
+        """Remove files, and directories with `recursive`; raise FileNotFoundError."""
         given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         whole = recursive and maxdepth is None
         names = self.expand_path(path, recursive and not whole, maxdepth)
-        # What patterns stand for is told apart by what it is; what was named may be both.
+        # The kind decides for matches of patterns. A path named by the caller may be both
+        # kinds.
         named = {self._strip_protocol(stringify_path(each)) for each in given}
         files, folders = [], []
         for name in names:
@@ -265,19 +266,19 @@ class WritingFileSystem(ReadingFileSystem):
     def _put_all(
         self, bodies: Iterable[tuple[str, bytes | Path]], callback: Any = DEFAULT_CALLBACK
     ) -> None:
-        """Put what comes for one branch after the other."""
+        """Put the files of one branch after another."""
         stripped = ((self._strip_protocol(name), body) for name, body in bodies)
         placed = [(object_uri(SCHEME + name), body) for name, body in stripped]
         branches = {(each.repository, each.ref): self.branch(each) for each, _ in placed}
         for ref, branch in branches.items():
             its = ((each.key, body) for each, body in placed if (each.repository, each.ref) == ref)
-            # fsspec has looked for the files already, or the caller has named them.
+            # Links are followed: fsspec or the caller has chosen the files.
             branch.put_many(callback.wrap(its), follow_links=True)
 
     def _copy(self, pairs: Pairs, *, missing_is_fine: bool) -> list[str]:
-        """Copy what is an object, all of a source and a dest ref at once; return what was.
+        """Copy objects, all of a source and a dest ref at once; return the copied sources.
 
-        A directory is implied by what is in it.
+        Directories are implied by their contents.
         """
         ways: dict[tuple[str, str, str], tuple[Branch, list[tuple[str, str]]]] = {}
         copied = []
@@ -299,7 +300,7 @@ class WritingFileSystem(ReadingFileSystem):
 
 
 def _by_ref(names: Iterable[str]) -> list[tuple[LakeUri, list[str]]]:
-    """Return the keys of some objects, by the ref that they are of."""
+    """Return the keys of objects, grouped by ref."""
     found: dict[LakeUri, list[str]] = {}
     for name in names:
         place = object_uri(SCHEME + name)

@@ -1,1 +1,4 @@
-"""The core: records, ranges, the algebra and the plans. Knows no Spark, no database, no cloud."""
+"""The core: records, ranges, the algebra and the plans.
+
+It depends on no Spark, no database and no cloud.
+"""

@@ -1,7 +1,7 @@
 """Commits and their ids.
 
-The commit id is lakeFS's (`pkg/ident`), so that lakeFS itself can restore a repository: SHA-256
-over tagged values. Version and generation take no part.
+The commit id is lakeFS's (`pkg/ident`), so lakeFS itself can restore a repository. It is the
+SHA-256 of tagged values. Version and generation are not part of it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Commit:
 
 
 def commits_html(caption: str, commits: Iterable[Commit]) -> str:
-    """Return commits as a notebook shows them."""
+    """Return an HTML table of commits for notebooks."""
     rows = (
         {
             "commit": each.id[:12],
@@ -66,7 +66,10 @@ def new_commit(
     meta_range_id: MetaRangeId,
     metadata: Mapping[str, str] | None = None,
 ) -> Commit:
-    """Return a commit with its id; generation is one more than the highest parent's."""
+    """Return a commit with its id.
+
+    The generation is one more than the highest generation of a parent.
+    """
     parent_ids = tuple(parent.id for parent in parents)
     labels = dict(sorted((metadata or {}).items()))
     return Commit(
@@ -82,7 +85,7 @@ def new_commit(
 
 
 def first_commit(creation_date: int) -> Commit:
-    """Return the commit that every repository begins with."""
+    """Return the first commit of a repository."""
     return new_commit(
         parents=(),
         committer="",
@@ -114,17 +117,20 @@ def commit_id(
 
 
 def hash_int(value: int) -> bytes:
-    """Return what lakeFS hashes for an int64."""
+    """Return the bytes that lakeFS hashes for an int64."""
     return _INT64.pack(b"\x02\x08", value)
 
 
 def hash_string(text: str) -> bytes:
-    """Return what lakeFS hashes for a string."""
+    """Return the bytes that lakeFS hashes for a string."""
     return b"\x01" + _sized(text.encode())
 
 
 def hash_map(mapping: Mapping[str, str]) -> bytes:
-    """Return what lakeFS hashes for a map of strings: its items in the keys' byte order."""
+    """Return the bytes that lakeFS hashes for a map of strings.
+
+    The items are in the byte order of the keys.
+    """
     items = sorted(mapping.items(), key=lambda item: item[0].encode())
     pairs = b"".join(hash_string(key) + hash_string(value) for key, value in items)
     return b"\x04" + hash_int(len(items)) + pairs

@@ -1,7 +1,7 @@
-"""Entries: what a record says of an object.
+"""Entries: the metadata of an object in its record.
 
-The identity is lakeFS's (`pkg/ident`): size, checksum, user metadata and content type, neither
-address nor time. So the same content elsewhere is no change.
+The identity is lakeFS's (`pkg/ident`): size, checksum, user metadata and content type. Address and
+time are not part of it, so the same content at another address is not a change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_METADATA = hash_map({})
 
 
 class AddressType(IntEnum):
-    """Says how to read an address."""
+    """The interpretation of an address."""
 
     BY_PREFIX_DEPRECATED = 0
     """Full when it has a scheme, relative otherwise."""
@@ -68,7 +68,7 @@ def is_relative(address: str, address_type: int) -> bool:
 
 
 def entry_identity(entry: Entry) -> bytes:
-    """Return the 32 bytes by which two entries are the same content."""
+    """Return the 32-byte identity of an entry. Equal identities mean equal content."""
     metadata = hash_map(entry.metadata) if entry.metadata else _NO_METADATA
     return sha256(
         hash_int(entry.size)
@@ -84,7 +84,7 @@ def _hash_content_type(content_type: str) -> bytes:
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """Return the protobuf bytes of an entry: the same for equal entries, maps sorted."""
+    """Return the protobuf bytes of an entry. Equal entries give equal bytes: maps are sorted."""
     message = EntryMessage(
         address=entry.address,
         size=entry.size,
@@ -92,7 +92,7 @@ def encode_entry(entry: Entry) -> bytes:
         address_type=entry.address_type,
         content_type=entry.content_type,
     )
-    # Set one by one: a nested dict costs five times the rest.
+    # The fields are set one by one: a nested dict costs five times the rest.
     modified = message.last_modified
     modified.seconds, modified.nanos = divmod(entry.mtime, SECOND)
     if entry.metadata:
@@ -109,9 +109,10 @@ def decode_entry(data: bytes) -> Entry:
 
 
 def entry_fields(data: bytes) -> tuple[str, int, str, int, dict[str, str], str, int]:
-    """Return the fields of the entry in a record's data, in their order; raise CorruptFileError.
+    """Return the fields of an entry in a record's data, in the order of `Entry`.
 
-    For one object at a time, where to make an Entry of them costs as much as to decode it.
+    Raises CorruptFileError. Use it to decode one object at a time: constructing an Entry costs
+    as much as decoding it.
     """
     try:
         message: Any = EntryMessage.FromString(data)
@@ -144,7 +145,7 @@ def entry_record(path: str, entry: Entry) -> Record:
 
 
 def check_entry(path: str | bytes, entry: Entry) -> None:
-    """Raise InvalidRecordError for an entry with a size or a time that no record may hold."""
+    """Raise InvalidRecordError for a size or an mtime that no record may have."""
     if not 0 <= entry.size <= MAX_SIZE:
         raise InvalidRecordError(f"the size of {path!r} is {entry.size}: give bytes, 0 or more")
     if not is_storable(entry.mtime):

@@ -1,7 +1,8 @@
-"""Globs as regular expressions that match in time bounded by the product of both lengths.
+"""Globs as regular expressions with bounded matching time.
 
-Between two stars, each fixed piece is taken where it fits first, and is tried nowhere else again. A
-star takes whatever follows, so a later place could not help. Only the last star looks for the end.
+The bound is the product of the lengths of glob and text. Each fixed piece between two stars is
+matched at its first position only. The next star matches any text, so a later position could not
+help. Only the last star searches for the end.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ _CACHED = 1024
 
 @lru_cache(maxsize=_CACHED)
 def name_pattern(glob: str) -> re.Pattern[str]:
-    """Return what matches a name as a whole: `*` is any characters, and `?` is one."""
+    """Return an expression for whole names. `*` is any characters, `?` is one."""
     return re.compile(_within(glob, ".", count()), re.DOTALL)
 
 
 @lru_cache(maxsize=_CACHED)
 def word_pattern(glob: str) -> re.Pattern[str]:
-    """Return what matches a word as a whole: as `name_pattern`, and `[a-c]` or `[!a-c]` is one.
+    """Return an expression for whole words, as `fnmatch.fnmatchcase` matches them.
 
-    It means what the glob means to the library `fnmatch`, where case matters.
+    It adds `[a-c]` and `[!a-c]`, which are one character, to `name_pattern`.
     """
     pieces = [""]
     for each in _words(glob):
@@ -38,9 +39,9 @@ def word_pattern(glob: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=_CACHED)
 def path_pattern(glob: str) -> re.Pattern[str]:
-    """Return what matches a path as a whole: `*` and `?` stay within a folder.
+    """Return an expression for whole paths. `*` and `?` stay within a folder.
 
-    `**` between slashes is any number of folders, and at the end all that begins so far.
+    `**` between slashes is any number of folders. At the end it is everything below.
     """
     numbers = count()
     *folders, last = glob.split("/")
@@ -55,7 +56,7 @@ def path_pattern(glob: str) -> re.Pattern[str]:
 
 
 def is_word(glob: str, word: str) -> bool:
-    """Tell whether a glob matches a word as a whole, as in `word_pattern`."""
+    """Return whether a glob matches a whole word, as in `word_pattern`."""
     return word_pattern(glob).fullmatch(word) is not None
 
 
@@ -68,7 +69,7 @@ def _within(glob: str, one: str, numbers: Iterator[int]) -> str:
 
 
 def _starred(pieces: Sequence[str], gap: str, numbers: Iterator[int]) -> str:
-    """Return the expression of pieces with any number of gaps between each two of them."""
+    """Return the expression of pieces with any number of gaps between two pieces."""
     first, *rest = pieces
     if not rest:
         return first
@@ -78,16 +79,16 @@ def _starred(pieces: Sequence[str], gap: str, numbers: Iterator[int]) -> str:
 
 
 def _settled(expression: str, numbers: Iterator[int]) -> str:
-    """Return an expression of which only the first match is tried.
+    """Return an expression that matches only its first match, without backtracking.
 
-    Python 3.10 has no atomic groups: a lookahead is settled in the same way.
+    Python 3.10 has no atomic groups. A lookahead does not backtrack either.
     """
     name = f"g{next(numbers)}"
     return f"(?=(?P<{name}>{expression}))(?P={name})"
 
 
 def _words(glob: str) -> Iterator[str]:
-    """Yield the expression of each character or class of a glob, and each star as it is."""
+    """Yield the expressions of a glob's characters and classes, and stars unchanged."""
     at = 0
     while at < len(glob):
         # A bracket that comes first in a class is one of its characters.
@@ -104,7 +105,7 @@ def _class(inside: str) -> str:
     is_negated = inside.startswith("!")
     choices = "".join(_choices(inside[is_negated:]))
     if not choices:
-        # All of its ranges are empty, such as `c-a`.
+        # All ranges of the class are empty, such as `c-a`.
         return "." if is_negated else "(?!)"
     return f"[{'^' if is_negated else ''}{choices}]"
 

@@ -1,6 +1,6 @@
-"""What a repository and its branches refuse: read-only repositories, protected branches.
+"""Guards: read-only repositories and protected branches.
 
-A ref store asks these rules in the transaction that changes something, and nobody else decides.
+Only the ref store checks these rules, in the transaction of the change.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from sparklake.graveler.refs.names import check_pattern, fits
 from sparklake.graveler.retention import Retention
 
 TRANSACTION_PREFIX = "_tx-"
-"""How the names of transactions' branches begin, which no rule protects."""
+"""The prefix of transaction branches. Rules of protection do not apply to them."""
 
 
 class Action(str, Enum):
-    """What can be blocked on a branch. To merge into it and to revert on it never are."""
+    """An action that a rule can block on a branch. Merges and reverts are never blocked."""
 
     STAGE = "stage"
     COMMIT = "commit"
@@ -34,10 +34,10 @@ _RESETTING_VERBS = frozenset({"hard-reset", "undo"})
 
 
 def actions_of(verb: str) -> tuple[Action, ...]:
-    """Return what a move of a branch counts as; what counts as nothing no rule blocks.
+    """Return the actions of a verb on a branch; empty for a verb never blocked.
 
-    A rebase makes commits, and leaves behind what was there. A verb that is not known here makes
-    commits, and is blocked as they are.
+    A rebase makes commits and abandons the previous ones, so it is a commit and a reset. An
+    unknown verb counts as a commit.
     """
     if verb in _UNBLOCKED_VERBS:
         return ()
@@ -48,15 +48,15 @@ def actions_of(verb: str) -> tuple[Action, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What one branch refuses."""
+    """The actions that one branch refuses."""
 
     read_only: bool = False
     protected: frozenset[Action] = frozenset()
 
     def check(self, branch: str, *actions: Action | None) -> None:
-        """Raise ReadOnlyError or ProtectedError where the branch refuses one of some actions.
+        """Raise ReadOnlyError or ProtectedError if the branch refuses one of the actions.
 
-        None is an action that no protection blocks.
+        No protection blocks the action None.
         """
         if self.read_only:
             raise read_only_error()
@@ -68,18 +68,18 @@ class Guard:
 
 
 OPEN = Guard()
-"""Refuses nothing."""
+"""A guard that refuses nothing."""
 
 
 def read_only_error() -> ReadOnlyError:
-    """Return the error of all that would change a read-only repository."""
+    """Return the error of a change to a read-only repository."""
     return ReadOnlyError(
         "the repository is read-only: `sparklake repo set lakefs://REPO --writable` lets it change"
     )
 
 
 def check_fence(branch: str, found: int, begun: int | None) -> None:
-    """Raise CollectionBegunError where a branch has another fence than it had; None is any."""
+    """Raise CollectionBegunError if a branch's fence has changed. None skips the check."""
     if begun not in (None, found):
         raise CollectionBegunError(
             f"a garbage collection has begun since: nothing was changed on {branch!r}, try again"
@@ -88,7 +88,7 @@ def check_fence(branch: str, found: int, begun: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProtectionRule:
-    """A pattern of branch names, and what is blocked on branches of such names.
+    """A pattern of branch names and the actions blocked on these branches.
 
     In a pattern `*` stands for any characters and `?` for one.
     """
@@ -103,16 +103,16 @@ class ProtectionRule:
             raise InvalidInputError(f"a rule blocks something: one or several of {known}")
 
     def covers(self, branch: str) -> bool:
-        """Return whether the pattern fits all of a name."""
+        """Return whether the pattern fits a whole name."""
         return fits(self.pattern, branch)
 
 
 @dataclass(frozen=True, slots=True)
 class RepositorySettings:
-    """What can be set of a repository: what it refuses, its labels, and what it keeps.
+    """The settings of a repository: guards, labels and retention.
 
-    Of each pattern there is one rule of protection, in the order of patterns. Without retention,
-    every commit is kept.
+    `protection` has one rule per pattern, in the order of patterns. Without retention every
+    commit is kept.
     """
 
     read_only: bool = False
@@ -121,7 +121,7 @@ class RepositorySettings:
     retention: Retention | None = None
 
     def guard(self, branch: str) -> Guard:
-        """Return what a branch of some name refuses."""
+        """Return the guard of a branch by its name."""
         protected: frozenset[Action] = frozenset()
         if not branch.startswith(TRANSACTION_PREFIX):
             protected = protected.union(

@@ -10,13 +10,13 @@ from uuid import uuid4
 import pyarrow as pa
 
 RecordId = NewType("RecordId", bytes)
-"""32 bytes: says that two records have equal key and identity."""
+"""The 32-byte hash of a record's key and identity."""
 
 RangeId = NewType("RangeId", str)
 """64 lower-case hex digits: the fileID of a range's records."""
 
 MetaRangeId = NewType("MetaRangeId", str)
-"""64 lower-case hex digits, or "" for the metarange without any record."""
+"""64 lower-case hex digits, or "" for the empty metarange."""
 
 CommitId = NewType("CommitId", str)
 """64 lower-case hex digits."""
@@ -31,12 +31,12 @@ def record_id(key: bytes, identity: bytes) -> RecordId:
 
 
 def file_id(record_ids: bytes | memoryview) -> str:
-    """Return the fileID of records whose ids are given one after the other, in key order."""
+    """Return the fileID of records from their concatenated ids, in key order."""
     return sha256(record_ids).hexdigest()
 
 
 _MANY = 1024
-"""From how many items on it is worth to set up DataFusion's query."""
+"""The least number of items for which a DataFusion query pays."""
 
 
 def hashed(items: pa.BinaryArray) -> pa.BinaryArray:
@@ -46,7 +46,7 @@ def hashed(items: pa.BinaryArray) -> pa.BinaryArray:
         return pa.array([sha256(item).digest() for item in items.to_pylist()], pa.binary())
     from datafusion import col, functions
 
-    # The context holds what it is given until it is told to let go; threads share it.
+    # The context keeps each table until it is deregistered. Threads share the context.
     name = f"items_{uuid4().hex}"
     rows = context.from_arrow(pa.record_batch([items], names=["item"]), name)
     try:
@@ -58,12 +58,12 @@ def hashed(items: pa.BinaryArray) -> pa.BinaryArray:
 
 @cache
 def _context() -> Any:
-    """Return what runs DataFusion's queries, one thread each, or None without DataFusion."""
+    """Return a DataFusion context with one partition; None without DataFusion."""
     try:
         from datafusion import SessionConfig, SessionContext
     except ImportError:
         return None
-    # One partition and batches of any size: what goes in comes out in its order.
+    # One partition, and batches of any size: rows keep their order.
     return SessionContext(SessionConfig().with_target_partitions(1))
 
 
@@ -87,14 +87,17 @@ def varint(number: int) -> bytes:
 
 
 def zigzag(number: int) -> bytes:
-    """Return the zigzag varint of a number, 0 or more: it leaves room for a sign."""
+    """Return the zigzag varint of a number, 0 or more.
+
+    The encoding reserves one bit for a sign.
+    """
     return varint(2 * number)
 
 
 def read_varint(data: Any, at: int) -> tuple[int, int]:
     """Return the varint at a position, and the position after it.
 
-    Raises IndexError where it leaves the data, or has more than ten bytes.
+    Raises IndexError for a varint that is cut off or has more than ten bytes.
     """
     number = shift = 0
     while True:

@@ -1,8 +1,8 @@
-"""What a decoder of JSON raises for bytes that are none."""
+"""The errors that a JSON decoder raises for invalid input."""
 
 from __future__ import annotations
 
 import msgspec
 
 BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Bytes that are no JSON of the wanted form, text that is not UTF-8, or lists too deep."""
+"""Invalid JSON or another schema, text that is not UTF-8, and too deep nesting."""

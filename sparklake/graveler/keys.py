@@ -10,7 +10,7 @@ from sparklake.graveler.records import MAX_KEY_BYTES
 
 
 def object_key(path: str) -> bytes:
-    """Return the key of a path; raise InvalidKeyError for one that cannot be an object's."""
+    """Return the key of a path; raise InvalidKeyError for an invalid path."""
     _check_text(path)
     try:
         key = path.encode()
@@ -30,9 +30,9 @@ def object_key(path: str) -> bytes:
 
 
 def listed(paths: Iterable[str], such: str = "paths") -> tuple[str, ...]:
-    """Return paths that come as a list; raise InvalidInputError for a text.
+    """Return a list of paths as a tuple; raise InvalidInputError for a string.
 
-    A text is a list of its letters, and `*` among them would mean all that there is.
+    A string would be read as a list of its letters, and a `*` among them would mean everything.
     """
     if isinstance(paths, str):
         raise InvalidInputError(f"{such} are a list, such as [{paths!r}]")
@@ -40,7 +40,7 @@ def listed(paths: Iterable[str], such: str = "paths") -> tuple[str, ...]:
 
 
 def key_prefix(prefix: str) -> bytes:
-    """Return what the keys of all paths with a prefix begin with; raise InvalidKeyError."""
+    """Return the key prefix of all paths with a prefix; raise InvalidKeyError."""
     _check_text(prefix)
     try:
         return prefix.encode()
@@ -63,7 +63,7 @@ def key_path(key: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The keys from `start` on, up to but without `stop`; None is the end of the key space."""
+    """The keys from `start` up to and without `stop`. None is the end of the key space."""
 
     start: bytes = b""
     stop: bytes | None = None
@@ -73,7 +73,7 @@ class Interval:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no key lies in it."""
+        """Whether the interval contains no key."""
         return self.stop is not None and self.stop <= self.start
 
 
@@ -81,7 +81,7 @@ EVERYTHING = Interval()
 
 
 def common(one: Interval, other: Interval) -> Interval:
-    """Return the keys that two intervals have in common."""
+    """Return the intersection of two intervals."""
     stops = [stop for stop in (one.stop, other.stop) if stop is not None]
     return Interval(max(one.start, other.start), min(stops, default=None))
 
@@ -97,7 +97,7 @@ def successor(key: bytes) -> bytes:
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """Return the least string above all keys of a prefix; None when there is none."""
+    """Return the least string above all keys with a prefix; None when there is none."""
     trimmed = prefix.rstrip(b"\xff")
     if not trimmed:
         return None

@@ -1,7 +1,7 @@
-"""The protobuf messages of lakeFS that tables hold, declared here without generated code.
+"""lakeFS's protobuf messages in tables, declared without generated code.
 
-Generated modules are tied to the protobuf release that made them; descriptors built at import are
-not, so any supported runtime will do.
+Generated modules depend on the protobuf release that made them. Descriptors built at import work
+with every supported runtime.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TIMESTAMP = ".google.protobuf.Timestamp"
 
 def _field(name: str, number: int, kind: Any, type_name: str = "", *, many: bool = False) -> Any:
     label = _Field.LABEL_REPEATED if many else _Field.LABEL_OPTIONAL
-    # lakeFS tells it too, where it describes a message.
+    # lakeFS includes the JSON name in message descriptions.
     json_name = name[0] + name.title().replace("_", "")[1:]
     return _Field(
         name=name,
@@ -68,7 +68,8 @@ def _range_data_descriptor() -> Any:
             _field("max_key", 2, _Field.TYPE_BYTES),
             _field("estimated_size", 3, _Field.TYPE_UINT64),
             _field("count", 4, _Field.TYPE_INT64),
-            # Ours: lakeFS, whose readers pass over it, knows no tombstones in ranges.
+            # An extension of sparklake: lakeFS has no tombstones in ranges, and its
+            # readers ignore the field.
             _field("tombstones", 1000, _Field.TYPE_INT64),
         ]
     )
@@ -129,7 +130,7 @@ def _message_class(pool: Any, file: str, package: str, descriptor: Any) -> Any:
     return message_factory.GetMessageClass(found)
 
 
-# A pool of our own: another library's messages of the same names do no harm.
+# A private pool: messages of the same names in other libraries do not conflict.
 _POOL: Any = descriptor_pool.DescriptorPool()
 _POOL.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
 

@@ -1,4 +1,4 @@
-"""Ranges, and the lists of ranges that metaranges hold."""
+"""Ranges, and the range lists of metaranges."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class RangeInfo:
     """A metarange's record of one range.
 
-    `size` counts the raw bytes of keys and values: what a reader decodes, whatever the compression.
-    Only a staged run has `tombstones`: records that delete their key.
+    `size` is the raw bytes of keys and values: the bytes that a reader decodes, independent of
+    compression. Only staged runs have `tombstones`, which are records that delete their key.
     """
 
     id: RangeId
@@ -40,26 +40,26 @@ class RangeInfo:
 
 
 def record_count(ranges: Iterable[RangeInfo]) -> int:
-    """Return how many records some ranges hold."""
+    """Return the number of records in ranges."""
     return sum(each.count for each in ranges)
 
 
 def byte_count(ranges: Iterable[RangeInfo]) -> int:
-    """Return how many raw bytes some ranges hold."""
+    """Return the number of raw bytes in ranges."""
     return sum(each.size for each in ranges)
 
 
 _DECODED_AT_ONCE = 1024
 _FEW = 16
-"""Up to how many ranges are decoded sooner by themselves than in columns."""
+"""Up to this many ranges, decoding one by one is faster than decoding columns."""
 
 Ranges = Sequence[RangeInfo]
-"""Ranges in key order, none of which overlap: a RangeList, or a few in a tuple."""
+"""Ranges in key order without overlaps: a RangeList, or a few in a tuple."""
 
 
 @dataclass(frozen=True, eq=False)
 class RangeList(Sequence[RangeInfo]):
-    """Ranges in key order as the records of a metarange; a slice of it shares them."""
+    """Ranges in key order, as the records of a metarange. A slice shares the records."""
 
     block: Block = field(default=EMPTY, repr=False)
 
@@ -89,7 +89,7 @@ class RangeList(Sequence[RangeInfo]):
             yield from map(_range_info, self.block.slice(start, stop).records())
 
     def __eq__(self, other: object) -> bool:
-        # A record's id is that of its range and of its greatest key.
+        # A record's id covers the id and the greatest key of its range.
         if not isinstance(other, RangeList):
             return NotImplemented
         return np.array_equal(self.block.ids, other.block.ids)
@@ -106,19 +106,19 @@ class RangeList(Sequence[RangeInfo]):
 
 @dataclass(frozen=True, slots=True)
 class MetaRange:
-    """The whole tree of a commit: its id and its ranges in key order."""
+    """The tree of a commit: its id and its ranges in key order."""
 
     id: MetaRangeId
     ranges: RangeList
 
     @property
     def count(self) -> int:
-        """The number of records under it."""
+        """The number of records in the tree."""
         return record_count(self.ranges)
 
 
 def range_list(*parts: Ranges) -> RangeList:
-    """Return one list of parts that follow each other; only what is in no list yet is encoded."""
+    """Return one list of consecutive parts. Only parts outside of a RangeList are encoded."""
     new = [each for part in parts if not isinstance(part, RangeList) for each in part]
     encoded, at = block_of_records(list(map(_range_record, new))), 0
     blocks = []
@@ -132,7 +132,7 @@ def range_list(*parts: Ranges) -> RangeList:
 
 
 def record_ids(ranges: Ranges) -> Ids:
-    """Return the ids of the records that ranges have in a metarange."""
+    """Return the ids of the ranges' records in a metarange."""
     if isinstance(ranges, RangeList):
         return ranges.block.ids
     ids = b"".join(record_id(each.max_key, each.id.encode()) for each in ranges)
@@ -150,14 +150,14 @@ def overlapping(ranges: Ranges, interval: Interval) -> Ranges:
 
 
 def overlaps(ranges: Ranges, interval: Interval) -> bool:
-    """Return whether some of the ranges may hold keys of an interval."""
+    """Return whether one of the ranges may hold keys of an interval."""
     first = position_reaching(ranges, interval.start)
     stop = interval.stop
     return first < len(ranges) and (stop is None or ranges[first].min_key < stop)
 
 
 def position_reaching(ranges: Ranges, key: bytes, lo: int = 0) -> int:
-    """Return the position of the first range, from `lo` on, that does not end before a key."""
+    """Return the position of the first range, from `lo`, that ends at or after a key."""
     if isinstance(ranges, RangeList):
         return bisect_left(ranges.max_keys, key, lo=lo)
     return bisect_left(ranges, key, lo=lo, key=_max_key)
@@ -186,7 +186,7 @@ def _range_record(each: RangeInfo) -> Record:
 
 
 def _range_info(record: Record) -> RangeInfo:
-    """Return the range that a metarange's record describes; raise CorruptFileError."""
+    """Return the range in a metarange's record; raise CorruptFileError."""
     decoded = decode_record(*record)
     try:
         message = RangeDataMessage.FromString(decoded.data)

@@ -1,9 +1,9 @@
-"""A record and its bytes in a table.
+"""Records and their bytes in tables.
 
 Stored value = `zigzag-varint len(identity) | identity | zigzag-varint len(data) | data |
-valueRecordID`. The first four fields are lakeFS's format, whose readers ignore what follows.
-Streams of records are plain `(key, stored value)` tuples, so a record that does not change is
-neither decoded nor hashed on its way from one range to the next.
+valueRecordID`. The first four fields are lakeFS's format. lakeFS's readers ignore the trailing
+record id. Streams of records are plain `(key, stored value)` tuples, so an unchanged record is
+copied from one range to the next without decoding or hashing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sparklake.errors import CorruptFileError, InvalidKeyError, InvalidRecordErr
 from sparklake.graveler.ids import RECORD_ID_BYTES, RecordId, read_zigzag, record_id, zigzag
 
 Record = tuple[bytes, bytes]
-"""`(key, stored value)`, the value always ending in its valueRecordID."""
+"""`(key, stored value)`. The value always ends in its valueRecordID."""
 
 MAX_KEY_BYTES = 1024
 MAX_IDENTITY_BYTES = 255
@@ -25,7 +25,7 @@ _TOMBSTONE_HEAD = b"\x00\x00"
 
 @dataclass(frozen=True, slots=True)
 class ValueRecord:
-    """What a table holds of one key. An empty identity marks a tombstone, in staging only."""
+    """A decoded record. An empty identity marks a tombstone, in staging only."""
 
     key: bytes
     identity: bytes
@@ -53,7 +53,7 @@ def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
 
 
 def plain_value(identity: bytes, data: bytes) -> bytes:
-    """Return a value as lakeFS stores it."""
+    """Return a value in lakeFS's format, without the record id."""
     return b"".join((zigzag(len(identity)), identity, zigzag(len(data)), data))
 
 
@@ -68,34 +68,34 @@ def is_tombstone(stored: bytes) -> bool:
 
 
 def decode_record(key: bytes, stored: bytes) -> ValueRecord:
-    """Return the parts of a stored record; raise CorruptFileError for bytes that are none."""
+    """Return the parts of a stored record; raise CorruptFileError for other bytes."""
     identity, data, _ = _fields(key, stored)
     return ValueRecord(key, identity, data)
 
 
 def identity_of(key: bytes, stored: bytes | None) -> bytes | None:
-    """Return the identity in a stored value, None for no record; raise CorruptFileError."""
+    """Return the identity in a stored value, None without one; raise CorruptFileError."""
     return None if stored is None else decode_record(key, stored).identity
 
 
 def record_data(key: bytes, stored: bytes) -> bytes:
-    """Return the data of a stored record; raise CorruptFileError for bytes that are none."""
+    """Return the data of a stored record; raise CorruptFileError for other bytes."""
     return _fields(key, stored)[1]
 
 
 def has_trailer(key: bytes, stored: bytes) -> bool:
-    """Return whether a value ends in its record id; lakeFS writes values without."""
+    """Return whether a value ends in its record id. lakeFS's values do not."""
     return _fields(key, stored)[2] == RECORD_ID_BYTES
 
 
 def with_trailer(key: bytes, stored: bytes) -> Record:
-    """Return a record of lakeFS's with the record id that its value lacks."""
+    """Return a lakeFS record with its record id appended to the value."""
     identity, _, rest = _fields(key, stored)
     return key, stored[: len(stored) - rest] + record_id(key, identity)
 
 
 def _fields(key: bytes, stored: bytes) -> tuple[bytes, bytes, int]:
-    """Return identity, data and the number of bytes that follow them."""
+    """Return the identity, the data and the number of bytes after them."""
     try:
         size, at = read_zigzag(stored, 0)
         identity, at = stored[at : at + size], at + size

@@ -1,8 +1,8 @@
-"""For how long commits are kept, and which of a history have expired.
+"""Retention: how long commits are kept, and which commits have expired.
 
-From each branch and tag, first parents are kept up to and with the first commit that is older than
-its retention: what the branch held when that time began. What no branch and no tag leads to by
-first parents is kept for the default retention. Whatever names an expired commit is refused.
+From each branch and tag, the first parents are kept up to and with the first commit older than the
+retention. That commit is the branch's content when the retention period began. Commits off all
+these lines are kept for the default retention. Verbs refuse an expired commit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DAY = 24 * 60 * 60
 
 @dataclass(frozen=True, slots=True)
 class BranchRetention:
-    """For how many days the commits of branches are kept whose names fit a pattern."""
+    """The retention, in days, of branches whose names fit a pattern."""
 
     pattern: str
     days: int
@@ -37,7 +37,7 @@ class BranchRetention:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """For how many days commits are kept: of a branch, by the first rule that fits its name."""
+    """The retention of commits, in days. The first rule that fits a branch's name applies."""
 
     default_days: int
     branches: tuple[BranchRetention, ...] = ()
@@ -49,16 +49,16 @@ class Retention:
             raise InvalidInputError("a pattern has two rules of retention: give it one")
 
     def days(self, branch: str) -> int:
-        """Return for how many days the commits of a branch are kept."""
+        """Return how many days the commits of a branch are kept."""
         fitting = (each.days for each in self.branches if fits(each.pattern, branch))
         return next(fitting, self.default_days)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The first parents from a commit on; those made after `since`, in unix seconds, are kept.
+    """The first parents from a commit on, kept back to `since` (unix seconds).
 
-    So is the first one that is older.
+    Also kept is the first commit that is not younger than `since`.
     """
 
     head: CommitId
@@ -66,7 +66,7 @@ class Line:
 
 
 def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -> set[CommitId]:
-    """Return the commits that are not kept at a moment, in unix seconds."""
+    """Return the commits that have expired at `now`, in unix seconds."""
     if retention is None:
         return set()
 
@@ -82,9 +82,10 @@ def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -
 
 
 def dates(commits: Iterable[Commit]) -> dict[CommitId, int]:
-    """Return when commits were made, parents first: none of them before its ancestors.
+    """Return the date of each commit, at least the date of its latest ancestor.
 
-    A clock that was slow once would else let all that lies behind its commit expire.
+    `commits` has parents first. Without this correction, one commit with a slow clock would
+    make all its ancestors expire.
     """
     found: dict[CommitId, int] = {}
     for each in commits:
@@ -99,12 +100,13 @@ def kept_commits(
     dates: Mapping[CommitId, int],
     first_parent: Callable[[CommitId], CommitId | None],
 ) -> set[CommitId]:
-    """Return what lines keep, and what was made after `since` and lies on no line.
+    """Return the commits kept by lines, and the commits after `since` on no line.
 
     No commit may have an earlier date than its first parent. Each commit is visited about once.
     """
     kept: set[CommitId] = set()
-    # The longest first: where another line meets one, that has kept all that the other would.
+    # The longest line comes first: where a later line meets an earlier one, its commits are
+    # kept.
     for line in sorted(lines, key=lambda each: each.since):
         for each in _behind(line.head, kept, first_parent):
             kept.add(each)
@@ -119,7 +121,7 @@ def kept_commits(
 def _behind(
     head: CommitId, known: set[CommitId], first_parent: Callable[[CommitId], CommitId | None]
 ) -> Iterable[CommitId]:
-    """Yield a commit and its first parents, up to one that is known."""
+    """Yield a commit and its first parents, and stop before the first known commit."""
     commit: CommitId | None = head
     while commit is not None and commit not in known:
         yield commit
@@ -127,7 +129,7 @@ def _behind(
 
 
 def expired_error(commit_id: CommitId) -> ExpiredError:
-    """Return the error of all that would read or name the objects of an expired commit."""
+    """Return the error of reading or naming the objects of an expired commit."""
     return ExpiredError(
         f"commit {commit_id[:12]} has expired by the retention rules of the repository: a garbage "
         "collection may have taken its objects, and nothing may be made of it; `sparklake log` "

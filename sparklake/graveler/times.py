@@ -1,8 +1,8 @@
-"""Times: the years that a record may hold, and how other times are shown.
+"""Times: the years that a record may have, and the display of other years.
 
-A protobuf Timestamp holds the years 1 to 9999, as Python's datetime and Spark's SQL do. Every
-entrance refuses other times. Records and commits of other programs may have some: these stay as
-they are, and are shown as the nearest time within these years.
+A protobuf Timestamp has the years 1 to 9999, as Python's datetime and Spark's SQL do. All inputs
+are checked for this. Records and commits of other programs may have times in other years. These
+times are kept unchanged and displayed as the nearest time within these years.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ LAST_SECOND = 253_402_300_799
 """9999-12-31T23:59:59Z."""
 
 SECOND = 1_000_000_000
-"""Nanoseconds."""
+"""Nanoseconds per second."""
 MICROSECOND = 1_000
-"""Nanoseconds."""
+"""Nanoseconds per microsecond."""
 SECOND_MICROS = 1_000_000
 
 FIRST_MICROSECOND = FIRST_SECOND * SECOND_MICROS
@@ -30,7 +30,7 @@ _A_MICROSECOND = timedelta(microseconds=1)
 
 
 def is_storable(nanoseconds: int) -> bool:
-    """Return whether a record may hold a time, in unix nanoseconds."""
+    """Return whether a record may have a time, in unix nanoseconds."""
     return FIRST_SECOND <= nanoseconds // SECOND <= LAST_SECOND
 
 
@@ -40,14 +40,17 @@ def shown_microseconds(nanoseconds: int) -> int:
 
 
 def shown_nanoseconds(nanoseconds: int) -> int:
-    """Return a time in unix nanoseconds of whole microseconds, within the years 1 to 9999."""
+    """Return a time in unix nanoseconds, shown within the years 1 to 9999.
+
+    It is cut to whole microseconds.
+    """
     return shown_microseconds(nanoseconds) * MICROSECOND
 
 
 def checked_microseconds(nanoseconds: int) -> int:
-    """Return a time in unix microseconds for a column whose reader refuses other years.
+    """Return a time in unix microseconds for a column that refuses other years.
 
-    A time of other years stays out of them, and fits 64 bits.
+    A time in another year stays outside of the years 1 to 9999, and fits in 64 bits.
     """
     micros = nanoseconds // MICROSECOND
     return min(max(micros, FIRST_MICROSECOND - 1), LAST_MICROSECOND + 1)
@@ -75,5 +78,5 @@ def text_of_second(seconds: int, separator: str = " ") -> str:
 
 
 def microsecond_of(moment: datetime) -> int:
-    """Return a datetime with a time zone in unix microseconds."""
+    """Return a timezone-aware datetime in unix microseconds."""
     return (moment - _EPOCH) // _A_MICROSECOND

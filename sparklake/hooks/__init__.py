@@ -1,1 +1,1 @@
-"""What users declare to run before and after verbs: how it is read, and how each type is run."""
+"""Hooks, which users declare to run before and after verbs: parsing and execution."""

@@ -1,4 +1,4 @@
-"""Hooks that are commands of this machine."""
+"""Shell hooks: commands on this machine."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _LOOK_SECONDS = 0.1
 def run_command(shell: Shell, document: Mapping[str, Any], secrets: Secrets) -> Outcome:
     """Run a command in an empty folder, with the event as JSON on stdin.
 
-    It sees the event's texts as SPARKLAKE_HOOK_..., a few plain variables, and those that may be
-    seen. When its time is over, it is killed with all that it has started.
+    Its environment has the event's strings as SPARKLAKE_HOOK_..., a few standard variables, and
+    the allowed variables. On a timeout it is killed with all processes that it has started.
     """
     said = {f"SPARKLAKE_HOOK_{name.upper()}": each for name, each in document.items()}
     environment = {
@@ -57,7 +57,10 @@ def _run(
     given: IO[bytes],
     limit: float,
 ) -> tuple[int | None, bytes, bool]:
-    """Return the exit code, None where time was over; the end of the output, and if it is cut."""
+    """Return the exit code, the end of the output, and whether it is cut.
+
+    The exit code is None on a timeout.
+    """
     deadline = time.monotonic() + limit
     process = subprocess.Popen(  # noqa: S603  (settings have allowed it)
         words,
@@ -78,7 +81,7 @@ def _run(
         return None, over.output or b"", False
     finally:
         if not is_done:
-            # It has not been waited for, so its number is still its own.
+            # The process was not waited for, so its id cannot have been reused.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if process.stdout is not None:
@@ -86,9 +89,10 @@ def _run(
 
 
 def _read(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bool]:
-    """Read the end of the output until there is no more; raise TimeoutExpired with it.
+    """Read the output to its end; keep its last bytes.
 
-    What a command has left running may hold its output open: that is not waited for.
+    Raises TimeoutExpired with these bytes. Background processes of a command may keep its
+    output open. They are not waited for.
     """
     assert process.stdout is not None
     raw, is_cut, had_ended = b"", False, False

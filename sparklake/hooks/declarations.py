@@ -1,4 +1,4 @@
-"""Files of hooks, in the form of lakeFS's action files."""
+"""Hook files, in the format of lakeFS's action files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One hook of a file; `condition` is success, failure, always or never."""
+    """One hook of a file. `condition` is success, failure, always or never."""
 
     id: str
     type: HookType
@@ -54,13 +54,13 @@ class Hook:
     properties: Properties
 
     def runs_after(self, *, has_failed: bool) -> bool:
-        """Return whether it is its turn after what came of those before it in its file."""
+        """Return whether the hook runs after the results of its file's previous hooks."""
         return self.condition in ("always", "failure" if has_failed else "success")
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A file of hooks: on which events of which refs it runs which hooks, in order."""
+    """A hook file: its events and refs, and its hooks in order."""
 
     path: str
     name: str
@@ -68,13 +68,16 @@ class Action:
     hooks: tuple[Hook, ...]
 
     def is_on(self, event: EventName, ref: str) -> bool:
-        """Return whether it runs on an event of a branch or tag."""
+        """Return whether the file applies to an event of a branch or tag."""
         globs = self.on.get(event)
         return globs is not None and (not globs or any(is_word(each, ref) for each in globs))
 
 
 def parse_action(path: str, body: bytes) -> Action:
-    """Return what a file declares; raise InvalidHooksError with its path, the line and why."""
+    """Return the declarations of a file.
+
+    Raises InvalidHooksError with the file's path, the line and the reason.
+    """
     try:
         if len(body) > MAX_FILE_BYTES:
             raise InvalidHooksError(f"it has more than {MAX_FILE_BYTES} bytes")
@@ -114,7 +117,7 @@ def _hooks(file: _File, node: yaml.Node) -> Iterator[Hook]:
 
 
 def _check_kept(text: str, place: str, node: yaml.Node) -> None:
-    """Raise InvalidHooksError for a name that the record of a run could not hold."""
+    """Raise InvalidHooksError for a name that a stored run cannot contain."""
     if "\0" in text:
         raise _wrong(node, place, "a name has no NUL character")
 

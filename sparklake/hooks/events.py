@@ -1,4 +1,4 @@
-"""Events that hooks receive, and the results of hooks."""
+"""Events of hooks, and results of hooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class EventName(str, Enum):
-    """What hooks are declared on; the names are lakeFS's."""
+    """The events of hooks, with lakeFS's names."""
 
     PRE_COMMIT = "pre-commit"
     POST_COMMIT = "post-commit"
@@ -42,7 +42,7 @@ class EventName(str, Enum):
 
     @property
     def is_before(self) -> bool:
-        """Whether a failure keeps the verb from happening."""
+        """Whether a failed hook prevents the verb."""
         return self.value.startswith("pre-")
 
     @property
@@ -52,20 +52,20 @@ class EventName(str, Enum):
 
 
 class EventTree(Protocol):
-    """A tree of an event: for a move of a branch the one that is to be published."""
+    """The tree of an event. For a move of a branch it is the tree to be published."""
 
     @property
     def id(self) -> MetaRangeId:
-        """The id of its metarange."""
+        """The id of the metarange."""
 
     def objects(self, prefix: str = "") -> Rows[ObjectInfo]:
-        """Return its objects."""
+        """Return the objects."""
 
     def stat(self, path: str) -> ObjectInfo:
         """Return one object; raise ObjectNotFoundError."""
 
     def exists(self, path: str) -> bool:
-        """Return whether there is an object at a path."""
+        """Return whether an object exists at a path."""
 
     def read_bytes(self, path: str) -> bytes:
         """Return the content of one object."""
@@ -74,16 +74,16 @@ class EventTree(Protocol):
         """Return the table under a path as a DataFrame; raise ObjectNotFoundError."""
 
     def changes(self, prefix: str = "") -> Rows[DiffRow]:
-        """Return what the event changes; nothing for an event of a name alone."""
+        """Return the changes of the event; none for an event that only names a commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something about to happen to a ref, or that has just happened.
+    """An upcoming or finished change of a ref.
 
-    `ref` is the branch or tag, `head` the commit that it is at before, None where it is not there
-    yet. `commits` are those about to be made, the last of which becomes the head; of an event of a
-    name there are none. `source` is the commit that is merged, or that a new name is given to.
+    `ref` is the branch or tag. `head` is its commit before, or None for a new ref. `commits`
+    are the new commits, the last of which becomes the head. An event that only names a commit
+    has none. `source` is the commit that is merged, or that gets a new name.
     """
 
     name: EventName
@@ -100,20 +100,20 @@ class Event:
 
     @property
     def commit(self) -> Commit | None:
-        """The commit that becomes the head."""
+        """The commit that becomes the head, or None."""
         return self.commits[-1] if self.commits else None
 
     @property
     def commit_id(self) -> CommitId | None:
-        """The commit that is made or named."""
+        """The commit that is created or named."""
         return self.commits[-1].id if self.commits else self.source or self.head
 
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """What a Python hook is given: an event, and what is declared of the hook.
+    """The argument of a Python hook: an event and the hook's declaration.
 
-    `args` is what the file says of it in `properties.args`.
+    `args` is `properties.args` in the hook file.
     """
 
     event: Event
@@ -123,17 +123,20 @@ class HookCall:
 
     @property
     def tree(self) -> EventTree:
-        """The tree that is to be published."""
+        """The tree to be published."""
         return self.event.tree
 
     @property
     def commit(self) -> Commit | None:
-        """The commit that is to become the head."""
+        """The commit that becomes the head, or None."""
         return self.event.commit
 
 
 def event_document(event: Event, action: str, hook: str) -> dict[str, Any]:
-    """Return an event as shell hooks and webhooks get it: lakeFS's fields, and ours."""
+    """Return an event as the JSON for shell hooks and webhooks.
+
+    It has lakeFS's fields and sparklake's.
+    """
     made = event.commit
     said: dict[str, Any] = {
         "event_type": event.name.value,
@@ -162,7 +165,7 @@ def event_document(event: Event, action: str, hook: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a hook; one that is not allowed has failed without being run."""
+    """The outcome of a hook. A hook that is not allowed fails without running."""
 
     status: HookStatus
     output: str = ""
@@ -170,10 +173,10 @@ class Outcome:
 
 
 def passed(output: str = "") -> Outcome:
-    """Return that a hook has nothing against it."""
+    """Return the outcome of a hook that accepts."""
     return Outcome(HookStatus.PASSED, output)
 
 
 def failed(output: str) -> Outcome:
-    """Return that a hook refuses, or that it could not be asked."""
+    """Return the outcome of a hook that refuses or could not run."""
     return Outcome(HookStatus.FAILED, output)

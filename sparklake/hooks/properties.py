@@ -1,4 +1,4 @@
-"""What the files of hooks say of each type of hook, checked."""
+"""The properties of each type of hook in hook files, validated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_SECONDS = 3600.0
 
 
 def seconds(text: str | float) -> float:
-    """Return a timeout: a number of seconds, or a text such as 500ms, 30s or 1m30s."""
+    """Return a timeout in seconds from a number or a string such as 500ms or 1m30s."""
     if isinstance(text, str):
         match = _DURATION.fullmatch(text)
         if match is None or not text:
@@ -33,7 +33,7 @@ def seconds(text: str | float) -> float:
 
 
 class Python(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A function of an installed module; `args` are handed to it as they are."""
+    """A function of an installed module. `args` are passed to it unchanged."""
 
     function: str
     args: dict[str, Any] = {}
@@ -44,12 +44,12 @@ class Python(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def target(self) -> str:
-        """What is allowed or not."""
+        """The text that `allow` patterns match."""
         return self.function
 
 
 class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A command: its words, or with `shell` one text for /bin/sh."""
+    """A command: its words, or with `shell` one string for /bin/sh."""
 
     command: list[str] | str
     shell: bool = False
@@ -71,12 +71,12 @@ class Shell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def target(self) -> str:
-        """What is allowed or not."""
+        """The text that `allow` patterns match."""
         return self.command if isinstance(self.command, str) else self.words[0]
 
 
 class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A URL that events are posted to; headers and parameters may name variables."""
+    """A URL that events are posted to. Headers and parameters may contain variables."""
 
     url: str
     timeout: str | float = "1m"
@@ -93,16 +93,16 @@ class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def target(self) -> str:
-        """What is allowed or not."""
+        """The text that `allow` patterns match."""
         return self.url
 
 
 class Foreign(msgspec.Struct, frozen=True):
-    """A hook that only lakeFS runs, whatever it says."""
+    """A hook that only lakeFS runs, with any properties."""
 
     @property
     def target(self) -> str:
-        """What is allowed or not."""
+        """The text that `allow` patterns match."""
         return ""
 
 
@@ -118,7 +118,7 @@ SHAPES: dict[HookType, type[Python] | type[Shell] | type[Webhook] | type[Foreign
 
 
 def check_url(url: str) -> None:
-    """Raise ValueError for what is no URL of a web server, or names a user in it."""
+    """Raise ValueError for an invalid HTTP URL or one that contains a user."""
     if not _URL.fullmatch(url):
         raise ValueError("a URL is printable ASCII without spaces: escape what is not")
     parts = urlsplit(url)
@@ -129,7 +129,7 @@ def check_url(url: str) -> None:
 
 
 def is_allowed(settings: HookSettings, kind: HookType, target: str) -> bool:
-    """Return whether settings let a hook run."""
+    """Return whether the settings allow a hook to run."""
     for each in settings.allow:
         name, has_pattern, pattern = each.partition(":")
         if name == kind.value and (not has_pattern or is_word(pattern, target)):

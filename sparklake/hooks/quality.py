@@ -1,4 +1,4 @@
-"""A hook that checks the data of changed tables with Spark, before they are published.
+"""A hook that checks changed tables with Spark, before they are published.
 
 properties:
   function: sparklake.hooks.quality:check_tables
@@ -27,10 +27,10 @@ _ROWS = "rows"
 
 
 class Checks(msgspec.Struct, forbid_unknown_fields=True):
-    """What must hold of a table.
+    """The constraints of a table.
 
-    `not_null` columns have a value in each row, and no two rows have equal values of all `unique`
-    columns. `expressions` are SQL; as in a CHECK of SQL, one that is null holds.
+    `not_null` columns have a value in each row. No two rows have equal values in all `unique`
+    columns. `expressions` are SQL. As in a CHECK of SQL, an expression that is null holds.
     """
 
     not_null: list[str] = []
@@ -40,7 +40,10 @@ class Checks(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CheckedTables(msgspec.Struct, forbid_unknown_fields=True):
-    """Tables of one form: a path, in which `*` is any name, and what must hold of each."""
+    """Tables with equal constraints.
+
+    In the path, `*` is any name.
+    """
 
     path: str
     checks: Checks
@@ -49,19 +52,19 @@ class CheckedTables(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Arguments(msgspec.Struct, forbid_unknown_fields=True):
-    """What a file of hooks says in `args`."""
+    """The `args` of a hook file."""
 
     tables: list[CheckedTables]
 
 
 class CheckFailedError(ValueError):
-    """Says which checks do not hold of which tables, and for how many rows."""
+    """An error with the failed checks, their tables and the numbers of rows."""
 
 
 def check_tables(call: HookCall) -> str:
-    """Check the tables that an event changes, as they would be; return what was checked.
+    """Check the tables that an event changes, in their new state; return their paths.
 
-    Raises CheckFailedError. A table that is gone is not checked.
+    Raises CheckFailedError. A deleted table is not checked.
     """
     arguments = msgspec.convert(dict(call.args), Arguments)
     checked: list[str] = []
@@ -80,7 +83,7 @@ def check_tables(call: HookCall) -> str:
 
 
 def changed_tables(tree: EventTree, path: str) -> list[str]:
-    """Return the paths of tables that an event changes, of those that a pattern names."""
+    """Return the paths of changed tables that match a pattern."""
     parts = path.strip("/").split("/")
     fixed = "".join(f"{each}/" for each in takewhile(lambda each: "*" not in each, parts))
     found: dict[str, None] = {}
@@ -90,12 +93,12 @@ def changed_tables(tree: EventTree, path: str) -> list[str]:
         if len(table) == len(parts) and all(map(is_word, parts, table)):
             found["/".join(table)] = None
             if len(parts) == fixed.count("/"):
-                break  # It is one table, and it has changed.
+                break  # The pattern is one table, and it has changed.
     return list(found)
 
 
 def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
-    """Yield what does not hold of a table; its rows are read once, and once more for `unique`."""
+    """Yield the failed checks of a table. Rows are read once, and again for `unique`."""
     counts = _counts(rows, checks)
     total = counts.pop(_ROWS)
     if total < checks.min_rows:
@@ -114,8 +117,8 @@ def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
 
 
 def _counts(rows: DataFrame, checks: Checks) -> dict[str, int]:
-    """Return the number of rows, and of those that each check does not hold for."""
-    # Not at the top: files of hooks are read where Spark is not installed.
+    """Return the number of rows, and of rows that fail each check."""
+    # Lazy import: hook files are also read without Spark installed.
     from pyspark.sql import functions as f
 
     broken: Mapping[str, Column] = {

@@ -1,4 +1,4 @@
-"""Runs one hook, of whichever type, where settings allow it."""
+"""Execution of one hook of any type, if the settings allow it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparklake.hooks.webhooks import post_event
 def run_hook(
     settings: HookSettings, event: Event, action: Action, hook: Hook
 ) -> tuple[HookResult, bool]:
-    """Run a hook; return what came of it, and whether it was allowed. It raises nothing."""
+    """Run a hook; return its result and whether it was allowed. Never raises."""
     begun = time.monotonic()
     outcome = _outcome(settings, event, action, hook)
     milliseconds = int(1000 * (time.monotonic() - begun))
@@ -61,11 +61,11 @@ def _not_allowed(hook: Hook) -> str:
 
 
 def _called(python: Python, call: HookCall, secrets: Secrets) -> Outcome:
-    """Call a function. It refuses by False or by raising; a text that it returns is kept."""
+    """Call a function. False or an error is a refusal. A returned string is kept."""
     name, _, attribute = python.function.partition(":")
     try:
         answer = getattr(importlib.import_module(name), attribute)(call)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever it raises, it has refused)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  (any error is a refusal)
         return failed(secrets.kept(f"{type(error).__name__}: {error}"))
     said = secrets.kept(answer) if isinstance(answer, str) else ""
     return failed(f"{python.function} returned False") if answer is False else passed(said)

@@ -1,4 +1,4 @@
-"""Secrets of the environment: named by files of hooks, never kept."""
+"""Secrets of the environment: hook files refer to them, results never have them."""
 
 from __future__ import annotations
 
@@ -13,38 +13,43 @@ from sparklake.graveler.globs import is_word
 _VARIABLE = re.compile(r"\{\{\s*ENV\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _HIDDEN = "***"
 MAX_OUTPUT = 8 * 1024
-"""How many characters are kept of what a hook says."""
+"""The number of characters kept of a hook's output."""
 
 RAW_BYTES = 64 * 1024
-"""How many bytes of it are looked at: more than are kept, so that no part of a secret is left."""
+"""The bytes searched for secrets.
+
+They are more than are kept, to remove secrets cut in two.
+"""
 
 
 @dataclass(slots=True)
 class Secrets:
-    """Gives out variables that settings allow, and takes them out of what is kept."""
+    """The variables that settings allow, and their removal from kept output."""
 
     patterns: Sequence[str]
     _given: set[str] = field(default_factory=set)
 
     def filled(self, text: str) -> str:
-        """Return a text with its `{{ ENV.NAME }}` filled in; raise ValueError."""
+        """Return a string with `{{ ENV.NAME }}` replaced; raise ValueError."""
         return _VARIABLE.sub(lambda match: self._value(match[1]), text)
 
     def variables(self) -> Mapping[str, str]:
-        """Return all variables that may be seen."""
+        """Return all allowed variables."""
         seen = {name: value for name, value in os.environ.items() if self._may_see(name)}
         self._given.update(seen.values())
         return seen
 
     def kept(self, text: str, *, is_cut: bool = False) -> str:
-        """Return the end of a text without secrets; `is_cut` says that there was more of it."""
+        """Return the end of a string without secrets. `is_cut` means that the string was cut."""
         for value in sorted(self._spellings(), key=len, reverse=True):
             text = text.replace(value, _HIDDEN)
         if is_cut:
-            # A secret that was cut in two is not found at the beginning or at the end.
+            # A secret cut in two is not found, so the margins of a cut string are
+            # removed.
             longest = max(map(len, self._spellings()), default=0)
             text = text[longest : len(text) - longest]
-        # The ref store keeps UTF-8 without NUL; a hook may return or raise any text.
+        # The ref store accepts UTF-8 without NUL, but a hook may return or raise any
+        # string.
         text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")[-MAX_OUTPUT:]
         return text.encode(errors="backslashreplace").decode()
 

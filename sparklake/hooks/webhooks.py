@@ -1,4 +1,4 @@
-"""Webhooks: post an event to an HTTP server at an allowed address."""
+"""Webhooks: posts of an event to an HTTP server at an allowed address."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ _LOW_32 = (1 << 32) - 1
 _RESERVED = tuple(
     ip_network(each)
     for each in (
-        # Special addresses of IPv4 in IANA's registry, of which no web server is one.
+        # Special IPv4 addresses in IANA's registry. No web server has one.
         *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16"),
         *("172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16"),
         *("198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
-        # Metadata of virtual machines in Azure. Those of other clouds are in the networks above.
+        # Azure's metadata address. Those of other clouds are in the networks above.
         "168.63.129.16/32",
-        # The same of IPv6, within what is given out.
+        # Special IPv6 networks within the allocated range.
         *("2001::/23", "2001:db8::/32", "3fff::/20"),
     )
 )
 _GIVEN_OUT = ip_network("2000::/3")
-"""All public addresses of IPv6; unique local, site-local, link-local and multicast are outside."""
+"""The allocated public IPv6 range. Local and multicast addresses are outside of it."""
 
 _MAPPED, _NAT64 = ip_network("::ffff:0:0/96"), ip_network("64:ff9b::/96")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
-"""What stands before an IPv4 address in an IPv6 address that a site's own routers take for it."""
+"""The prefixes that a site's routers may map to an embedded IPv4 address (ISATAP)."""
 
 Address = IPv4Address | IPv6Address
 
 
 class PrivateAddressError(ValueError):
-    """Says that a host is at an address that is not public."""
+    """An error for a host at a private address."""
 
 
 def addresses_of(host: str, port: int, private: Sequence[str]) -> list[str]:
-    """Return the addresses of a host, all of which may be connected to.
+    """Return the addresses of a host, if connections to all of them are allowed.
 
-    They must be connected to themselves: asked again, a name may lead elsewhere. Raises
-    PrivateAddressError where one may not, OSError for a host that is not known.
+    Connect to these addresses, because a second look-up may return others. Raises
+    PrivateAddressError for a private address, OSError for an unknown host.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
@@ -68,11 +68,11 @@ def addresses_of(host: str, port: int, private: Sequence[str]) -> list[str]:
 
 
 def is_public(text: str) -> bool:
-    """Return whether an address, and each that is written inside of it, is one of the internet.
+    """Return whether an address, and each address embedded in it, is public.
 
-    It does not ask what the library takes for global, which differs between Python's releases.
+    The library's `is_global` is not used, because it differs between Python releases.
     """
-    # An interface is said behind a '%'; such an address is of a link.
+    # An address with an interface after '%' is link-local.
     return "%" not in text and _is_public(ip_address(text))
 
 
@@ -104,7 +104,7 @@ def _may_reach(host: str, address: str, private: Sequence[str]) -> bool:
 
 
 def _tunnelled(address: IPv6Address) -> Iterator[IPv4Address]:
-    """Yield the IPv4 addresses that routers may take an address of IPv6 for: 6to4 and ISATAP."""
+    """Yield the IPv4 addresses that an IPv6 address may be mapped to: 6to4 and ISATAP."""
     if address.sixtofour is not None:
         yield address.sixtofour
     if (int(address) >> 32) & _LOW_32 in _ISATAP:
@@ -122,9 +122,9 @@ _PORTS = {"http": 80, "https": 443}
 def post_event(
     webhook: Webhook, document: Mapping[str, Any], settings: HookSettings, secrets: Secrets
 ) -> Outcome:
-    """Post an event as JSON; what is not answered with 2xx in time has failed.
+    """Post an event as JSON. Any answer but 2xx, or a timeout, is a failure.
 
-    Connecting is tried twice. What has been sent is never sent again.
+    Connecting is tried twice. An event that may have been sent is never sent again.
     """
     try:
         url, headers = _filled(webhook, secrets)
@@ -156,7 +156,7 @@ def _filled(webhook: Webhook, secrets: Secrets) -> tuple[str, dict[str, str]]:
 
 @dataclass(slots=True)
 class _Call:
-    """One event on its way."""
+    """One event in transmission."""
 
     body: bytes
     settings: HookSettings
@@ -168,9 +168,9 @@ class _Call:
     _failures: list[BaseException] = field(default_factory=list)
 
     def within_limit(self, url: str, headers: Mapping[str, str]) -> Outcome | None:
-        """Return what came of it, None where time was over.
+        """Return the outcome; None on timeout.
 
-        Names are looked up, and headers read, by calls that know no limit: they get a thread.
+        Name look-ups and reads of headers have no timeout, so they run in a thread.
         """
         thread = Thread(target=self._run, args=(url, headers), daemon=True)
         thread.start()
@@ -178,7 +178,8 @@ class _Call:
             thread.join(max(0.0, self.deadline - time.monotonic()))
             is_late = thread.is_alive()
         finally:
-            # From here on it can send nothing: its socket is cut, and it gets no other one.
+            # The thread can send nothing more: its socket is closed, and it gets no
+            # other one.
             self.deadline = 0.0
             self._cut()
         if is_late:
@@ -194,7 +195,7 @@ class _Call:
             self._outcome = None
         except (OSError, HTTPException, ValueError) as error:
             self._outcome = failed(f"{urlsplit(url).hostname} cannot be asked: {error}")
-        except BaseException as error:  # noqa: BLE001  (it is raised again, by who waits)
+        except BaseException as error:  # noqa: BLE001  (the waiting thread raises it again)
             self._failures.append(error)
         finally:
             self._cut()

@@ -1,4 +1,4 @@
-"""YAML as hooks are declared in it: plain data, and where each part of it stands."""
+"""The YAML of hook files: plain data with line numbers."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ _BOOL = "tag:yaml.org,2002:bool"
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML 1.2 of plain data: `on` is a word, and only `true` and `false` are truths."""
+    """A loader of plain YAML 1.2.
 
-    yaml_implicit_resolvers = {  # noqa: RUF012  (as the class above has it)
+    `on` is a string, and only `true` and `false` are booleans.
+    """
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  (like the base class)
         first: [each for each in resolvers if each[0] != _BOOL]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Return the data of a node; raise ConstructorError for what its tag cannot hold.
+        """Return a node's data; raise ConstructorError for data that does not fit its tag.
 
-        The library itself lets through what Python raises for it, such as KeyError for `!!bool x`.
+        The library lets Python's own errors through, such as KeyError for `!!bool x`.
         """
         try:
             return super().construct_object(node, deep)
@@ -45,7 +48,7 @@ _Loader.add_implicit_resolver(_BOOL, re.compile("true|false"), list("tf"))
 
 
 def parsed(text: str) -> tuple[Any, yaml.Node]:
-    """Return the data of a text and the nodes it was made of; raise InvalidHooksError."""
+    """Return the data of a string and its root node; raise InvalidHooksError."""
     try:
         _check_shape(text)
         loader = _Loader(text)
@@ -64,7 +67,10 @@ def parsed(text: str) -> tuple[Any, yaml.Node]:
 
 
 def _check_shape(text: str) -> None:
-    """Look at a text piece by piece: deep nesting would take time, and aliases multiply."""
+    """Raise InvalidHooksError for deep nesting and aliases, before loading.
+
+    Deep nesting takes time, and aliases multiply. Strings that are not UTF-8 are refused, too.
+    """
     depth = 0
     for event in yaml.parse(text, _Loader):
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -78,7 +84,7 @@ def _check_shape(text: str) -> None:
 
 
 def line_of(node: yaml.Node, path: str) -> int:
-    """Return the line of a part of a document, such as `$.hooks[0].id`, or of what it is in."""
+    """Return the line of a path such as `$.hooks[0].id`, or of the part around it."""
     for name, index in _STEP.findall(path):
         inner = _inner(node, name, index)
         if inner is None:

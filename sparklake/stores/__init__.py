@@ -1,1 +1,1 @@
-"""The worlds below the core: object stores and ref stores."""
+"""Implementations of the core's ports: object stores and ref stores."""

@@ -1,1 +1,4 @@
-"""How the logs of one Delta table on three sides become one: pure functions of parsed commits."""
+"""The union of one Delta table's logs on three sides.
+
+All functions are pure, on parsed commits.
+"""

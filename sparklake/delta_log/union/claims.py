@@ -1,4 +1,4 @@
-"""Claims of Delta commits beyond files: progress, domains, partitions, schemas."""
+"""Conflicts of Delta commits beyond files: progress, domains, partitions, schemas."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def check_names(
     dest: Sequence[DeltaCommit],
     fresh: Sequence[DeltaCommit],
 ) -> None:
-    """Raise NotUnitedError where a commit of source would set back what dest says by a name.
+    """Raise NotUnitedError if a commit of source would revert a named action of dest.
 
-    Of one name the last commit counts. Dest may have commits of source that come after this one.
+    The last commit of each name counts. Dest may have commits of source that come after this
+    one.
     """
     places: dict[str, float] = {each.origin: at for at, each in enumerate(source)}
     places.update((each.origin, -1) for each in base)
@@ -37,7 +38,7 @@ def check_names(
 def _latest(
     commits: Iterable[DeltaCommit], kind: str, places: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return where in source the latest is of what commits say by each name; else infinity."""
+    """Return the latest place in source of each name's commits; infinity for others."""
     found: dict[str, float] = {}
     for each in commits:
         place = places.get(each.origin, math.inf)
@@ -48,21 +49,21 @@ def _latest(
 
 
 _STRICT = ("delta.constraints.", "delta.appendOnly", "delta.enableChangeDataFeed")
-"""Begins the properties by which files are judged that another side may not have heeded."""
+"""Prefixes of properties that restrict files. The other side may not have obeyed them."""
 
 _RULES = {"delta.generationExpression", "delta.invariants"}
-"""What is said of columns whose values must be so, and of which null may be none."""
+"""Column metadata that restricts values and may forbid null."""
 
 
 def same_metadata(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
-    """Return whether two sides say the same of a table; the order in their JSON does not count."""
+    """Return whether two sides have equal table metadata, ignoring the order in JSON."""
     return _plain(one) == _plain(other)
 
 
 def check_fits(before: Mapping[str, Any], after: Mapping[str, Any], changer: str) -> None:
-    """Raise NotUnitedError unless files written before a change of metadata are right after it.
+    """Raise NotUnitedError unless earlier files stay valid after a change of metadata.
 
-    Columns may be added that may be null; everything else that a file depends on must stay.
+    Nullable columns may be added. Everything else that a file depends on must be unchanged.
     """
     if before.get("id") != after.get("id"):
         raise NotUnitedError(f"{changer} replaced the table by another one (its id is new)")

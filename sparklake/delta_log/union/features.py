@@ -1,4 +1,4 @@
-"""Which Delta tables can be united: those whose rows need no numbers of their own."""
+"""The Delta features with which tables can be united: those without row numbers."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ SUPPORTED = {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
-"""Files of such tables may be added and removed in any order that keeps them apart."""
+"""Features whose files may be added and removed in any conflict-free order."""
 
 SUPPORTED_UNUSED = {
     "columnMapping": "delta.columnMapping.mode",
     "inCommitTimestamp": "delta.enableInCommitTimestamps",
 }
-"""Features that a table may have as long as the property does not use them."""
+"""Features that a table may have if the property does not enable them."""
 
 _UNUSED = {None, "", "none", "false"}
 _IDENTITY = "delta.identity."
 
 
 def check_features(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-    """Raise NotUnitedError for a table that something is in use of which is not understood."""
+    """Raise NotUnitedError for a table with an unsupported feature in use."""
     for what in _obstacles(protocol, metadata):
         raise NotUnitedError(f"the table uses what cannot be united: {what}")
 
@@ -60,7 +60,7 @@ def _obstacles(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iter
 
 
 def check_covers(one: Mapping[str, Any], other: Mapping[str, Any], holder: str, asker: str) -> None:
-    """Raise NotUnitedError where a side may use what the protocol of the holder does not have."""
+    """Raise NotUnitedError if a side may use features not in the holder's protocol."""
     for name in ("minReaderVersion", "minWriterVersion"):
         if one.get(name, 1) < other.get(name, 1):
             raise NotUnitedError(f"{holder}'s table has a lower {name} than {asker}'s")

@@ -1,4 +1,4 @@
-"""Which files of a table are live after its commits, as far as these say."""
+"""The live files of a table after its commits, as far as commits tell."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, standing
 
 @dataclass(slots=True)
 class Files:
-    """What is known of the files of dest: of those that its commits touch, all.
+    """The known states of dest's files: of all files that its commits touch.
 
-    `before` is files that were live when the sides parted, as far as any side removes them first.
+    `before` are files that were live before the sides diverged, as far as a side removes them.
     """
 
     state: dict[FileKey, bool] = field(default_factory=dict)
     live: dict[str, FileKey] = field(default_factory=dict)
-    """What is live of a path, which is only once in a table, whatever deletion vector it has."""
+    """The live file of each path. A path is live once in a table, with any deletion vector."""
     before: set[FileKey] = field(default_factory=set)
     last: dict[FileKey, DeltaCommit] = field(default_factory=dict)
-    """The last commit of dest that added or removed a file."""
+    """The last commit of dest that added or removed each file."""
     standing: set[int] = field(default_factory=set)
-    """The versions of the commits of dest that it has not undone."""
+    """The versions of dest's commits that dest has not undone."""
     passed: set[str] = field(default_factory=set)
-    """The origins of the commits of source before the one that comes next."""
+    """The origins of source's commits before the next one."""
     ours: set[FileKey] = field(default_factory=set)
-    """Files whose state is that of commits which were repeated."""
+    """Files whose state comes from repeated commits."""
 
     @staticmethod
     def of(*sides: Sequence[DeltaCommit]) -> Files:
-        """Return what the commits of the sides say; dest's come last."""
+        """Return the file states after the commits of the sides. Dest's come last."""
         files = Files()
         for side in sides:
             seen: set[FileKey] = set()
@@ -46,7 +46,7 @@ class Files:
         return files
 
     def take(self, commit: DeltaCommit) -> None:
-        """Take in what a commit does after all others."""
+        """Apply a commit after all others."""
         removes, adds = commit.removes, commit.adds
         self.state.update(dict.fromkeys(removes, False))
         self.state.update(dict.fromkeys(adds, True))
@@ -56,11 +56,11 @@ class Files:
         self.live.update((each.path, each) for each in adds)
 
     def is_live(self, key: FileKey) -> bool:
-        """Return whether dest has a file."""
+        """Return whether a file is live in dest."""
         return self.state.get(key, key in self.before)
 
     def check(self, commit: DeltaCommit) -> None:
-        """Raise NotUnitedError for a commit that cannot come after all others."""
+        """Raise NotUnitedError for a commit that cannot follow all others."""
         removes = set(commit.removes)
         gone = [each.path for each in removes if not self.is_live(each)]
         if gone:
@@ -86,9 +86,10 @@ class Files:
             raise NotUnitedError("dest removed files that source added once more", lost)
 
     def _had(self, key: FileKey, commit: DeltaCommit) -> bool:
-        """Tell whether source knew of what dest did last to a file before a commit.
+        """Return whether source knew dest's last change of a file before a commit.
 
-        It did if it had that before the commit, or if dest undid the commit by it, or that itself.
+        It did if that change precedes the commit in source, if dest's change undid the
+        commit, or if dest undid the change itself.
         """
         did = self.last[key]
         return (
@@ -98,7 +99,7 @@ class Files:
         )
 
     def repeat(self, commit: DeltaCommit) -> None:
-        """Take in a commit that is repeated; raise NotUnitedError."""
+        """Apply a repeated commit; raise NotUnitedError."""
         self.check(commit)
         self.take(commit)
         self.ours.update(commit.adds, commit.removes)
@@ -107,7 +108,10 @@ class Files:
 def live_after(
     commits: Iterable[Sequence[Action]], before: Mapping[FileKey, Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Return what is said of files that are live after commits in a row, and some before them."""
+    """Return the `add` fields of files that are live after consecutive commits.
+
+    `before` are the live files before them.
+    """
     found = dict(before)
     for actions in commits:
         for each in actions:

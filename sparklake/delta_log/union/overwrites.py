@@ -1,9 +1,9 @@
-"""Whether two sides overwrote the same rows, so that no order of their commits gives the union.
+"""The check for overwrites of the same rows by both sides, which have no union.
 
-In a union all rows stay that either side added. So an overwrite comes before each commit of the
-other side that added rows to what it overwrites: an append beside an overwrite survives it. Where
-the commits of each side then have no order left, the union is refused. If a region was empty
-before, no file is in the way, but each row would be there from both sides.
+A union keeps all rows that either side added. So an overwrite comes before each commit of the other
+side that added rows to the overwritten region: an append beside an overwrite survives. If no order
+of the commits satisfies this, the union is refused. If a region was empty before, no file
+conflicts, but each row would be there from both sides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sparklake.delta_log.union.sides import LogSide
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A commit of a side: what it overwrites, and the files with rows of it that stay."""
+    """A commit of a side: its overwritten region, and its added files that stay."""
 
     region: Region | None
     adds: Sequence[Said]
@@ -34,7 +34,7 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """An overwrite of one side that comes before a commit of the other one, by their places."""
+    """An overwrite that must precede a commit of the other side, by position."""
 
     overwrite: int
     added: int
@@ -44,11 +44,11 @@ class _Order:
 def check_overwrites(
     source: LogSide, fresh: Sequence[DeltaCommit], dest: LogSide, theirs: Sequence[DeltaCommit]
 ) -> None:
-    """Raise NotUnitedError where both sides overwrote the same rows; the commits are in order."""
+    """Raise NotUnitedError if both sides overwrote the same rows. Commits are in order."""
     steps = [_steps(side, commits) for side, commits in ((source, fresh), (dest, theirs))]
     if _found_circle(*steps) is None:
         return
-    # Only now is it worth to look at what was in the table.
+    # Only here is it worth looking at the table's earlier files.
     steps = [_steps(side, commits, True) for side, commits in ((source, fresh), (dest, theirs))]
     region = _found_circle(*steps)
     if region is not None:
@@ -56,7 +56,7 @@ def check_overwrites(
 
 
 def _steps(side: LogSide, commits: Sequence[DeltaCommit], by_files: bool = False) -> list[_Step]:
-    """Return the steps of a side. With `by_files`, files that stay tell what was overwritten."""
+    """Return the steps of a side. With `by_files`, kept files refine the regions."""
     regions = [region_of(each, side.metadata) for each in commits]
     if not any(regions):
         regions = [None] * len(commits)
@@ -76,7 +76,10 @@ def _steps(side: LogSide, commits: Sequence[DeltaCommit], by_files: bool = False
 
 
 def _is_of_partitions(side: LogSide, commit: DeltaCommit) -> bool:
-    """Tell whether a commit replaced single partitions: a file stayed that its writer has seen."""
+    """Return whether a commit replaced single partitions.
+
+    It did if it kept a file that its writer had seen.
+    """
     is_of_table = not (side.metadata or {}).get("partitionColumns")
     saw_all = commit.info.get("readVersion") == commit.version - 1
     if is_of_table or not saw_all or not may_be_of_partitions(commit):
@@ -94,7 +97,7 @@ def _is_of_partitions(side: LogSide, commit: DeltaCommit) -> bool:
 
 
 def _found_circle(source: Sequence[_Step], dest: Sequence[_Step]) -> Region | None:
-    """Return a region of two overwrites each of which would come before the other; or None."""
+    """Return a region of two overwrites that must each precede the other; or None."""
     if not all(any(step.region for step in steps) for steps in (source, dest)):
         return None
     theirs = list(_orders(dest, source))
@@ -106,7 +109,7 @@ def _found_circle(source: Sequence[_Step], dest: Sequence[_Step]) -> Region | No
 
 
 def _orders(overwriters: Sequence[_Step], others: Sequence[_Step]) -> Iterator[_Order]:
-    """Yield for each overwrite the first commit that it comes before: others follow that one."""
+    """Yield each overwrite and the first commit that it must precede."""
     for place, step in enumerate(overwriters):
         region = step.region
         if region is not None:

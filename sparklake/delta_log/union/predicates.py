@@ -1,4 +1,4 @@
-"""Predicates of `replaceWhere`, as far as they are conjunctions of simple comparisons."""
+"""Predicates of `replaceWhere`: conjunctions of simple comparisons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any, TypeAlias
 
 Value: TypeAlias = int | str
-"""A number, or a text that compares by its characters, as ISO dates do."""
+"""A number, or a string that compares by its characters, as ISO dates do."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'[^'\\]*')|(?P<number>-?[0-9]+L?(?![\w.]))|(?P<name>`[^`]+`)"
@@ -18,13 +18,13 @@ _TOKEN = re.compile(
 )
 _SIGNS = frozenset({"=", "==", "<=>", "<", "<=", ">", ">="})
 _EQUAL = frozenset({"=", "==", "<=>"})
-"""Signs that mean the same where one side is a literal other than NULL."""
+"""Signs that are equivalent if one side is a literal other than NULL."""
 _KEYWORDS = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "IS", "LIKE", "NULL", "TRUE", "FALSE"})
 _NUMBERS = frozenset({"byte", "short", "integer", "long"})
 _WHOLE = re.compile(r"-?[0-9]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TEXT_CHARACTERS_IN_STATS = 32
-"""Texts of this length in statistics may have been cut."""
+"""The length from which a string in statistics may be truncated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,16 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A conjunction of comparisons over the columns of a table, which are in `types`."""
+    """A conjunction of comparisons over the columns of a table."""
 
     comparisons: tuple[Comparison, ...]
     types: Mapping[str, tuple[str, str]]
-    """Name and type of each column that compares as literals do, by its name in small letters."""
+    """Name and type, by lower-case name, of each column that compares as literals do."""
 
     def may_hold(self, add: Mapping[str, Any]) -> bool:
-        """Tell whether a row of a file may satisfy the predicate, by its partition and statistics.
+        """Return whether a row of a file may satisfy the predicate.
 
-        Whatever these do not say may be so.
+        It uses the file's partition and statistics. Unknown values may satisfy everything.
         """
         return all(self._comparison_may_hold(each, add) for each in self.comparisons)
 
@@ -70,7 +70,7 @@ class Predicate:
 
 
 def parse_predicate(text: str, metadata: Mapping[str, Any]) -> Predicate | None:
-    """Return the predicate in a text over the columns of a table; None for any other grammar."""
+    """Return the predicate of a string on a table's columns; None for another grammar."""
     tokens, at = [], 0
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -87,11 +87,11 @@ def parse_predicate(text: str, metadata: Mapping[str, Any]) -> Predicate | None:
 
 
 class _OtherGrammarError(Exception):
-    """A text that is no conjunction of simple comparisons."""
+    """An error for a string that is not a conjunction of simple comparisons."""
 
 
 class _Parser:
-    """A parser of conjunctions. It holds the tokens that are left."""
+    """A parser of conjunctions, with the remaining tokens as its state."""
 
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
         self._left = tokens[::-1]
@@ -159,7 +159,7 @@ class _Parser:
         return self._left.pop()
 
     def _takes(self, wanted: str) -> bool:
-        """Take the next token if it is a keyword or sign."""
+        """Consume the next token if it is the wanted keyword or sign."""
         if self._left and self._left[-1][0] != "name" and self._left[-1][1].upper() == wanted:
             self._left.pop()
             return True
@@ -171,10 +171,10 @@ class _Parser:
 
 
 def _types(metadata: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Return names and types of the columns that compare as literals do.
+    """Return the names and types of columns that compare as literals do.
 
-    Left out are columns with other rules, such as collations and CHAR(n), and those whose names
-    differ only in case.
+    Omitted are columns with other rules, such as collations and CHAR(n), and columns whose
+    names differ only in case.
     """
     found: dict[str, tuple[str, str]] = {}
     twice = set()
@@ -189,7 +189,7 @@ def _types(metadata: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def _value_of(kind: str, literal: Literal) -> Value | None:
-    """Return a literal as a value of a column's type; None where it would be converted."""
+    """Return a literal as a value of a column's type; None if Spark would convert it."""
     if kind in _NUMBERS:
         return literal.value if literal.kind == "number" else None
     if kind == "date":
@@ -198,7 +198,7 @@ def _value_of(kind: str, literal: Literal) -> Value | None:
 
 
 def _parsed(kind: str, said: object) -> Value | None:
-    """Return a value of a type that a log says; None where it is none."""
+    """Return a log's value as a value of a type; None for an invalid one."""
     if kind in _NUMBERS:
         if isinstance(said, str) and _WHOLE.fullmatch(said):
             return int(said)
@@ -221,7 +221,7 @@ def _is_date(text: str) -> bool:
 
 
 def _bounds(add: Mapping[str, Any], name: str, kind: str) -> tuple[Value | None, Value | None]:
-    """Return the least and the greatest value of a column in a file; None for unknown ones."""
+    """Return a column's least and greatest value in a file; None for unknown ones."""
     partition = add.get("partitionValues") or {}
     if name in partition:
         value = _parsed(kind, partition[name])
@@ -233,7 +233,7 @@ def _bounds(add: Mapping[str, Any], name: str, kind: str) -> tuple[Value | None,
 
 
 def _stats(add: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the least and the greatest values by column, as far as a file has statistics."""
+    """Return the least and greatest values by column; empty without statistics."""
     try:
         said = json.loads(add.get("stats") or "{}")
         low, high = said.get("minValues") or {}, said.get("maxValues") or {}
@@ -243,7 +243,7 @@ def _stats(add: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]
 
 
 def _may_compare(sign: str, value: Any, low: Any, high: Any) -> bool:
-    """Tell whether something between two bounds may compare so with a value."""
+    """Return whether a value between two bounds may satisfy a comparison."""
     above = high is None or high > value
     below = low is None or low < value
     here = (high is None or high >= value) and (low is None or low <= value)

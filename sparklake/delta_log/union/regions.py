@@ -1,4 +1,4 @@
-"""What the commits of a table overwrite: all of it, partitions, or the rows of a predicate."""
+"""The regions that commits overwrite: a table, partitions, or rows of a predicate."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sparklake.delta_log.commits import REPEATED, DeltaCommit
 from sparklake.delta_log.union.predicates import Predicate, parse_predicate
 
 OVERWRITE = "overwrite"
-"""The mode, in a commitInfo, of a commit that says all that is in what it writes to."""
+"""The mode, in a commitInfo, of a commit that replaces all rows of its region."""
 
 _DYNAMIC = "isDynamicPartitionOverwrite"
 _CARRIED = ("mode", "predicate", _DYNAMIC, "outputMode")
-"""The parameters by which a commit says what it overwrites."""
+"""The parameters that determine the region of a commit."""
 
 _WHOLE = ("REPLACE TABLE", "RESTORE", "CLONE")
-"""Parts of the names of operations after which a table is what they say, and nothing else."""
+"""Parts of the names of operations that define the whole contents of a table."""
 
 _FILES = frozenset(
     {
@@ -28,14 +28,14 @@ _FILES = frozenset(
         REPEATED,
     }
 )
-"""Operations that replace no other rows than those of the files that they remove."""
+"""Operations that replace only rows of the files that they remove."""
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The rows that a commit replaces, or may replace: all, or those of partitions or a predicate.
+    """The rows that a commit may replace: all, partitions or a predicate's.
 
-    With `ends_files`, no row of a file that the commit removes lives on in one that it adds.
+    With `ends_files`, no row of a removed file is copied into an added file.
     """
 
     name: str
@@ -44,17 +44,17 @@ class Region:
     ends_files: bool = True
 
     def may_have(self, add: Said) -> bool:
-        """Tell whether a row of a file may be among them."""
+        """Return whether a row of a file may be in the region."""
         if self.predicate is not None:
             return self.predicate.may_hold(add)
         return self.partitions is None or partition_of(add) in self.partitions
 
 
 def region_of(commit: DeltaCommit, metadata: Mapping[str, Any] | None) -> Region | None:
-    """Return what a commit overwrites in a table; None if nothing but the files that it removes.
+    """Return the region that a commit overwrites; None for only its removed files.
 
-    The safe answer is all of the table: for an operation that is not known, a predicate that is not
-    understood, and a mode that may mean all or single partitions.
+    The safe answer is the whole table. It is given for an unknown operation, an unparsed
+    predicate, and a mode that may mean all or single partitions.
     """
     operation, parameters = _operation(commit)
     if any(each in operation for each in _WHOLE) or _said(parameters, "outputMode") == "complete":
@@ -81,24 +81,24 @@ def _of_overwrite(
 
 
 def partitions_of(commit: DeltaCommit) -> Region:
-    """Return the partitions that a commit adds to, as what it overwrites."""
+    """Return the partitions that a commit adds to, as its overwritten region."""
     found = frozenset(map(partition_of, added_rows(commit)))
     name = f"the partition {min(found)}" if len(found) == 1 else f"{len(found):,} partitions"
     return Region(name, found)
 
 
 def added_rows(commit: DeltaCommit) -> list[Said]:
-    """Return what a commit says of the files that it adds with rows that are new or changed."""
+    """Return the `add` fields of a commit's files with new or changed rows."""
     return [each for each in commit.said("add") if each.get("dataChange", True)]
 
 
 def partition_of(add: Said) -> str:
-    """Return the partition of a file, as text that compares."""
+    """Return the partition of a file as a comparable string."""
     return json.dumps(add.get("partitionValues") or {}, sort_keys=True)
 
 
 def may_be_of_partitions(commit: DeltaCommit) -> bool:
-    """Tell whether a commit says that it overwrites, and not if all or single partitions."""
+    """Return whether a commit overwrites an unknown region: table or partitions."""
     operation, parameters = _operation(commit)
     return (
         operation == "WRITE"
@@ -108,7 +108,7 @@ def may_be_of_partitions(commit: DeltaCommit) -> bool:
 
 
 def repeated_parameters(commit: DeltaCommit) -> dict[str, str]:
-    """Return what a commit that repeats another one says of it: its operation and its region."""
+    """Return the parameters of a repeated commit: the original's operation and region."""
     operation, parameters = _operation(commit)
     carried = {name: str(parameters[name]) for name in _CARRIED if name in parameters}
     return {"operation": operation or "UNKNOWN", "version": str(commit.version), **carried}
@@ -118,7 +118,7 @@ _REPEATED_KEYS = ("operation", "version")
 
 
 def _operation(commit: DeltaCommit) -> tuple[str, Mapping[str, Any]]:
-    """Return the operation of a commit, or of the one that it repeats, and its parameters."""
+    """Return the operation and parameters of a commit, or of the one that it repeats."""
     said = commit.info.get("operationParameters")
     parameters = said if isinstance(said, dict) else {}
     operation = str(commit.info.get("operation") or "").upper()

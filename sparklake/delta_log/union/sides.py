@@ -1,4 +1,4 @@
-"""What a union is made of, and how its commits are signed."""
+"""The inputs of a union, and the signature of its commits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sparklake.delta_log.actions import Action, FileKey
 from sparklake.delta_log.commits import REPEATED, DeltaCommit
 
 FindAdds = Callable[[frozenset[FileKey]], Mapping[FileKey, Mapping[str, Any]]]
-"""What a log says of files that are live in it."""
+"""A function that returns a log's `add` fields of live files."""
 
 HadFile = Callable[[Set[str]], bool]
-"""Tells whether a table had a live file at none of some paths."""
+"""A function that returns whether a table had a live file at none of some paths."""
 
 
 def _not_known(_: Set[str]) -> bool:
@@ -22,10 +22,10 @@ def _not_known(_: Set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LogSide:
-    """A table on one side: its commits since the three sides part, and what holds at the end.
+    """A table on one side: its commits since the sides diverged, and its final state.
 
-    A side without a log has neither metadata nor protocol. `had_file_beside` is of the table as it
-    was before the commits; it answers False where that is not known.
+    A side without a log has neither metadata nor protocol. `had_file_beside` is about the table
+    before the commits. It returns False where that is unknown.
     """
 
     commits: tuple[DeltaCommit, ...] = ()
@@ -36,14 +36,14 @@ class LogSide:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How the commits of a union are signed: a time in unix milliseconds, and by what."""
+    """The signature of a union's commits: a time in unix milliseconds and the engine."""
 
     timestamp: int
     engine: str
 
 
 def commit_info(made: Made, parameters: Mapping[str, str], more: Mapping[str, Any]) -> Action:
-    """Return the commitInfo of a commit that a merge makes."""
+    """Return the commitInfo of a commit made by a merge."""
     return {
         "commitInfo": {
             "timestamp": made.timestamp,

@@ -1,4 +1,4 @@
-"""A union whose source is what was before base: what base did is undone on top of dest's log."""
+"""The union with a source older than base, which undoes base's commits in dest."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from sparklake.delta_log.union.sides import FindAdds, LogSide, Made, commit_info
 
 @dataclass(frozen=True, slots=True)
 class _Net:
-    """What commits did to files in the end, compared with the table before them.
+    """The net effect of commits on files, compared with the table before them.
 
-    `added` is what they say of files that were not there, `removed` what was said before of files
-    that they removed, and `restated` both of files that were there and still are.
+    `added` are the new files' fields, `removed` the former fields of removed files, and
+    `restated` the new and former fields of files that stay.
     """
 
     added: Mapping[FileKey, Said]
@@ -45,7 +45,7 @@ def undoing(
     find_adds: FindAdds,
     made: Made,
 ) -> list[tuple[Action, ...]]:
-    """Return the commit that undoes some, or none; raises NotUnitedError."""
+    """Return the commit that undoes some commits, or none; raise NotUnitedError."""
     left = still_to_undo(undone, dest.commits)
     if not left:
         return []
@@ -73,10 +73,11 @@ def undoing(
 def _settings(
     left: Sequence[DeltaCommit], source: LogSide, dest: LogSide, *, alone: bool
 ) -> list[Action]:
-    """Return the actions that take settings of the table back; raises NotUnitedError.
+    """Return the actions that restore table settings; raise NotUnitedError.
 
-    They go back where the commits are the last ones of the log, alone. A protocol stays: older
-    writers may not know what it has, and a newer one reads all that was there before.
+    Settings are restored only if the undone commits are the last ones of the log (`alone`). A
+    protocol stays: older writers may not support the current features, and a newer protocol can
+    read all earlier contents.
     """
     for kind in ("metaData", "protocol", "domainMetadata"):
         changed = any(True for each in left for _ in each.said(kind))
@@ -91,10 +92,10 @@ def _settings(
 
 
 def _net(commits: Sequence[DeltaCommit], find_adds: FindAdds) -> _Net:
-    """Return what commits did to files; raises NotUnitedError.
+    """Return the net effect of commits on files; raise NotUnitedError.
 
-    Whether a file was there is told by the log before the commits, not by their first action on it:
-    statistics add files once more.
+    The log before the commits tells whether a file existed, not the first action on it, because
+    statistics add files again.
     """
     ends: dict[FileKey, Said | None] = {}
     had: set[FileKey] = set()
@@ -118,7 +119,7 @@ def _net(commits: Sequence[DeltaCommit], find_adds: FindAdds) -> _Net:
 
 
 def _check_files(net: _Net, files: Files) -> None:
-    """Raise NotUnitedError unless dest's files are still as the commits left them."""
+    """Raise NotUnitedError unless dest's files are as the commits left them."""
     gone = [key.path for key in net.added if not files.is_live(key)]
     if gone:
         raise NotUnitedError("files that are to be removed were removed or rewritten since", gone)
@@ -128,7 +129,7 @@ def _check_files(net: _Net, files: Files) -> None:
 
 
 def _check_rows(net: _Net, dest: LogSide) -> None:
-    """Raise NotUnitedError where the table's settings do not let rows leave or change back."""
+    """Raise NotUnitedError if table settings forbid removing or restoring rows."""
     settings = (dest.metadata or {}).get("configuration") or {}
     if net.added and _is_on(settings, "delta.appendOnly"):
         raise NotUnitedError("the table only takes appends")
@@ -141,7 +142,7 @@ def _is_on(settings: Mapping[str, Any], name: str) -> bool:
 
 
 def _file_actions(net: _Net, dest: LogSide, made: Made, changes: bool) -> Iterator[Action]:
-    """Yield the actions that take files back to what they were."""
+    """Yield the actions that restore the former state of files."""
     for said in net.added.values():
         yield {"remove": _removal(said, made, changes)}
     for said in net.removed.values():
@@ -149,13 +150,14 @@ def _file_actions(net: _Net, dest: LogSide, made: Made, changes: bool) -> Iterat
     if net.restated:
         last = _last_adds(dest.commits)
         for key, (said, before) in net.restated.items():
-            # What dest said of the file since stays. A file that it has removed since stays away.
+            # Later changes of dest to a file's fields stay. A file that dest has
+            # removed stays removed.
             if last.get(key) == _plain(said) != _plain(before):
                 yield {"add": {**before, "dataChange": False}}
 
 
 def _last_adds(commits: Iterable[DeltaCommit]) -> dict[FileKey, Said]:
-    """Return what commits say last of the files that they leave."""
+    """Return the last `add` fields of the files that commits leave."""
     found: dict[FileKey, Said] = {}
     for each in commits:
         for key in each.removes:
@@ -165,7 +167,7 @@ def _last_adds(commits: Iterable[DeltaCommit]) -> dict[FileKey, Said]:
 
 
 def _plain(said: Said) -> Said:
-    """Return what is said of a file itself, whatever the commit did to rows."""
+    """Return the fields of a file itself, without `dataChange`."""
     return {name: each for name, each in said.items() if name != "dataChange"}
 
 

@@ -1,7 +1,8 @@
-"""The union: what a source did to a table since base, done once more on top of dest's log.
+"""The union: source's commits since base, repeated on top of dest's log.
 
-Files are the grain. Appends never conflict, as in Delta's WriteSerializable; to remove a file that
-the other side has removed does, whatever came in its place, since rows would then be there twice.
+The unit of conflict is a file. Appends never conflict, as in Delta's WriteSerializable. Removing a
+file that the other side has removed conflicts, whatever replaced it, because its rows would be
+there twice.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def united(
 ) -> list[tuple[Action, ...]]:
     """Return the commits to add to dest's log, in order; raise NotUnitedError.
 
-    Where base has commits that source has not, source undoes them: that is one commit.
+    If base has commits that source lacks, source has undone them: the result is one undo
+    commit.
     """
     for each in (source, dest):
         if each.metadata is None or each.protocol is None:
@@ -51,7 +53,7 @@ def united(
 def _apart(
     base: Sequence[DeltaCommit], source: Sequence[DeltaCommit]
 ) -> tuple[list[DeltaCommit], list[DeltaCommit]]:
-    """Return the commits that only base has, and those that only source has."""
+    """Return the commits only in base, and the commits only in source."""
     return commits_but(base, origins(source)), commits_but(source, origins(base))
 
 
@@ -93,7 +95,7 @@ def _settled_kinds(
     fresh: Sequence[DeltaCommit],
     theirs: Sequence[DeltaCommit],
 ) -> set[str]:
-    """Return the kinds of actions that are not repeated, dest's being right; checks the rest."""
+    """Return the kinds of actions to drop because dest's are right; check the others."""
     dropped = set()
     if _changed("metaData", base.metadata, source.metadata, dest.metadata):
         dropped.add("metaData")
@@ -114,7 +116,7 @@ def _settled_kinds(
 def _check_end(
     source: LogSide, dest: LogSide, fresh: Sequence[DeltaCommit], dropped: Container[str]
 ) -> None:
-    """Raise NotUnitedError unless metadata and protocol end as one of the sides has both."""
+    """Raise NotUnitedError unless metadata and protocol both end as on one side."""
     metadata = (dest if "metaData" in dropped else source).metadata
     protocol = (dest if "protocol" in dropped else source).protocol
     pairs = ((each.metadata, each.protocol) for each in (source, dest))
@@ -148,7 +150,10 @@ def _changed(
     source: Mapping[str, Any] | None,
     dest: Mapping[str, Any] | None,
 ) -> bool:
-    """Return whether dest changed something and source did not change it to something else."""
+    """Return whether dest changed something; raise NotUnitedError if source did, too.
+
+    Equal changes of both sides are fine.
+    """
     same = same_metadata if kind == "metaData" else _same
     if same(dest, base):
         return False
@@ -164,13 +169,13 @@ def _same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> boo
 
 
 def _ordered(protocol: Mapping[str, Any] | None) -> object:
-    """Return a protocol whose lists of features are in order."""
+    """Return a protocol with sorted lists of features."""
     said = protocol or {}
     return {name: sorted(each) if isinstance(each, list) else each for name, each in said.items()}
 
 
 def _depend_on_metadata(commits: Iterable[DeltaCommit]) -> bool:
-    """Return whether commits have files, or domains, which may name columns."""
+    """Return whether commits have files or domains, which may refer to columns."""
     return any(each.last(kind) for each in commits for kind in ("add", "remove", "domainMetadata"))
 
 

@@ -1,4 +1,4 @@
-"""One side of a compared table as a DataFrame, of nothing but the files that differ."""
+"""One side of a compared table as a DataFrame of only the files that differ."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from sparklake.frames.tables.files import infers_types, union
 from sparklake.frames.tables.sources import load, load_delta, missing_files
 from sparklake.udfs.tables.partitions import partition_type
 
-# Of each file alone, so that folders tell Spark nothing: their values are given.
+# Files are read singly, so Spark cannot infer values from folders. The values are given.
 _READING = {"mergeSchema": "true", "recursiveFileLookup": "true"}
 
 Partition = tuple[tuple[str, str | None], ...]
 
 
 class File(Protocol):
-    """A data file: where it lies, and its partition."""
+    """A data file: its place and its partition."""
 
     @property
     def uri(self) -> str:
-        """Where Spark finds it."""
+        """The URI for Spark."""
 
     @property
     def partition(self) -> Partition:
-        """The names and values of its partition columns."""
+        """The names and values of the partition columns."""
 
 
 class Side(Protocol):
-    """What `sparklake.verbs.tables.diff_sides.TableSide` is."""
+    """The interface of `sparklake.verbs.tables.diff_sides.TableSide`."""
 
     @property
     def files(self) -> Sequence[File]:
@@ -41,7 +41,7 @@ class Side(Protocol):
 
     @property
     def shared(self) -> File | None:
-        """One that does not."""
+        """A file that both sides have, or None."""
 
     @property
     def partitions(self) -> Mapping[str, frozenset[str | None]]:
@@ -49,13 +49,13 @@ class Side(Protocol):
 
     @property
     def view(self) -> str | None:
-        """Where a Delta table of the files that differ is, if there is one."""
+        """The place of a Delta table of the files that differ, if any."""
 
 
 def schema_of(
     spark: SparkSession, side: Side, table_format: str, options: Mapping[str, Any]
 ) -> StructType:
-    """Return the columns of a side: of the files that differ, of a shared one, and of folders."""
+    """Return the columns of a side, from differing files, a shared file and folders."""
     if side.view is not None:
         return load_delta(spark, side.view, {}).schema
     fields: dict[str, StructField] = {}
@@ -64,7 +64,7 @@ def schema_of(
             for each in _load(spark, some, table_format, options, None).schema.fields:
                 fields.setdefault(each.name, each)
     infers = infers_types(spark)
-    # Where a file has such a column, too, the folder is right: it comes last, as Spark has it.
+    # If a file has a partition column, too, the folder's value wins. As in Spark it comes last.
     for name, values in side.partitions.items():
         fields.pop(name, None)
         kind = partition_type(values) if infers else "string"
@@ -79,7 +79,7 @@ def rows_of(
     table_format: str,
     options: Mapping[str, Any],
 ) -> DataFrame:
-    """Return the rows of the files that differ, with some columns of the side's schema."""
+    """Return the rows of differing files, with some columns of the side's schema."""
     if side.view is not None:
         return load_delta(spark, side.view, {}).select(*map(_quoted, schema.names))
     if not side.files:
@@ -100,7 +100,7 @@ def rows_of(
 
 
 def _scans(files: Iterable[File]) -> Iterator[tuple[Partition, list[File]]]:
-    """Yield files of one partition, none of them twice: Spark reads a place once in a scan."""
+    """Yield files of one partition, each once: Spark reads a path once per scan."""
     groups: dict[tuple[Partition, int], list[File]] = {}
     seen: Counter[tuple[Partition, str]] = Counter()
     for each in files:
@@ -121,7 +121,7 @@ def _load(
     uris = [each.uri for each in files]
     with missing_files():
         rows = load(spark, uris, table_format, {**options, **_READING}, schema)
-        _ = rows.schema  # Spark Connect would not look before.
+        _ = rows.schema  # Spark Connect would not check it earlier.
     return rows
 
 

@@ -34,9 +34,9 @@ def read_files(
     table_format: str,
     options: Mapping[str, Any],
 ) -> DataFrame:
-    """Return the rows of files, given as FILE_SCHEMA, with the columns that their folders say.
+    """Return the rows of files, given as FILE_SCHEMA, with their folders' columns.
 
-    Spark is told of each of them. Raises MissingFileError for one that is gone.
+    Every file is given to Spark explicitly. Raises MissingFileError for a missing file.
     """
     uris = files.column("uri").to_pylist()
     with missing_files():
@@ -44,7 +44,7 @@ def read_files(
         written = rows.schema
     if not types:
         return rows
-    # One schema for all: Spark would infer the type of a partition column root by root.
+    # One schema for all: Spark would infer the type of a partition column for each root.
     schema = with_partitions(written, types)
     parts = []
     for root, partition, some in scans(uris, files.column("relative").to_pylist()):
@@ -59,9 +59,9 @@ def read_files(
 
 
 def with_partitions(written: StructType, types: Types) -> StructType:
-    """Return the schema of a table whose files have a schema.
+    """Return a table's schema from its files' schema and its folders' columns.
 
-    Where a file has a column of a folder too, the folder is right.
+    If a file has a folder's column, too, the folder's type wins.
     """
     schema = StructType([each for each in written.fields if each.name not in types])
     for name, kind in types.items():
@@ -72,7 +72,10 @@ def with_partitions(written: StructType, types: Types) -> StructType:
 def scans(
     uris: Sequence[str], relatives: Sequence[str]
 ) -> Iterator[tuple[str | None, Partition, list[str]]]:
-    """Yield files that one scan can read: those of a root, or, if these are fewer, a partition."""
+    """Yield files that one scan can read, grouped by root or by partition.
+
+    The grouping with fewer groups is used.
+    """
     roots = list(map(root_of, uris, relatives))
     partitions = [partition_of(relative) for relative in relatives]
     by_root = len(set(roots)) <= len(set(partitions))
@@ -84,7 +87,7 @@ def scans(
 
 
 def root_of(uri: str, relative: str) -> str | None:
-    """Return the place from which Spark finds the partition of a file; None if none does."""
+    """Return the root from which Spark finds a file's partition, or None."""
     *folders, _ = relative.split("/")
     below = list(dropwhile(lambda folder: "=" not in folder, folders))
     if not uri.endswith(f"/{relative}") or not all("=" in each for each in below):
@@ -93,7 +96,7 @@ def root_of(uri: str, relative: str) -> str | None:
 
 
 def union(parts: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of all parts; halves, so that a table of many writes makes no deep plan."""
+    """Return the rows of all parts, united in halves to keep the plan shallow."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2

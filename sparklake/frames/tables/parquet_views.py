@@ -1,4 +1,4 @@
-"""Delta tables that are made of plain Parquet files: what Delta is told of them."""
+"""Schemas of Delta tables made of plain Parquet files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READ_SETTINGS = (
     "spark.sql.sources.partitionColumnTypeInference.enabled",
     "spark.sql.parquet.mergeSchema",
 )
-"""What a session sets that decides of which schema a table of Parquet files is."""
+"""The session settings that affect the schema of a table of Parquet files."""
 
 _FEATURES = {"timestamp_ntz": "timestampNtz"}
 _PLAIN = {
@@ -27,14 +27,14 @@ _PLAIN = {
 
 
 def read_settings(spark: SparkSession) -> list[str | None]:
-    """Return what a session sets of READ_SETTINGS."""
+    """Return a session's values of READ_SETTINGS."""
     return [spark.conf.get(each, None) for each in READ_SETTINGS]
 
 
 def reader_features(schema: StructType) -> list[str] | None:
-    """Return what a reader of Delta must know for a schema; None where Delta has no such tables.
+    """Return the Delta reader features of a schema; None if Delta does not support it.
 
-    Delta tells names apart by more than their case, and has not all types of Spark.
+    Delta column names must differ by more than case, and Delta lacks some types of Spark.
     """
     kinds = {each.typeName() for each in _types(schema)}
     names = [name.lower() for name in schema.names]

@@ -1,4 +1,4 @@
-"""What differs between the rows of two tables with a key."""
+"""Differences between the rows of two tables with a key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DUPLICATE = "several rows of one side have the key"
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """A column that two tables do not have in common; a type is None where it is not there."""
+    """A column that differs between two tables. A type is None where the column is missing."""
 
     column: str
     left: str | None
@@ -27,14 +27,14 @@ class SchemaChange:
 
     @property
     def change(self) -> str:
-        """What happened to the column from left to right."""
+        """The kind of change from left to right."""
         if self.left is None:
             return "added"
         return "removed" if self.right is None else "changed"
 
 
 def schema_changes(left: StructType, right: StructType) -> tuple[SchemaChange, ...]:
-    """Return in which columns two schemas differ; whether they may be null does not count."""
+    """Return the columns in which two schemas differ. Nullability does not count."""
     names = dict.fromkeys([*left.names, *right.names])
     types = ((name, _type_name(left, name), _type_name(right, name)) for name in names)
     return tuple(SchemaChange(*each) for each in types if each[1] != each[2])
@@ -45,7 +45,7 @@ def _type_name(schema: StructType, name: str) -> str | None:
 
 
 def chosen(schema: StructType, key: Sequence[str], columns: Sequence[str] | None) -> StructType:
-    """Return the key columns of a schema, and those to compare: all, or some."""
+    """Return the key columns of a schema and the columns to compare: all, or some."""
     wanted = schema.names if columns is None else [*key, *columns]
     return StructType([each for each in schema.fields if each.name in wanted])
 
@@ -53,7 +53,7 @@ def chosen(schema: StructType, key: Sequence[str], columns: Sequence[str] | None
 def check_columns(
     left: StructType, right: StructType, key: Sequence[str], columns: Sequence[str] | None
 ) -> None:
-    """Raise InvalidInputError for columns that cannot be the key, or are not there."""
+    """Raise InvalidInputError for columns that are missing or cannot be the key."""
     both = [name for name in left.names if name in right.names]
     for name in key:
         if name not in both:
@@ -72,8 +72,8 @@ def check_columns(
 def row_diff(left: DataFrame, right: DataFrame, key: Sequence[str]) -> DataFrame:
     """Return the rows that were added, removed or changed from left to right.
 
-    Keys are compared as `<=>` does; nulls, too, are equal. A column that one side does not have is
-    null there. A key that a side has twice fails the job that meets it.
+    Keys are compared as `<=>` does, so nulls are equal. A column missing on one side is null
+    there. A duplicate key fails the job that reads it.
     """
     one, other = left.schema, right.schema
     keyed = [
@@ -131,7 +131,7 @@ def _same(left: StructType, right: StructType, name: str) -> Column:
 
 
 def _comparable(value: Column, own: DataType, other: DataType) -> Column:
-    """Return a value as something that can be compared with the same column of the other side."""
+    """Return a value in a form comparable with the same column of the other side."""
     if _holds_map(own) or _holds_map(other) or not _is_comparable(own):
         return value.cast("string")
     return value if _fits(own, other) else value.cast("string")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-# What Spark says of a plan, less the state of SQL and a server's stack; of a task; of one in 3.5,
-# on disk and in a bucket.
+# Spark's messages of missing files: in a plan, without SQL state and stack; in a task; and in a
+# task of 3.5, on disk and in a bucket.
 _GONE = re.compile(
     r"^\s*\[PATH_NOT_FOUND\] (?P<path>[^\n]*?)\.?(?: SQLSTATE|\n|$)"
     r"|\[FAILED_READ_FILE\.FILE_NOT_EXIST\] [^\n]*? reading file (?P<read>[^\n]*?)\. File does not"
@@ -39,14 +39,14 @@ def load(
     options: Mapping[str, Any],
     schema: StructType | None = None,
 ) -> DataFrame:
-    """Return the rows of files, whatever characters are in their names."""
+    """Return the rows of files. File names may have any characters."""
     reader = spark.read.format(table_format).options(**options)
     reader = reader.schema(schema) if schema is not None else reader
     return reader.load([_GLOB.sub(r"\\\1", uri) for uri in uris])
 
 
 def load_delta(spark: SparkSession, uri: str, options: Mapping[str, Any]) -> DataFrame:
-    """Return the rows of a Delta table; unlike other sources, Delta takes a name as it is."""
+    """Return the rows of a Delta table. Delta takes a path literally, unlike other sources."""
     return spark.read.format("delta").options(**options).load(uri)
 
 
@@ -59,15 +59,15 @@ def schema_of(
 
 
 def has_delta(spark: SparkSession) -> bool:
-    """Return whether a session reads Delta tables; it is asked once, and nothing is read.
+    """Return whether a session reads Delta tables. Checked once, without reading.
 
-    No part of the public API says what is installed, but a place that is not there is refused for
-    that, or for the source that is not there.
+    The public API does not list installed sources. The error for a missing path tells a missing
+    table from a missing source.
     """
     with _asking:
         if spark not in _has_delta:
             try:
-                # The schema, since Spark Connect does nothing before it is asked for something.
+                # The schema is read because Spark Connect is lazy.
                 _ = load_delta(spark, _NOWHERE, {}).schema
             except Exception as error:  # noqa: BLE001  (of Spark or of py4j, as the version may be)
                 _has_delta[spark] = _NO_SOURCE.search(str(error)) is None
@@ -77,7 +77,7 @@ def has_delta(spark: SparkSession) -> bool:
 
 
 def check_delta(spark: SparkSession) -> None:
-    """Raise MissingDependencyError for a session that reads no Delta tables."""
+    """Raise MissingDependencyError for a session that cannot read Delta tables."""
     if not has_delta(spark):
         raise MissingDependencyError(
             "this session of Spark reads no Delta tables: pip install 'sparklake[delta]', and "
@@ -87,13 +87,13 @@ def check_delta(spark: SparkSession) -> None:
 
 @contextmanager
 def missing_files() -> Iterator[None]:
-    """Raise MissingFileError where Spark says that a file is not there, in a plan or in a task.
+    """Raise MissingFileError for Spark's error of a missing file in a plan or a task.
 
-    All other errors pass as they are.
+    All other errors pass unchanged.
     """
     try:
         yield
-    except Exception as error:  # (of Spark or of py4j, as the version may be)
+    except Exception as error:  # (of Spark or of py4j, depending on the version)
         gone = _GONE.search(str(error))
         if gone is None:
             raise
@@ -105,16 +105,16 @@ def missing_files() -> Iterator[None]:
 
 
 def lacks_client(error: BaseException) -> bool:
-    """Return whether it is what Spark says where it has no client for a bucket."""
+    """Return whether an error is Spark's message of a missing client for a bucket."""
     return _NO_CLIENT.search(str(error)) is not None
 
 
 @contextmanager
 def missing_client() -> Iterator[None]:
-    """Raise MissingDependencyError where Spark has no client for the bucket that it is to read."""
+    """Raise MissingDependencyError if Spark has no client for the bucket."""
     try:
         yield
-    except Exception as error:  # (of Spark or of py4j, as the version may be)
+    except Exception as error:  # (of Spark or of py4j, depending on the version)
         if not lacks_client(error):
             raise
         raise MissingDependencyError(

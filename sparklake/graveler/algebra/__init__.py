@@ -1,8 +1,8 @@
 """Diff, apply and merge over streams of records.
 
-Nothing here reads or writes, or holds more than a block of each stream, but for the few blocks of
-dest that wait for a decision. Records are compared by their ids and found by their keys, a whole
-block at a time; only a conflict is looked at by itself.
+The algebra does no I/O. Memory is bounded by one block of each stream, plus the few blocks of dest
+that wait for a decision. Records are compared by id and found by key, a whole block at a time. Only
+conflicts are handled one by one.
 """
 
 from sparklake.graveler.algebra.apply import apply, staged_diff

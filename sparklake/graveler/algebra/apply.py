@@ -1,4 +1,4 @@
-"""Staged layers over streams of records."""
+"""Staged layers applied to streams of records."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sparklake.graveler.blocks.edit import edited
 def apply(
     layers: Sequence[Blocks], records: Blocks, counts: ChangeCounts, note: Note = ignore
 ) -> Iterator[Block]:
-    """Yield records with staged layers over them, the newest layer first.
+    """Yield records with staged layers applied, newest layer first.
 
-    A change to an equal identity is none: the committed record stays.
+    A staged record of equal identity is not a change: the committed record stays.
     """
     for block, staged in _overlaid(layers, records):
         changes, places = _staged_changes(block, staged)
@@ -32,7 +32,7 @@ def apply(
 
 
 def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[Changes]:
-    """Yield what staged layers, the newest first, do to records."""
+    """Yield the changes of staged layers, newest first, to records."""
     for block, staged in _overlaid(layers, records):
         changes, _ = _staged_changes(block, staged)
         if len(changes):
@@ -40,7 +40,7 @@ def staged_diff(layers: Sequence[Blocks], records: Blocks) -> Iterator[Changes]:
 
 
 def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block, Block]]:
-    """Yield blocks of records with what is staged over each, of every key the newest record."""
+    """Yield blocks of records, each with the newest staged record of every key."""
     for block, *staged in aligned(records, *layers):
         newest = EMPTY
         for layer in reversed(staged):
@@ -52,7 +52,7 @@ def _overlaid(layers: Sequence[Blocks], records: Blocks) -> Iterator[tuple[Block
 
 
 def _staged_changes(block: Block, staged: Block) -> tuple[Changes, Positions]:
-    """Return what staged records change in a block, and where the keys are or would be."""
+    """Return the changes of staged records to a block, and their keys' positions."""
     places, found = block.find(staged.keys)
     committed = Rows(block, np.where(found, places, ABSENT))
     rows = np.arange(len(staged))

@@ -1,4 +1,4 @@
-"""Changes between sides, by key and by block, and their observers."""
+"""Changes between sides, by key and by block, and observers of changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ABSENT = -1
 
 
 class ChangeType(str, Enum):
-    """What happened to a key between two sides."""
+    """The kind of change to a key between two sides."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -34,16 +34,16 @@ class Change(NamedTuple):
 
     @property
     def type(self) -> ChangeType:
-        """What happened to the key."""
+        """The kind of change."""
         if self.left is None:
             return ChangeType.ADDED
         return ChangeType.REMOVED if self.right is None else ChangeType.CHANGED
 
 
 class Conflict(NamedTuple):
-    """A key that source and dest both changed, to different ends; stored values or None.
+    """A key that source and dest changed differently. Values are stored values or None.
 
-    Where the ancestors disagree, there is no base, but that is not to say that it had none.
+    If the ancestors disagree on the key, `base` is None although ancestors may have the key.
     """
 
     key: bytes
@@ -55,9 +55,9 @@ class Conflict(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Some records of a side: positions in a block, ABSENT where the side has no record.
+    """Some records of a side, as positions in a block. ABSENT is a missing record.
 
-    `taken` is those that are there, if they have been taken already.
+    `taken` is the block of the present records, if it was already taken.
     """
 
     block: Block
@@ -66,7 +66,7 @@ class Rows:
 
     @property
     def present(self) -> Mask:
-        """Tells of each row whether there is a record."""
+        """The mask of rows with a record."""
         mask: Mask = self.at != ABSENT
         return mask
 
@@ -75,7 +75,7 @@ class Rows:
         return Rows(self.block, self.at[mask])
 
     def same_as(self, other: Rows) -> Mask:
-        """Tells of each row whether two sides have equal records of one key, or both have none."""
+        """Return the mask of rows whose two sides have equal records, or none."""
         both = self.present & other.present
         same: Mask = self.present == other.present
         pairs = self.block.ids[self.at[both]] == other.block.ids[other.at[both]]
@@ -83,15 +83,15 @@ class Rows:
         return same
 
     def keys(self) -> Keys:
-        """Return the keys of the records that are there."""
+        """Return the keys of the present records."""
         return self.records().keys
 
     def records(self) -> Block:
-        """Return the records that are there."""
+        """Return the present records."""
         return self.block.take(self.at[self.present]) if self.taken is None else self.taken
 
     def mask(self) -> Mask:
-        """Tells of each record of the block whether it is among the rows."""
+        """Return the mask of the block's records that are among the rows."""
         chosen = np.zeros(len(self.block), bool)
         chosen[self.at[self.present]] = True
         return chosen
@@ -104,10 +104,10 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Changes:
-    """Keys on which two sides differ, in key order, each side a row a key.
+    """Keys on which two sides differ, in key order, with a row per key on each side.
 
-    `base` has no record but for conflicts, whose left is dest and whose right is source, and none
-    for those that are `disputed`: on these the ancestors disagree.
+    `base` has records for conflicts only, where left is dest and right is source. It has none
+    for conflicts that are `disputed`, on which the ancestors disagree.
     """
 
     left: Rows
@@ -145,14 +145,14 @@ class Changes:
 
 @dataclass(slots=True)
 class ChangeCounts:
-    """Counts what a stream of changes did to the side it was applied to."""
+    """The counts of keys that a stream of changes added, removed and changed."""
 
     added: int = 0
     removed: int = 0
     changed: int = 0
 
     def add(self, changes: Changes) -> None:
-        """Count the keys that differ."""
+        """Add the counts of changed keys."""
         added, removed = (int((~side.present).sum()) for side in (changes.left, changes.right))
         self.added += added
         self.removed += removed
@@ -165,16 +165,16 @@ class ChangeCounts:
 
 
 Note = Callable[[Block, Mask, Block], None]
-"""Told of an edit: a block, which of its records give way, and those that come."""
+"""An observer of edits. It gets a block, the mask of dropped records, and the added records."""
 
 
 def ignore(block: Block, dropped: Mask, added: Block) -> None:
-    """Take no note."""
+    """Ignore an edit."""
 
 
 See = Callable[[Changes], None]
-"""Told of all that differs between source and dest, whichever of them has changed it."""
+"""An observer of all differences between source and dest, whichever side changed."""
 
 
 def overlook(changes: Changes) -> None:
-    """See nothing."""
+    """Ignore changes."""

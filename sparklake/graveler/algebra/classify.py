@@ -1,7 +1,4 @@
-"""The rule of a three-way merge. It imports nothing, and diff and merge both stand on it.
-
-Arguments are always in the order base, source, dest.
-"""
+"""The three-way merge rule. It imports nothing, and diff and merge both use it."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from enum import Enum
 
 
 class Outcome(str, Enum):
-    """What a merge does with one key."""
+    """The outcome of a merge for one key."""
 
     SAME = "same"
     TAKE_SOURCE = "take-source"
@@ -25,12 +22,15 @@ class Strategy(str, Enum):
 
 
 def classify(base: bytes | None, source: bytes | None, dest: bytes | None) -> Outcome:
-    """Says what a three-way merge does with one key, by record ids; None is an absent record."""
+    """Return the outcome of a three-way merge for one key, by record ids.
+
+    None is an absent record.
+    """
     return outcome_of(source == dest, source == base, dest == base)
 
 
 def outcome_of(source_is_dest: bool, source_is_base: bool, dest_is_base: bool) -> Outcome:
-    """Says what a three-way merge does with one key, given which of its sides are equal."""
+    """Return the three-way merge outcome for one key from the equality of its sides."""
     if source_is_dest:
         return Outcome.SAME
     if source_is_base:

@@ -1,4 +1,4 @@
-"""Which keys of a block differ between two or three sides, and what a merge does with each."""
+"""Comparison of two or three sides of a block, and the merge outcome of each key."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from sparklake.graveler.blocks.block import EMPTY, Block
 from sparklake.graveler.blocks.columns import Mask, Positions
 from sparklake.graveler.graph.virtual_base import disagreements
 
-# Of keys on which source and dest differ: by whether source is base, and whether dest is base.
+# Outcomes of keys on which source and dest differ, indexed by 2 * (source is base) + (dest is
+# base).
 _RULES = [outcome_of(False, bool(sides & 2), bool(sides & 1)) for sides in range(4)]
 _OUTCOMES = {outcome: np.array([rule is outcome for rule in _RULES]) for outcome in Outcome}
 
 
 def two_way(left: Rows, right: Rows) -> Changes:
-    """Return rows of two sides as changes, none of them a conflict."""
+    """Return rows of two sides as changes without conflicts."""
     count = len(left.at)
     none = np.zeros(count, bool)
     return Changes(left, right, Rows(EMPTY, np.full(count, ABSENT)), none, none)
 
 
 def three_way(base: Block, source: Block, dest: Block) -> tuple[Changes, dict[Outcome, Mask]]:
-    """Return the keys on which source and dest differ, and what a merge does with each."""
+    """Return the keys on which source and dest differ, with a mask per merge outcome."""
     ours, theirs = compared(dest, source)
     if not len(ours.at):
         return two_way(ours, theirs), {}
@@ -48,7 +49,7 @@ def compared(left: Block, right: Block) -> tuple[Rows, Rows]:
     partners = np.full(len(ours), ABSENT)
     partners[places[found]] = theirs[found]
     added = ~found
-    # A key that only the right side has goes before the left row at its place.
+    # A key that only the right side has goes before the left row at its position.
     ranks = np.concatenate((2 * np.arange(len(ours)) + 1, 2 * places[added]))
     order = np.argsort(ranks, kind="stable")
     at_left = np.concatenate((ours, np.full(int(added.sum()), ABSENT)))
@@ -57,7 +58,7 @@ def compared(left: Block, right: Block) -> tuple[Rows, Rows]:
 
 
 def _disputed(rows: Rows) -> Mask:
-    """Tells of each row of a base whether it says that ancestors disagree."""
+    """Return the mask of base rows that mark a disagreement of ancestors."""
     mask = np.zeros(len(rows.at), bool)
     there = np.flatnonzero(rows.present)
     if len(there):
@@ -66,9 +67,9 @@ def _disputed(rows: Rows) -> Mask:
 
 
 def _ancestors(base: Block, ours: Rows, theirs: Rows) -> Rows:
-    """Return the records that base has of the keys on which two sides differ.
+    """Return base's records of the keys on which two sides differ.
 
-    Most are found by their ids, since one of the sides did not change them.
+    Most are found by id, because one of the sides has the same record.
     """
     at = np.full(len(ours.at), ABSENT)
     for side in (ours, theirs):
@@ -83,10 +84,10 @@ def _ancestors(base: Block, ours: Rows, theirs: Rows) -> Rows:
 
 
 def _unequal(left: Block, right: Block) -> tuple[Positions, Positions]:
-    """Return the positions of the records of each side that the other does not have."""
+    """Return the positions of each side's records that the other side does not have."""
     shared = min(len(left), len(right))
     differ = (left.ids[:shared] != right.ids[:shared]).any(axis=1)
-    # What both begin with is equal, and mostly that is all.
+    # The common beginning is equal. In most cases it is everything.
     start = int(differ.argmax()) if differ.any() else shared
     if start == len(left) == len(right):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -22,7 +22,10 @@ def diff(left: Blocks, right: Blocks) -> Iterator[Changes]:
 def three_way_diff(
     base: Blocks, source: Blocks, dest: Blocks, see: See = overlook
 ) -> Iterator[Changes]:
-    """Yield what a merge of source would change in dest, and what it could not decide."""
+    """Yield the changes of a merge of source to dest, and its conflicts.
+
+    `see` observes all differences between source and dest.
+    """
     for sides in aligned(base, source, dest):
         changes, outcomes = three_way(*sides)
         if not len(changes):

@@ -1,4 +1,4 @@
-"""Three-way merges of streams of records, whose conflicts are decided many at a time."""
+"""Three-way merges of streams of records, with conflicts decided in batches."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sparklake.graveler.blocks.columns import Mask, Positions
 from sparklake.graveler.blocks.edit import edited
 
 Decide = Callable[[Sequence[Conflict]], Sequence[bytes | None]]
-"""The stored value that each conflict ends with, None to leave the key out.
+"""A function that returns the final stored values of conflicts.
 
-It is given many conflicts at a time, in key order and each once.
+None means no record. It gets many conflicts at a time, in key order, each once.
 """
 
 CONFLICTS_AT_ONCE = 4096
-"""How many conflicts are decided at a time, at most."""
+"""The maximum number of conflicts per decision."""
 
 _MAX_WAITING_RECORDS = 64 * 1024
 _MAX_WAITING_BLOCKS = 8
@@ -37,9 +37,10 @@ def merge(
     note: Note = ignore,
     see: See = overlook,
 ) -> Iterator[Block]:
-    """Yield the records of a three-way merge; base is looked up only where the others differ.
+    """Yield the records of a three-way merge.
 
-    Conflicts of a few blocks are decided together.
+    Base is read only where source and dest differ. Conflicts of a few blocks are decided
+    together.
     """
     waiting = _Waiting()
     for before, theirs, ours in aligned(base, source, dest):
@@ -51,14 +52,17 @@ def merge(
 
 
 def take_side(strategy: Strategy) -> Decide:
-    """Return the decision by which one side wins every conflict."""
+    """Return the decision that one side wins every conflict."""
     if strategy is Strategy.SOURCE_WINS:
         return lambda conflicts: [each.source for each in conflicts]
     return lambda conflicts: [each.dest for each in conflicts]
 
 
 class _Merged(NamedTuple):
-    """A block of dest and what a merge does to it, but for its conflicts: `rows` of dest."""
+    """A block of dest and its merge edits without the conflicts.
+
+    `rows` are the conflicts' positions in dest.
+    """
 
     dest: Block
     dropped: Mask
@@ -67,7 +71,7 @@ class _Merged(NamedTuple):
     conflicts: Sequence[Conflict]
 
     def settled(self, decided: Sequence[bytes | None], note: Note) -> Block:
-        """Return the block with the stored values that its conflicts end with."""
+        """Return the merged block with the final stored values of its conflicts."""
         if not self.conflicts:
             note(self.dest, self.dropped, self.added)
             return edited(self.dest, self.dropped, self.added)
@@ -85,7 +89,7 @@ class _Merged(NamedTuple):
 
 @dataclass(slots=True)
 class _Waiting:
-    """Holds merged blocks from the first one with a conflict on."""
+    """The merged blocks since the first one with an undecided conflict."""
 
     blocks: list[_Merged] = field(default_factory=list)
     conflicts: int = 0
@@ -93,7 +97,7 @@ class _Waiting:
 
     @property
     def is_due(self) -> bool:
-        """Whether nothing is to be decided, or so much that no more should wait."""
+        """Whether there is no conflict to decide, or a limit of the batch is reached."""
         return (
             not self.conflicts
             or self.conflicts >= CONFLICTS_AT_ONCE
@@ -107,7 +111,7 @@ class _Waiting:
         self.records += len(merged.dest)
 
     def settled(self, decide: Decide, note: Note) -> Iterator[Block]:
-        """Decide the conflicts; yield the blocks that are not empty then."""
+        """Decide the conflicts; yield the merged blocks without the empty ones."""
         conflicts = [conflict for each in self.blocks for conflict in each.conflicts]
         decided: list[bytes | None] = []
         for start in range(0, len(conflicts), CONFLICTS_AT_ONCE):

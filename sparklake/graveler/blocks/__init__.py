@@ -1,1 +1,1 @@
-"""Streams of records in blocks of columns."""
+"""Streams of records, as blocks of columns."""

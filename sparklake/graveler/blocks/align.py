@@ -1,4 +1,4 @@
-"""Cut and compare blocks of records at common keys."""
+"""Cuts and comparisons of blocks at common keys."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sparklake.graveler.keys import Interval, successor
 
 
 def aligned(*streams: Blocks) -> Iterator[tuple[Block, ...]]:
-    """Cut streams at common keys: each tuple has all records of one interval of keys.
+    """Cut streams at common keys. Each tuple has all records of one interval of keys.
 
-    Holds one block a stream. A side without a record in the interval has an empty block.
+    Holds one block per stream. A side without a record in the interval has an empty block.
     """
     sources = [filter(len, stream) for stream in streams]
     held: list[Block] = [next(source, EMPTY) for source in sources]
@@ -33,7 +33,7 @@ def aligned(*streams: Blocks) -> Iterator[tuple[Block, ...]]:
 
 
 def restricted(block: Block, interval: Interval) -> Block:
-    """Return the records of a block that lie in an interval; the block itself if all do."""
+    """Return the records of a block in an interval; the block itself if all are in it."""
     if not len(block) or (block.first_key in interval and block.last_key in interval):
         return block
     if interval.is_empty:
@@ -49,7 +49,7 @@ def _position_after(block: Block, key: bytes) -> int:
 
 
 def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
-    """Return which ids of either side the other side does not have; both are in key order."""
+    """Return the masks of ids that only one side has. Both sides are in key order."""
     ours, theirs = left[:, 0], right[:, 0]
     words = np.sort(np.concatenate((ours, theirs)))
     twice = words[1:] == words[:-1]
@@ -58,14 +58,15 @@ def unequal(left: Ids, right: Ids) -> tuple[Mask, Mask]:
     once[:-1] &= ~twice
     alone = pa.array(words[once])
     masks = [_is_in(pa.array(np.ascontiguousarray(each)), alone) for each in (ours, theirs)]
-    # So far by their first words. What is left must be the same in full, and in the same order.
+    # So far only first words were compared. The rest must be equal in full and in the same
+    # order.
     if not np.array_equal(left[~masks[0]], right[~masks[1]]):
         masks = [~_is_in(*map(_digests, pair)) for pair in ((left, right), (right, left))]
     return masks[0], masks[1]
 
 
 def found_ids(ids: Ids, wanted: Ids) -> Positions:
-    """Return where each wanted id is among some ids, -1 where it is not."""
+    """Return the position of each wanted id among some ids, or -1."""
     if not len(ids) or not len(wanted):
         return np.full(len(wanted), -1)
     words = (pa.array(np.ascontiguousarray(each[:, 0])) for each in (wanted, ids))

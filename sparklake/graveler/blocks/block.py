@@ -1,9 +1,9 @@
-"""Streams of records in blocks: some thousand records in key order at a time.
+"""Streams of records in blocks of some thousand records in key order.
 
-A block knows the ids of all its records, which is what they are compared by. The rest of a record
-may still lie compressed in the file that it was read from: only those data blocks are opened of
-which a record is shown, looked up or changed, and the others go into new files as they are. What is
-opened is worked on by columns: a step of Python's for each record would cost ten times as much.
+A block has the ids of all its records, and records are compared by id. The other bytes of a record
+may still be compressed in their source file. A data block is opened only if one of its records is
+shown, looked up or changed. All other data blocks are copied to new files unchanged. Opened records
+are processed in columns: a Python step per record would cost ten times as much.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from sparklake.graveler.records import Record
 
 
 class Packed(Protocol):
-    """The records of some data blocks in a row, as a file has them."""
+    """The records of consecutive data blocks, in the form of their file."""
 
     @property
     def counts(self) -> Positions:
-        """How many records each data block has."""
+        """The number of records in each data block."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class Packed(Protocol):
 
     @property
     def first_key(self) -> bytes:
-        """The first key of all."""
+        """The first key of the first data block."""
         ...
 
     def part(self, first: int, stop: int) -> Packed:
@@ -66,25 +66,22 @@ class Packed(Protocol):
         ...
 
     def find(self, key: bytes) -> bytes | None:
-        """Return the stored value of a key, and keep nothing of what it opens for that.
-
-        Raises CorruptFileError.
-        """
+        """Return the stored value of a key, without caching the opened data block."""
         ...
 
     def damage(self) -> CorruptFileError:
-        """Return the error that names the file."""
+        """Return an error that names the damaged file."""
         ...
 
 
 Unit: TypeAlias = "Encoded | Packed"
-"""Some records of a block, one after the other, at least one."""
+"""Consecutive records of a block, at least one."""
 
 
 class Opened(NamedTuple):
     """The records of some leaves of a block.
 
-    `shifts` has for each leaf of the block what to add to a position in the block.
+    `shifts` has for each leaf the offset from a position in the block to one in `records`.
     """
 
     records: Encoded
@@ -92,11 +89,11 @@ class Opened(NamedTuple):
 
 
 class Block:
-    """Records in ascending key order; `ids` are their ids, a row of four words each.
+    """Records in ascending key order. `ids` has a row of four words per record id.
 
-    Its leaves are what is opened at once: encoded records, or one data block. `starts` says where
-    each leaf begins, and where the last one ends. It remembers what it has opened, so it is for one
-    thread, unless it is `encoded` from the start.
+    A leaf is the unit that is opened at once: encoded records, or one data block. `starts` has
+    the position of each leaf, and the end of the last one. A block caches opened leaves, so
+    only one thread may use it, unless it is `encoded` from the start.
     """
 
     __slots__ = ("_leaves", "_opened", "ids", "starts", "units")
@@ -118,7 +115,7 @@ class Block:
     def __len__(self) -> int:
         return len(self.ids)
 
-    # --- what opens only the leaves that it needs -------------------------------------------------
+    # --- access that opens only the needed leaves -------------------------------------------------
 
     @property
     def first_key(self) -> bytes:
@@ -137,7 +134,7 @@ class Block:
         return records.record(int(index + shifts[leaf[0]]))
 
     def position(self, key: bytes) -> int:
-        """Return the position of the first record whose key is not below a key."""
+        """Return the position of the first record whose key is at or above a key."""
         unit = bisect_left(self.units, key, key=lambda each: _last_keys(each)[-1])
         if unit == len(self.units):
             return len(self)
@@ -149,15 +146,15 @@ class Block:
         )
 
     def stored(self, key: bytes) -> bytes | None:
-        """Return the stored value of one key; what is packed stays so.
+        """Return the stored value of one key. Packed records stay packed.
 
-        Without the columns of a data block, which pay for many keys only.
+        The columns of a data block are not built, because they pay only for many keys.
         """
         unit = bisect_left(self.units, key, key=lambda each: _last_keys(each)[-1])
         return self.units[unit].find(key) if unit < len(self.units) else None
 
     def find(self, keys: Keys) -> tuple[Positions, Mask]:
-        """Return where each of some keys, in order, is or would be, and whether it is there."""
+        """Return the insertion position of each key, in order, and whether it exists."""
         if not len(keys) or not len(self):
             return _nowhere(len(keys))
         if len(self.starts) == 2:
@@ -174,7 +171,7 @@ class Block:
         return places, found
 
     def slice(self, start: int, stop: int) -> Block:
-        """Return the records at the positions from `start` up to but without `stop`."""
+        """Return the records at the positions from `start` up to and without `stop`."""
         if start >= stop:
             return EMPTY
         if start == 0 and stop == len(self):
@@ -191,7 +188,7 @@ class Block:
         return Block(units, self.ids[start:stop])
 
     def take(self, rows: Positions) -> Block:
-        """Return the records at some positions, which must ascend."""
+        """Return the records at some positions, in ascending order."""
         if not len(rows):
             return EMPTY
         leaves = self.leaves_at(rows)
@@ -200,16 +197,16 @@ class Block:
 
     @property
     def is_packed(self) -> Mask:
-        """Tells of each leaf whether it is a data block."""
+        """The mask of leaves that are data blocks."""
         kinds = np.array([not isinstance(unit, Encoded) for unit in self.units], bool)
         return np.repeat(kinds, np.diff(self._leaves))
 
     def leaves_at(self, rows: Positions) -> Positions:
-        """Return the numbers of the leaves that records are in; one more behind the last one."""
+        """Return the leaf number of each position; the number of leaves for the end."""
         return np.searchsorted(self.starts, rows, "right") - 1
 
     def units_of(self, first: int, stop: int) -> list[Unit]:
-        """Return some of the leaves, from `first` up to but without `stop`, as units."""
+        """Return the leaves from `first` up to and without `stop`, as units."""
         units: list[Unit] = []
         if first >= stop:
             return units
@@ -226,8 +223,8 @@ class Block:
     def open(self, leaves: Positions, *, in_order: bool = True) -> Opened:
         """Return the records of some leaves, and maybe of more; raise CorruptFileError.
 
-        The numbers of the leaves must ascend. Who does not need the records in order gets those
-        that were opened before in front, and need not wait for them again.
+        The leaf numbers must ascend. Without `in_order`, the records of leaves that are
+        already open come first, and are not opened again.
         """
         there, opened = self._opened or (np.zeros(len(self.starts) - 1, bool), None)
         missing = leaves[~there[leaves]]
@@ -257,7 +254,7 @@ class Block:
         return Opened(chained(parts), shifts)
 
     def _units_at(self, leaves: list[int]) -> Iterator[tuple[int, list[int]]]:
-        """Yield the units that leaves are in, each with its leaves."""
+        """Yield the units of some leaves, each with its leaves."""
         at = 0
         while at < len(leaves):
             unit = bisect_right(self._leaves, leaves[at]) - 1
@@ -268,8 +265,8 @@ class Block:
     def _unpacked(self, wanted: list[tuple[int, list[int]]]) -> Encoded:
         """Return the records of data blocks.
 
-        The last one of each must have the id that the block has: that tells whose they are, and
-        their bytes have a checksum.
+        The last record of each must have the block's id for it. That verifies the identity
+        of the data block, and a checksum verifies its bytes.
         """
         leaves = np.array([leaf for _, each in wanted for leaf in each])
         contents: list[memoryview] = []
@@ -294,13 +291,13 @@ class Block:
         return records
 
     def _within(self, leaf: int, start: int, stop: int) -> Encoded:
-        """Return the records of a leaf that are between two positions."""
+        """Return the records of a leaf between two positions."""
         records, shifts = self.open(np.array([leaf]))
         begin, end = self.starts[leaf : leaf + 2].tolist()
         shift = int(shifts[leaf])
         return records.slice(max(start, begin) + shift, min(stop, end) + shift)
 
-    # --- what opens all of them -------------------------------------------------------------------
+    # --- access that opens all leaves -------------------------------------------------------------
 
     @property
     def encoded(self) -> Encoded:
@@ -316,39 +313,39 @@ class Block:
 
     @property
     def keys(self) -> Keys:
-        """The keys, where they lie in the entries."""
+        """The keys, in place in the entries."""
         return self.encoded.keys
 
     @property
     def data(self) -> Bytes:
-        """The bytes in which `value_starts` count."""
+        """The bytes that `value_starts` and `value_ends` refer to."""
         return self.encoded.data
 
     @property
     def value_starts(self) -> Positions:
-        """Where the stored values begin in `data`."""
+        """The start of each stored value in `data`."""
         return self.encoded.value_starts
 
     @property
     def value_ends(self) -> Positions:
-        """Where the stored values end in `data`, after their record ids."""
+        """The end of each stored value in `data`, after its record id."""
         return self.encoded.value_ends
 
     @property
     def tombstones(self) -> Mask:
-        """Tells of each record whether it deletes its key."""
+        """The mask of records that delete their key."""
         return self.encoded.tombstones
 
     def key_array(self) -> pa.BinaryArray:
-        """Return the keys as an array of their own."""
+        """Return a copy of the keys as an array."""
         return self.encoded.keys.array()
 
     def stored_array(self) -> pa.BinaryArray:
-        """Return the stored values as an array of their own."""
+        """Return a copy of the stored values as an array."""
         return self.encoded.stored_array()
 
     def records(self) -> list[Record]:
-        """Return the records one by one: for few of them."""
+        """Return the records as a list. Use it for few records only."""
         keys, values = self.key_array().to_pylist(), self.stored_array().to_pylist()
         return list(zip(keys, values, strict=True))
 
@@ -363,7 +360,7 @@ EMPTY = Block([], np.zeros((0, 4), np.uint64))
 
 
 def block_of(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Block:
-    """Return the block of keys in ascending order and of their stored values, ids included."""
+    """Return the block of ascending keys and their stored values, ids included."""
     return block_of_encoded(encoded(keys, stored)) if len(keys) else EMPTY
 
 
@@ -374,12 +371,12 @@ def block_of_records(records: Sequence[Record]) -> Block:
 
 
 def block_of_encoded(records: Encoded) -> Block:
-    """Return the block of some records, at least one, by the ids that their values end in."""
+    """Return the block of some records, at least one. Ids come from the stored values."""
     return Block([records], digests_at(records.data, records.value_ends - RECORD_ID_BYTES))
 
 
 def concatenated(blocks: Sequence[Block]) -> Block:
-    """Return one block of the records of some, which follow each other in key order."""
+    """Return one block of the records of consecutive blocks."""
     filled = [block for block in blocks if len(block)]
     if len(filled) < 2:
         return filled[0] if filled else EMPTY
@@ -396,12 +393,12 @@ def _nowhere(count: int) -> tuple[Positions, Mask]:
 
 
 def _distinct(ascending: Positions) -> Positions:
-    """Return numbers without those that are there twice."""
+    """Return ascending numbers without duplicates."""
     return ascending[np.concatenate(([True], ascending[1:] != ascending[:-1]))]
 
 
 def _keys_of(keys: Sequence[bytes]) -> Keys:
     """Return keys in ascending order as columns."""
-    # Eight bytes follow the last key: words of it are read.
+    # Eight bytes follow the last key because keys are read in words.
     bounds = np.cumsum([0, *map(len, keys)])
     return Keys(np.frombuffer(b"".join([*keys, bytes(8)]), np.uint8), bounds[:-1], np.diff(bounds))

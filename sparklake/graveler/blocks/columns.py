@@ -1,4 +1,7 @@
-"""Columns of bytes: slices, words and varints of many records at once, without a step a record."""
+"""Columns of bytes: slices, words and varints of many records.
+
+No function takes a Python step per record.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ Positions = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
 Ids = NDArray[np.uint64]
-"""A row of four words for each valueRecordID, in memory's order."""
+"""A row of four words per valueRecordID, in memory order."""
 
 WORD_BYTES = 8
 
@@ -21,30 +24,30 @@ _EMPTY = np.zeros(0, np.uint8)
 
 
 def binary_array(offsets: NDArray[Any], data: Any) -> pa.BinaryArray:
-    """Return the array whose item i is `data[offsets[i]:offsets[i + 1]]`; nothing is copied."""
+    """Return an array with item i `data[offsets[i]:offsets[i + 1]]`, without a copy."""
     offsets = np.ascontiguousarray(offsets, np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
 def offsets_of(array: pa.BinaryArray) -> NDArray[np.int32]:
-    """Return where the items of an array begin in its data, and where the last one ends."""
+    """Return the start of each item in an array's data, and the end of the last item."""
     if len(array) == 0:
         return np.zeros(1, np.int32)
     return np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
 
 
 def data_of(array: pa.BinaryArray) -> Bytes:
-    """Return the bytes that the offsets of an array count in."""
+    """Return the bytes that an array's offsets refer to."""
     data = array.buffers()[2]
     return _EMPTY if data is None else np.frombuffer(data, np.uint8)
 
 
 def gather(data: Bytes, starts: NDArray[Any], lengths: NDArray[Any]) -> pa.BinaryArray:
-    """Return slices that lie one after the other in `data` as an array of their own."""
+    """Return a copy of ascending slices of `data` as an array."""
     if len(starts) == 0:
         return pa.array([], pa.binary())
-    # An array of the slices and of the gaps between them, of which the slices are taken.
+    # An array of the slices and of the gaps between them, from which the slices are taken.
     bounds = np.empty(2 * len(starts), np.int32)
     bounds[0::2] = starts
     np.add(starts, lengths, out=bounds[1::2], casting="unsafe")
@@ -52,7 +55,7 @@ def gather(data: Bytes, starts: NDArray[Any], lengths: NDArray[Any]) -> pa.Binar
 
 
 def rows_between(starts: Positions, counts: Positions) -> Positions:
-    """Return the numbers from each start on, as many as its count says, one after the other."""
+    """Return the concatenated runs of consecutive numbers, by start and count."""
     ends = np.cumsum(counts)
     if not len(ends):
         return ends
@@ -60,7 +63,7 @@ def rows_between(starts: Positions, counts: Positions) -> Positions:
 
 
 def items_at(data: Bytes, positions: Positions, width: int) -> NDArray[np.void]:
-    """Return the `width` bytes at each position, all of which must lie inside of `data`."""
+    """Return the `width` bytes at each position, all of which must lie in `data`."""
     if len(positions) == 0:
         return np.zeros(0, f"V{width}")
     everywhere = np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
@@ -69,7 +72,7 @@ def items_at(data: Bytes, positions: Positions, width: int) -> NDArray[np.void]:
 
 
 def digests_at(data: Bytes, positions: Positions) -> Ids:
-    """Return the 32 bytes at each position as a row of four words, in memory's order."""
+    """Return the 32 bytes at each position as a row of four words, in memory order."""
     return items_at(data, positions, 32).view(np.uint64).reshape(len(positions), 4)
 
 
@@ -79,8 +82,8 @@ def digests_at(data: Bytes, positions: Positions) -> Ids:
 def varints_at(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
     """Return the varints at some positions, and the positions after them.
 
-    At least 8 bytes of data must follow each position. Raises IndexError where one leaves the data
-    or has more than ten bytes.
+    At least 8 bytes of data must follow each position. Raises IndexError for a varint that is
+    cut off or has more than ten bytes.
     """
     firsts = data[positions]
     if (firsts < _MORE).all():
@@ -109,7 +112,7 @@ _LONGEST_VARINT = 10
 
 
 def _long_varint(data: Bytes, position: int) -> tuple[int, int]:
-    """Return a varint as a signed number of 64 bits, and how many bytes it has."""
+    """Return a varint as a signed 64-bit number, and its length in bytes."""
     number = 0
     for at, byte in enumerate(data[position : position + _LONGEST_VARINT].tolist()):
         number |= (byte & 0x7F) << 7 * at
@@ -144,7 +147,7 @@ def varint_array(values: NDArray[Any]) -> pa.BinaryArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Keys:
-    """Keys in ascending order, where they lie in `data`; at least 8 bytes follow the last."""
+    """Keys in ascending order, in place in `data`. At least 8 bytes follow the last key."""
 
     data: Bytes
     starts: Positions
@@ -162,22 +165,22 @@ class Keys:
         return Keys(self.data, self.starts[rows], self.lengths[rows])
 
     def array(self) -> pa.BinaryArray:
-        """Return the keys as an array of their own."""
+        """Return a copy of the keys as an array."""
         return gather(self.data, self.starts, self.lengths)
 
     def words(self, rows: Positions, word: int) -> NDArray[np.uint64]:
-        """Return the eight bytes of a word as numbers of their order, zeros where a key ends.
+        """Return one eight-byte word of each key as big-endian numbers, zero-padded.
 
-        All the keys must reach into the word.
+        All keys must reach into the word.
         """
         left = np.minimum(self.lengths[rows] - word * WORD_BYTES, WORD_BYTES)
         found = items_at(self.data, self.starts[rows] + word * WORD_BYTES, WORD_BYTES)
         return found.view(">u8").astype(np.uint64) & _MASKS[left]
 
     def texts(self, start: int, width: int) -> NDArray[np.bytes_] | None:
-        """Return `width` bytes of each key from `start` on, filled up with NULs.
+        """Return `width` bytes of each key from `start` on, padded with NULs.
 
-        None where NULs would not tell keys apart, or take too much memory.
+        Returns None if padding would make keys ambiguous or take too much memory.
         """
         positions = self.starts + start
         if not 0 < width <= _MAX_TEXT_BYTES or positions[-1] + width > len(self.data):
@@ -196,9 +199,9 @@ _MASKS = np.array([(1 << 64) - (1 << (64 - 8 * left)) for left in range(9)], np.
 
 
 def search(keys: Keys, wanted: Keys) -> tuple[Positions, Mask]:
-    """Return where each wanted key is or would be inserted, and whether it is there.
+    """Return the insertion position of each wanted key, and whether it exists.
 
-    A binary search for all of them at once.
+    One binary search for all keys at once.
     """
     if not len(keys) or not len(wanted):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
@@ -212,7 +215,7 @@ def search(keys: Keys, wanted: Keys) -> tuple[Positions, Mask]:
 
 
 def _search_by_words(keys: Keys, wanted: Keys, first_word: int) -> tuple[Positions, Mask]:
-    """Search for keys of any bytes and lengths, whose words before `first_word` are the same."""
+    """Search for keys of any bytes and lengths. Words before `first_word` must be equal."""
     low = np.zeros(len(wanted), np.int64)
     high = np.full(len(wanted), len(keys), np.int64)
     rows = np.arange(len(wanted))
@@ -231,7 +234,7 @@ def _search_by_words(keys: Keys, wanted: Keys, first_word: int) -> tuple[Positio
 def _compare(
     left: Keys, left_rows: Positions, right: Keys, right_rows: Positions, first_word: int
 ) -> NDArray[np.int8]:
-    """Return -1, 0 or 1 for pairs of keys, whose words before `first_word` are all the same."""
+    """Return -1, 0 or 1 for pairs of keys."""
     lengths, others = left.lengths[left_rows], right.lengths[right_rows]
     order: NDArray[np.int8] = np.sign(lengths - others).astype(np.int8)
     undecided = np.arange(len(left_rows))
@@ -250,7 +253,7 @@ def _compare(
 
 
 def _common_bytes(keys: Keys, wanted: Keys) -> int:
-    """Return how many bytes all keys begin with."""
+    """Return the length of the common prefix of all keys."""
     ends = (keys[0], keys[-1], wanted[0], wanted[-1])
     pairs = enumerate(zip(min(ends), max(ends), strict=False))
     return next((at for at, (one, other) in pairs if one != other), len(min(ends)))

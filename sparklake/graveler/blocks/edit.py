@@ -1,4 +1,4 @@
-"""Edit blocks: insert, remove and rename records without decoding the rest."""
+"""Edits of blocks: insert, remove and rename records without decoding the rest."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from sparklake.graveler.records import MAX_KEY_BYTES
 
 
 def edited(block: Block, dropped: Mask, added: Block, places: Positions | None = None) -> Block:
-    """Return a block without the records that are `dropped`, and with others in their places.
+    """Return a block without its `dropped` records and with `added` ones inserted.
 
-    No key of `added` may be one that stays; who knows their places already gives them. Leaves that
-    nothing is done to stay as they are.
+    The keys of `added` must differ from the keys that stay. `places` are their positions, if
+    known. Untouched leaves are copied unchanged.
     """
     if not len(added) and not dropped.any():
         return block
     if places is None:
         places, _ = block.find(added.keys)
-    # What comes after the last record belongs to a leaf of its own, after the block's.
+    # Records after the last one belong to a separate leaf after the block's leaves.
     leaves = block.leaves_at(places)
     touched = np.zeros(len(block.starts), bool)
     touched[block.leaves_at(np.flatnonzero(dropped))] = True
@@ -35,7 +35,7 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
     opened = np.flatnonzero(touched[:-1])
     records, shifts = block.open(opened, in_order=False)
 
-    # Of the leaves that are touched: which records stay, and between which of them others come.
+    # The records of touched leaves that stay, and the positions of added records between them.
     sizes = block.starts[opened + 1] - block.starts[opened]
     rows = rows_between(block.starts[opened], sizes)
     stays = ~dropped[rows]
@@ -52,9 +52,9 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
 
 
 def _relaid(block: Block, touched: Mask, counts: Positions, anew: Encoded, anew_ids: Ids) -> Block:
-    """Return a block in which parts of what is made anew stand for the leaves that are touched.
+    """Return a block whose touched leaves are replaced by parts of `anew`.
 
-    `counts` says how many records of it stand for each.
+    `counts` is the number of records that replace each leaf.
     """
     units: list[Unit] = []
     ids: list[Ids] = []
@@ -81,15 +81,15 @@ _TOMBSTONE = b"\0\0"
 def renamed(block: Block, cut: int, prefix: bytes) -> Block:
     """Return records with a prefix in place of the first `cut` bytes of their keys.
 
-    All keys must begin with the same `cut` bytes, so that they stay in order. Raises
-    InvalidKeyError for a key that no object may have.
+    All keys must begin with the same `cut` bytes, so the order is kept. Raises InvalidKeyError
+    for a key that no object may have.
     """
     if not len(block):
         return block
     old = block.keys
     keys = _joined(prefix, gather(old.data, old.starts + cut, old.lengths - cut))
     _check(keys)
-    # A key is a part of its record's id.
+    # The key is part of the record id.
     lengths, starts = varints_at(block.data, block.value_starts)
     identities = gather(block.data, starts, lengths >> 1)
     ids = hashed(_joined(hashed(keys), hashed(identities)))
@@ -111,7 +111,7 @@ def _joined(first: pa.BinaryArray | bytes, second: pa.BinaryArray | bytes) -> pa
 
 def _check(keys: pa.BinaryArray) -> None:
     wrong = pc.greater(pc.binary_length(keys), MAX_KEY_BYTES)
-    # Only what had a prefix before it can begin so, or be nothing.
+    # Only a key that loses its prefix can be empty or begin with '/'.
     wrong = pc.or_(wrong, pc.or_(pc.equal(keys, b""), pc.starts_with(keys, b"/")))
     for key in keys.filter(wrong).slice(0, 1).to_pylist():
         raise InvalidKeyError(

@@ -1,6 +1,6 @@
-"""Records as the bytes of their entries in a table, by columns.
+"""Records as the bytes of their table entries, in columns.
 
-A record stays as these bytes from the file that it is read from to the one that it is written to.
+A record keeps these bytes from its source file to its destination file.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from sparklake.graveler.blocks.columns import (
 from sparklake.graveler.ids import RECORD_ID_BYTES, read_varint
 from sparklake.graveler.records import Record, decode_record
 
-# After its key, an entry of a table has a sequence number, 0, and a type, 1: a value.
+# The suffix of a key in a table: sequence number 0 and type 1, a value.
 KEY_SUFFIX = b"\x01\0\0\0\0\0\0\0"
 SUFFIX_BYTES = len(KEY_SUFFIX)
 
 MAX_BYTES = (1 << 31) - 1
-"""How many bytes of entries one Arrow array can have."""
+"""The maximum number of entry bytes in one Arrow array."""
 
 _PLACE_BYTES = 4
 _COUNT = struct.Struct("<I")
@@ -44,21 +44,21 @@ _TOMBSTONE_START = np.frombuffer(b"\0\0", np.uint16)[0]
 
 
 class Shape(NamedTuple):
-    """Says how entries are divided: lengths take `heads` bytes, then comes the key."""
+    """The layout of entries: `heads` bytes of lengths, then the key."""
 
     heads: Positions
     key_lengths: Positions
 
     def at(self, rows: Positions | slice) -> Shape:
-        """Return the shape of some of the entries."""
+        """Return the layout of some of the entries."""
         return Shape(self.heads[rows], self.key_lengths[rows])
 
 
 class Encoded:
     """The entries of records in ascending key order.
 
-    An entry is some bytes of lengths, the key, its suffix, and the stored value. The lengths are
-    read when a key is asked for.
+    An entry is the lengths, the key, its suffix, and the stored value. The lengths are decoded
+    on the first access to a key.
     """
 
     __slots__ = ("_shape", "entries")
@@ -72,7 +72,7 @@ class Encoded:
 
     @property
     def shape(self) -> Shape:
-        """How the entries are divided; raises CorruptFileError where they are not plain."""
+        """The layout of the entries; raises CorruptFileError unless they are plain."""
         if self._shape is None:
             try:
                 self._shape = _shape_of(self.entries)
@@ -82,61 +82,61 @@ class Encoded:
 
     @property
     def keys(self) -> Keys:
-        """The keys, where they lie in the entries."""
+        """The keys, in place in the entries."""
         heads, key_lengths = self.shape
         return Keys(self.data, offsets_of(self.entries)[:-1] + heads, key_lengths)
 
     @property
     def data(self) -> Bytes:
-        """The bytes in which `value_starts` count."""
+        """The bytes that `value_starts` and `value_ends` refer to."""
         return data_of(self.entries)
 
     @property
     def value_starts(self) -> Positions:
-        """Where the stored values begin in `data`."""
+        """The start of each stored value in `data`."""
         heads, key_lengths = self.shape
         return offsets_of(self.entries)[:-1] + heads + key_lengths + SUFFIX_BYTES
 
     @property
     def value_ends(self) -> Positions:
-        """Where the stored values end in `data`, after their record ids."""
+        """The end of each stored value in `data`, after its record id."""
         return offsets_of(self.entries)[1:].astype(np.int64)
 
     @property
     def tombstones(self) -> Mask:
-        """Tells of each record whether it deletes its key."""
+        """The mask of records that delete their key."""
         starts = items_at(self.data, self.value_starts, 2).view(np.uint16)
         mask: Mask = starts == _TOMBSTONE_START
         return mask
 
     @property
     def first_key(self) -> bytes:
-        """The first key; there must be one."""
+        """The first key. There must be one."""
         return self.record(0)[0]
 
     @property
     def last_key(self) -> bytes:
-        """The last key; there must be one."""
+        """The last key. There must be one."""
         return self.record(len(self) - 1)[0]
 
     @property
     def is_ascending(self) -> bool:
-        """Whether each key is above the one before it."""
+        """Whether each key is greater than the previous one."""
         keys = self.keys.array()
         return bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
 
     def slice(self, start: int, stop: int) -> Encoded:
-        """Return the records at the positions from `start` up to but without `stop`."""
+        """Return the records at the positions from `start` up to and without `stop`."""
         shape = self._shape and self._shape.at(slice(start, stop))
         return Encoded(self.entries.slice(start, stop - start), shape)
 
     def take(self, rows: Positions) -> Encoded:
-        """Return the records at some positions, which must be in ascending order of keys."""
+        """Return the records at some positions, in ascending key order."""
         shape = self._shape and self._shape.at(rows)
         return Encoded(self.entries.take(pa.array(rows)), shape)
 
     def stored_array(self) -> pa.BinaryArray:
-        """Return the stored values as an array of their own."""
+        """Return a copy of the stored values as an array."""
         starts = self.value_starts
         return gather(self.data, starts, self.value_ends - starts)
 
@@ -156,10 +156,10 @@ class Encoded:
 
 
 def encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Encoded:
-    """Return keys in ascending order with their stored values, ids included, as entries."""
+    """Return the entries of ascending keys and their stored values, ids included."""
     key_lengths = np.diff(offsets_of(keys)).astype(np.int64)
     value_lengths = np.diff(offsets_of(stored))
-    # Of the key before it, an entry shares nothing: that makes each readable on its own.
+    # An entry shares no bytes with the previous key, so each is readable separately.
     own, values = varint_array(key_lengths + SUFFIX_BYTES), varint_array(value_lengths)
     entries = pc.binary_join_element_wise(b"\0", own, values, keys, KEY_SUFFIX, stored, b"")
     heads = 1 + np.diff(offsets_of(own)) + np.diff(offsets_of(values)).astype(np.int64)
@@ -167,7 +167,7 @@ def encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Encoded:
 
 
 def chained(parts: Sequence[Encoded]) -> Encoded:
-    """Return the records of some parts, at least one, in the order given."""
+    """Return the records of some parts, at least one, in the given order."""
     parts = [part for part in parts if len(part)] or list(parts[:1])
     if len(parts) == 1:
         return parts[0]
@@ -180,10 +180,10 @@ def chained(parts: Sequence[Encoded]) -> Encoded:
 
 
 def joined(contents: Sequence[memoryview], counts: Positions) -> Encoded:
-    """Return the records in data blocks of some numbers of records.
+    """Return the records in data blocks with the given numbers of records.
 
-    A data block ends in where each entry starts and in their count, four bytes each. Raises
-    CorruptFileError or ValueError where they are none, InvalidRecordError where they are too many.
+    A data block ends in the position of each entry and their count, four bytes each. Raises
+    CorruptFileError or ValueError for other bytes, and InvalidRecordError for too many bytes.
     """
     ends = [
         len(content) - _PLACE_BYTES * (count + 1)
@@ -200,7 +200,7 @@ def joined(contents: Sequence[memoryview], counts: Positions) -> Encoded:
     entries = b"".join([content[:end] for content, end in pairs])
     places = b"".join([content[end:-_PLACE_BYTES] for content, end in pairs])
     told = b"".join([content[-_PLACE_BYTES:] for content in contents])
-    # Wider than Arrow's own: a sum of places that wraps around would pass for one that is right.
+    # 64 bits, wider than Arrow's offsets: a sum that wraps around could look correct.
     bounds = np.empty(int(counts.sum()) + 1, np.int64)
     bounds[-1] = len(entries)
     begins = np.cumsum(ends) - ends
@@ -215,9 +215,9 @@ def joined(contents: Sequence[memoryview], counts: Positions) -> Encoded:
 
 
 def find_stored(content: memoryview, key: bytes) -> bytes | None:
-    """Return the stored value of a key in a data block, by a search of a few steps.
+    """Return the stored value of a key in a data block, by binary search.
 
-    Raises CorruptFileError, IndexError, ValueError or struct.error for a block that is none.
+    Raises CorruptFileError, IndexError, ValueError or struct.error for other bytes.
     """
     (count,) = _COUNT.unpack_from(content, len(content) - _PLACE_BYTES)
     end = len(content) - _PLACE_BYTES * (count + 1)
@@ -245,18 +245,18 @@ def find_stored(content: memoryview, key: bytes) -> bytes | None:
 
 
 def holds_its_ids(records: Encoded) -> bool:
-    """Return whether the ids that values end in are those of their records: of the first and last.
+    """Return whether the first and the last record end in their own record ids.
 
-    Raises CorruptFileError for values that are none.
+    Raises CorruptFileError for bytes that are not stored values.
     """
     ends = (records.record(0), records.record(len(records) - 1))
     return all(stored.endswith(decode_record(key, stored).id) for key, stored in ends)
 
 
 def _shape_of(entries: pa.BinaryArray) -> Shape:
-    """Read the lengths of plain entries.
+    """Decode the lengths of plain entries.
 
-    Plain ones share nothing with the key before them, and are values with sequence number 0.
+    Plain entries share no bytes with the previous key, and are values with sequence number 0.
     """
     data, bounds = data_of(entries), offsets_of(entries).astype(np.int64)
     starts, ends = bounds[:-1], bounds[1:]

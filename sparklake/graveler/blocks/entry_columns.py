@@ -1,6 +1,6 @@
-"""Entries by columns: the same bytes as `entries` makes and reads one at a time.
+"""Entries in columns, with the same bytes as `entries` encodes and decodes singly.
 
-What is out of the ordinary, such as user metadata, is left to `entries`, row by row.
+Unusual entries, such as those with user metadata, are delegated to `entries`, row by row.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _INT64 = np.iinfo(np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryColumns:
-    """The entries of some records. `size` in bytes.
+    """The entries of some records. `size` is in bytes.
 
-    The time of modification is in unix `seconds`, and `nanos` after them, as a record holds it:
-    64 bits of nanoseconds would end in 2262. `metadata` is None where no entry has any.
+    The modification time is unix `seconds` plus `nanos`, as in a record: 64 bits of nanoseconds
+    would end in 2262. `metadata` is None if no entry has any.
     """
 
     address: pa.StringArray
@@ -65,7 +65,7 @@ class EntryColumns:
     def shown_mtimes(self) -> Positions:
         """Return the times in unix microseconds, within the years 1 to 9999."""
         seconds = self.seconds
-        # Clipping costs ten times what the two bounds do.
+        # Clipping costs ten times as much as the two bounds.
         if not len(seconds) or (
             seconds.min() >= FIRST_SECOND + _SLACK and seconds.max() <= LAST_SECOND - _SLACK
         ):
@@ -77,18 +77,21 @@ class EntryColumns:
 
 
 _SLACK = 10
-"""Seconds. More than 32 bits of nanoseconds are, which may be negative in damaged records."""
+"""Seconds: more than 32 bits of nanoseconds.
+
+These may be negative in damaged records.
+"""
 
 
 # --- decoding -------------------------------------------------------------------------------------
 
 
 def decode_entries(block: Block) -> EntryColumns:
-    """Return the entries of records; raise CorruptFileError for bytes that are none."""
+    """Return the entries of records; raise CorruptFileError for other bytes."""
     try:
         return _decoded(block)
     except (IndexError, pa.ArrowInvalid):
-        # The row that is damaged says so itself.
+        # The damaged row raises an error of its own.
         for record in block.records():
             record_entry(record)
         raise CorruptFileError(
@@ -123,7 +126,7 @@ def _decoded(block: Block) -> EntryColumns:
         ),
     ]
     size[odd] = [each.size for each in others]
-    # Nanoseconds of more than a second may lead past 64 bits.
+    # More than a second of nanoseconds may overflow 64 bits.
     seconds[odd] = [min(max(each.mtime // SECOND, _INT64.min), _INT64.max) for each in others]
     nanos[odd] = [each.mtime % SECOND for each in others]
     kind[odd] = [each.address_type for each in others]
@@ -136,7 +139,7 @@ def _decoded(block: Block) -> EntryColumns:
 
 
 class _Reader:
-    """Reads the fields of many entries at once, in the order in which they are written."""
+    """A reader of the fields of many entries at once, in the order of the fields."""
 
     def __init__(self, block: Block) -> None:
         self._data: Bytes = block.data
@@ -149,14 +152,14 @@ class _Reader:
             raise IndexError
 
     def number(self, tag: int) -> Positions:
-        """Return a field of a number; 0 where it is left out."""
+        """Return a number field; 0 where it is omitted."""
         rows = self._rows(tag)
         values = np.zeros(len(self.at), np.int64)
         values[rows], self.at[rows] = varints_at(self._data, self.at[rows] + 1)
         return values
 
     def text(self, tag: int) -> tuple[Positions, Positions]:
-        """Return where a field of bytes begins and its length; 0 where it is left out."""
+        """Return the start and the length of a bytes field; length 0 where it is omitted."""
         rows = self._rows(tag)
         lengths = np.zeros(len(self.at), np.int64)
         starts = self.at.copy()
@@ -167,18 +170,18 @@ class _Reader:
         return starts, lengths
 
     def timestamp(self) -> tuple[Positions, Positions]:
-        """Return the time of modification: seconds, and nanoseconds after them."""
+        """Return the modification time as seconds and nanoseconds."""
         starts, lengths = self.text(_MTIME)
         inside = object.__new__(_Reader)
         inside._data, inside.at, inside.end = self._data, starts, starts + lengths
-        # Of the nanoseconds protobuf reads 32 bits.
+        # Protobuf reads 32 bits of the nanoseconds.
         seconds, nanos = inside.number(_SECONDS), inside.number(_NANOS).astype(np.int32)
         if (inside.at != inside.end).any():
             raise IndexError
         return seconds, nanos.astype(np.int64)
 
     def _rows(self, tag: int) -> Any:
-        """Return the rows whose next field has a tag: a slice when all have."""
+        """Return the rows whose next field has a tag; a slice if all rows have it."""
         found = (self._data[self.at] == tag) & (self.at < self.end)
         return slice(None) if found.all() else np.flatnonzero(found)
 
@@ -216,7 +219,7 @@ def _truth(array: pa.BooleanArray) -> Mask:
 def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArray:
     """Return the stored values of entries without metadata, modified after 1970.
 
-    `keys` must be valid, and no address, checksum or content type longer than a record may be.
+    `keys` must be valid. No address, checksum or content type may exceed a record's limits.
     """
     data = _joined(
         _field(_ADDRESS, entries.address.cast(pa.binary())),
@@ -228,7 +231,7 @@ def encode_entries(keys: pa.BinaryArray, entries: EntryColumns) -> pa.BinaryArra
     )
     identities = hashed(_identity_preimages(entries))
     record_ids = hashed(_joined(hashed(keys), hashed(identities)))
-    # Lengths are zigzag varints: twice the length.
+    # Lengths are zigzag varints, which double the number.
     lengths = varint_array(2 * np.diff(offsets_of(data)).astype(np.int64))
     identity_size = bytes([2 * RECORD_ID_BYTES])
     return _joined(identity_size, identities, lengths, data, record_ids)
@@ -254,12 +257,12 @@ def _int64s(values: Positions) -> pa.BinaryArray:
 
 
 def _number(tag: int, values: Positions) -> pa.BinaryArray:
-    """Return a field of numbers, left out where it is 0."""
+    """Return a number field, omitted where it is 0."""
     return _unless_empty(values != 0, _joined(bytes([tag]), varint_array(values)))
 
 
 def _field(tag: int, values: pa.BinaryArray) -> pa.BinaryArray:
-    """Return a field of bytes, left out where it is empty."""
+    """Return a bytes field, omitted where it is empty."""
     lengths = np.diff(offsets_of(values)).astype(np.int64)
     return _unless_empty(lengths > 0, _joined(bytes([tag]), varint_array(lengths), values))
 

@@ -1,4 +1,4 @@
-"""Merge bases, and the commits that only one branch has."""
+"""Merge bases, and the commits on only one of two branches."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def merge_bases(
     parents: Callable[[CommitId], Sequence[CommitId]],
     generation: Callable[[CommitId], int],
 ) -> list[CommitId]:
-    """Return the common ancestors that are no ancestors of another one, best first.
+    """Return the best common ancestors: those that are not ancestors of another one.
 
-    Commits are visited by descending generation, so all descendants of a commit have been seen
-    when it is popped: what is marked on it then is final. Best is the highest generation, then the
-    least id.
+    They are sorted by descending generation, then by id. Commits are visited by descending
+    generation, so all descendants of a commit are visited before the commit is popped. Its
+    marks are final then.
     """
     marks: dict[CommitId, int] = {}
     queue: list[tuple[int, CommitId]] = []
@@ -61,10 +61,10 @@ Generation = Callable[[CommitId], int]
 def own_commits(
     head: CommitId, other: CommitId, parents: Parents, generation: Generation
 ) -> list[CommitId]:
-    """Return the commits from a head over first parents, the first one first.
+    """Return the first-parent commits of a head that `other` lacks, oldest first.
 
-    Left out is what another commit contains, and merges that only brought in what it contains. The
-    history of `other` is visited down to where the line meets it, and no further.
+    Merges that only brought in commits of `other` are omitted, too. The history of `other` is
+    visited only down to where it meets the first-parent line.
     """
     contained = _Contained(other, parents, generation)
     found = []
@@ -80,7 +80,7 @@ def own_commits(
 
 @dataclass(slots=True)
 class _Contained:
-    """The commits that one contains, found as far down as was asked for."""
+    """The ancestors of a commit, searched only as deep as the lookups need."""
 
     start: CommitId
     parents: Parents

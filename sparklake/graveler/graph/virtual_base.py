@@ -1,6 +1,6 @@
 """The virtual merge base of a criss-cross history.
 
-Several best common ancestors are merged, as Git does.
+Several best common ancestors are merged, as in Git.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Tree = TypeVar("Tree")
 
 @dataclass(frozen=True, slots=True)
 class _Virtual(Generic[Tree]):
-    """The merge of two ancestors, either of which may be virtual, too."""
+    """The merge of two ancestors, each of which may be virtual."""
 
     parents: tuple[CommitId, CommitId]
     generation: int
@@ -32,10 +32,10 @@ class _Virtual(Generic[Tree]):
 
 @dataclass(slots=True)
 class VirtualBases(Generic[Tree]):
-    """Makes virtual bases, each merge of two ancestors once.
+    """A cache of virtual merge bases. Each merge of two ancestors is made once.
 
-    `merge` is given the name of a virtual merge, which no other one has, and the trees of base,
-    source and dest. `empty` is the base of ancestors that have none.
+    `merge` gets the unique name of a virtual merge and the trees of base, source and dest.
+    `empty` is the base of ancestors without a common ancestor.
     """
 
     parents: Callable[[CommitId], Sequence[CommitId]]
@@ -46,8 +46,9 @@ class VirtualBases(Generic[Tree]):
     _made: dict[CommitId, _Virtual[Tree]] = field(default_factory=dict)
 
     def of(self, bases: Sequence[CommitId]) -> Tree:
-        """Return the tree that stands for best common ancestors, which are given best first."""
-        # Each criss-cross may stand on another one: deeper than Python lets functions call.
+        """Return the merged tree of best common ancestors, which are given best first."""
+        # An explicit stack: nested criss-crosses can be deeper than Python's recursion
+        # limit.
         waiting, found = [self._merged(bases)], None
         while waiting:
             try:
@@ -63,7 +64,7 @@ class VirtualBases(Generic[Tree]):
     def _merged(
         self, bases: Sequence[CommitId]
     ) -> Generator[Sequence[CommitId], CommitId | None, CommitId | None]:
-        """Yield bases that it needs the merge of; return what the bases given are merged to."""
+        """Yield bases that must be merged first; return the merge of the given bases."""
         if not bases:
             return None
         *others, merged = bases
@@ -102,16 +103,16 @@ _HEAD = zigzag(len(_MARK) + _NAME_BYTES) + _MARK
 
 
 def disagreement(key: bytes, name: CommitId) -> bytes:
-    """Return the stored value that a key has after the virtual merge of a name."""
+    """Return the stored value of a key in conflict after the named virtual merge."""
     return encode_record(key, _MARK + bytes.fromhex(name), b"")[1]
 
 
 def disagreements(stored: pa.BinaryArray) -> Mask:
-    """Return which stored values say that ancestors disagree."""
+    """Return the mask of stored values that mark a disagreement of ancestors."""
     mask: Mask = pc.starts_with(stored, _HEAD).to_numpy(zero_copy_only=False)
     return mask
 
 
 def is_disagreement(stored: bytes) -> bool:
-    """Return whether a stored value says that ancestors disagree."""
+    """Return whether a stored value marks a disagreement of ancestors."""
     return stored.startswith(_HEAD)

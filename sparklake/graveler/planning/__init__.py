@@ -1,1 +1,1 @@
-"""Plans: which ranges a verb copies by id and which it opens."""
+"""Plans: the ranges that a verb copies by id and the ranges that it opens."""

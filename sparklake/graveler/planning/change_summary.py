@@ -1,8 +1,7 @@
-"""What a commit may have touched: a few bytes by which the history of a path is not read in vain.
+"""Change summaries of commits, which let the log of a path skip commits.
 
-A summary holds hashes of the names that a commit changed, and intervals where it is not known which
-names those are. It may hold more than was changed, and never less: it only tells what need not be
-looked at.
+A summary has hashes of the changed names, and intervals where the names are unknown. It may contain
+more than the commit changed, but never less. So it only proves that a commit did not touch a path.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from sparklake.graveler.planning.segments import changed_intervals, joined_evenl
 from sparklake.graveler.ranges import Ranges
 
 MOST_KEYS = 1000
-"""Of how many changed keys a summary has the names."""
+"""The most changed keys that a summary lists by name."""
 
 MOST_INTERVALS = 32
 _MOST_WINDOWS = 4096
@@ -35,34 +34,35 @@ Hashes = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What a history is asked for: an interval of keys, and a name that all of them share."""
+    """The subject of a search in history: an interval of keys and their common name."""
 
     interval: Interval
     name: bytes
 
     @staticmethod
     def key(key: bytes) -> Sought:
-        """Return what to seek for one key."""
+        """Return the search for one key."""
         return Sought(Interval(key, successor(key)), key)
 
     @staticmethod
     def prefix(prefix: bytes) -> Sought:
-        """Return what to seek for all keys with a prefix: they are in its last whole folder."""
+        """Return the search for a key prefix, by the name of its last whole folder."""
         return Sought(prefix_interval(prefix), prefix[: prefix.rfind(b"/") + 1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Touched:
-    """The names that a commit may have changed, by their sorted hashes, and where it did more.
+    """The names and intervals that a commit may have changed.
 
-    Names are keys and all folders around them, of which the root is empty.
+    `names` are sorted hashes of keys and of all folders around them. The root's name is empty.
+    `intervals` are places where the changed names are unknown.
     """
 
     names: Hashes
     intervals: tuple[Interval, ...] = ()
 
     def may_hold(self, interval: Interval, name_hash: np.uint64) -> bool:
-        """Return whether something may have changed under a name, or in its interval."""
+        """Return whether a name or an interval may have changed."""
         at = self.names.searchsorted(name_hash)
         if at < len(self.names) and self.names[at] == name_hash:
             return True
@@ -71,12 +71,12 @@ class Touched:
 
 @dataclass(slots=True)
 class ChangedKeys:
-    """Collects the keys that a stream of edits changes; None when they are too many."""
+    """The keys that a stream of edits changes; None for more than MOST_KEYS."""
 
     keys: set[bytes] | None = field(default_factory=set)
 
     def note(self, block: Block, dropped: Mask, added: Block) -> None:
-        """Take in that some records of a block give way to others."""
+        """Add the keys of the dropped records of a block and of the added records."""
         if self.keys is None:
             return
         gone = np.flatnonzero(dropped)
@@ -89,7 +89,7 @@ class ChangedKeys:
             self.keys.update(added.key_array().to_pylist())
 
     def join(self, keys: Iterable[bytes] | None) -> None:
-        """Take in the keys of another stream."""
+        """Add the keys of another stream; None for too many."""
         if self.keys is not None:
             joined = None if keys is None else self.keys.union(keys)
             self.keys = joined if joined is not None and len(joined) <= MOST_KEYS else None
@@ -97,14 +97,18 @@ class ChangedKeys:
 
 @dataclass(frozen=True, slots=True)
 class KnownKeys:
-    """Says that between two trees no other key differs in some intervals, which are in order."""
+    """A superset of the keys that differ between two trees in ordered intervals."""
 
     keys: frozenset[bytes]
     within: Sequence[Interval]
 
 
 def touched_between(before: Ranges, after: Ranges, known: KnownKeys | None) -> Touched:
-    """Return what differs between two trees, as far as ids tell, by name where that is known."""
+    """Return the summary of the differences between two trees.
+
+    Differences in the intervals of `known` are listed by name. Other differences are found by
+    range ids and summarised as intervals.
+    """
     if known is None:
         return Touched(hashed(()), tuple(changed_intervals(before, after, MOST_INTERVALS)))
     covered = _Cover(known.within)
@@ -114,7 +118,7 @@ def touched_between(before: Ranges, after: Ranges, known: KnownKeys | None) -> T
 
 
 def names_hashed(keys: Iterable[bytes]) -> Hashes:
-    """Return the sorted hashes of keys and of all folders around them, the root included."""
+    """Return the sorted hashes of keys and all folders around them, with the root."""
     names = {b""} if keys else set()
     for key in keys:
         names.add(key)
@@ -126,7 +130,7 @@ def names_hashed(keys: Iterable[bytes]) -> Hashes:
 
 
 def hashed(names: Iterable[bytes]) -> Hashes:
-    """Return the hashes of names, in their order."""
+    """Return the hashes of names, in the order of the names."""
     joined = b"".join(sha256(name).digest()[:_HASH_BYTES] for name in names)
     return np.frombuffer(joined, "<u8")
 
@@ -148,13 +152,13 @@ _decode = msgspec.msgpack.Decoder(_Stored).decode
 
 
 def encode_touched(touched: Touched) -> bytes:
-    """Return the bytes that are kept of a summary."""
+    """Return the stored bytes of a summary."""
     intervals = [(each.start, each.stop) for each in touched.intervals]
     return _encode(_Stored(_VERSION, touched.names.astype("<u8").tobytes(), intervals))
 
 
 def decode_touched(stored: bytes) -> Touched | None:
-    """Return a summary; None for one in a form that is not known here, as if there were none."""
+    """Return a stored summary; None for an unknown format, as if there were none."""
     try:
         found = _decode(stored)
     except msgspec.MsgspecError:
@@ -172,7 +176,7 @@ def _overlap(one: Interval, other: Interval) -> bool:
 
 
 class _Cover:
-    """The union of intervals in order, those that meet as one."""
+    """The union of intervals in order. Adjoining intervals are joined."""
 
     def __init__(self, intervals: Sequence[Interval]) -> None:
         self._joined: list[Interval] = []

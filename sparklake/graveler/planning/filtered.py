@@ -1,7 +1,7 @@
-"""Plans of verbs that keep to chosen paths: what lies outside of them is copied unread.
+"""Plans of verbs restricted to chosen paths. Other keys are copied unread.
 
-Only ranges that lead out of the chosen paths are cut, and so read on both sides of the cut. A task
-body reads whole ranges, and is told the chosen keys, too.
+Only ranges that straddle a bound of the chosen paths are cut, and are read on both sides of the
+cut. A task body reads whole ranges, so it also gets the chosen keys.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
 
 
 def plan_chosen_merge(base: Ranges, source: Ranges, dest: Ranges, choice: Choice) -> Plan:
-    """Return the plan of a merge that leaves all but the chosen keys as they are in dest."""
+    """Return the plan of a merge of the chosen keys. Other keys keep dest's value."""
     if choice.is_everything:
         return plan_merge(base, source, dest)
     segments = segments_apart(base, source, dest)
@@ -46,9 +46,9 @@ def plan_without(ranges: Ranges, choice: Choice) -> Plan:
 
 
 def plan_restore(left: Ranges, right: Ranges, choice: Choice) -> Plan:
-    """Return the plan of what makes the chosen keys of left those of right, as staged records.
+    """Return the plan that restores left's chosen keys from right, as staged records.
 
-    Where left has nothing, the ranges of right are taken over by id.
+    Where left has no records, the ranges of right are copied by id.
     """
     inside = (overlapping(side, choice.hull) for side in (left, right))
     pieces: list[Piece] = []
@@ -64,7 +64,7 @@ def plan_restore(left: Ranges, right: Ranges, choice: Choice) -> Plan:
 
 
 def only_chosen(plan: Plan, choice: Choice) -> Plan:
-    """Return a plan to read only what is opened, and only of the chosen keys."""
+    """Return a plan that only reads the opened pieces, restricted to the chosen keys."""
     if choice.is_everything:
         return Plan(plan.stretches)
     parts = (part for piece in plan.stretches for part in _chosen_parts(piece, choice))
@@ -72,7 +72,7 @@ def only_chosen(plan: Plan, choice: Choice) -> Plan:
 
 
 def chosen_side(side: Side, choice: Choice) -> Side:
-    """Return what a side may have of the chosen keys."""
+    """Return the part of a side that may hold chosen keys."""
     if choice.is_everything:
         return side
     ranges = (each for part in choice.intervals for each in overlapping(side.ranges, part))
@@ -104,9 +104,9 @@ def _chosen_parts(piece: Opened, choice: Choice) -> Iterator[Opened]:
 
 
 def _kept(ranges: Ranges, part: Interval, sides_before: int = 0) -> Iterator[Piece]:
-    """Yield what ranges have in an interval; one that leads out of it is read.
+    """Yield the pieces of ranges in an interval. A range that straddles a bound is read.
 
-    They are the last side of their plan, after some of which nothing is read.
+    The ranges are the last side of their plan, after `sides_before` empty sides.
     """
     inside = overlapping(ranges, part)
     if not inside:
@@ -137,7 +137,7 @@ def _is_filled(piece: Opened) -> bool:
 
 
 def _hull(segment: Segment) -> Interval:
-    """Return the interval from the first key of a segment's ranges to the last one."""
+    """Return the interval from the first key of a segment's ranges to the last key."""
     sides = [side for side in segment.sides if side]
     first, last = min(side[0].min_key for side in sides), max(side[-1].max_key for side in sides)
     return Interval(first, successor(last))

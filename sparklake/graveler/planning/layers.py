@@ -1,4 +1,4 @@
-"""Plans of staged layers over a base: to write them, or to read through them."""
+"""Plans of staged layers over a base, for writing and for reading."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def plan_apply(
 ) -> Plan:
     """Return the plan of writing staged layers, newest first, over a base.
 
-    Nothing is staged outside of the intervals `touched`, which are given by ascending start. Ranges
-    of a layer that nothing else reaches into are taken over by id, where all of them is chosen.
+    All staged keys are in the intervals `touched`, in order of ascending start. A layer's range
+    is copied by id if nothing else overlaps it and all of it is chosen.
     """
     pieces = _layered(base, _adopted(base, layers, choice), layers, list(touched))
     return Plan(tuple(pieces), open_tails(base, *(layer.ranges for layer in layers)))
 
 
 def plan_view(base: Ranges, layers: Sequence[Side], touched: Iterable[Interval]) -> Plan:
-    """Return the plan of reading what `touched` holds: staged layers, newest first, over a base.
+    """Return the plan of reading `touched` through layers, newest first, over a base.
 
     Every record of a layer is opened.
     """
@@ -41,7 +41,7 @@ def plan_view(base: Ranges, layers: Sequence[Side], touched: Iterable[Interval])
 
 
 def plan_listing(base: Ranges, layers: Sequence[Side], within: Interval = EVERYTHING) -> Plan:
-    """Return the plan of reading all records in an interval, staged layers over a base."""
+    """Return the plan of reading an interval through staged layers over a base."""
     return plan_view(base, layers, [within]).restricted(within)
 
 
@@ -65,9 +65,9 @@ def _layered(
 def _cells(
     base: Ranges, adopted: Ranges, touched: Iterable[Interval]
 ) -> Iterator[tuple[Interval, Copied]]:
-    """Yield intervals that tile the key space, each with what it holds if no layer touches it.
+    """Yield intervals that tile the key space, each with its content without layers.
 
-    Ranges of the base in a row that none touches are one.
+    Consecutive untouched ranges of the base are one interval.
     """
     stop: bytes | None = b""
     for segment in tiled(_clusters_near(base, adopted, touched)):
@@ -83,9 +83,9 @@ def _cells(
 
 
 def _clusters_near(base: Ranges, adopted: Ranges, touched: Iterable[Interval]) -> Iterator[Window]:
-    """Yield each range that is adopted or near to what is touched, and the base's others in rows.
+    """Yield adopted ranges, base ranges near `touched`, and rows of other base ranges.
 
-    All that is adopted is touched.
+    Every adopted range lies in `touched`.
     """
     done = 0
     for first, stop in _near(base, touched):
@@ -100,7 +100,7 @@ def _clusters_near(base: Ranges, adopted: Ranges, touched: Iterable[Interval]) -
 
 
 def _near(base: Ranges, touched: Iterable[Interval]) -> Iterator[tuple[int, int]]:
-    """Yield where those ranges lie in whose intervals something may be touched."""
+    """Yield the positions of ranges that may be touched, as (first, stop)."""
     first = stop = 0
     for spot in touched:
         start = max(0, min(position_reaching(base, spot.start), len(base) - 1))
@@ -114,7 +114,7 @@ def _near(base: Ranges, touched: Iterable[Interval]) -> Iterator[tuple[int, int]
 
 
 def _adopted(base: Ranges, layers: Sequence[Side], choice: Choice) -> list[RangeInfo]:
-    """Return the ranges of layers, in key order, whose records are those of the result there."""
+    """Return the layers' ranges, in key order, that go into the result unchanged."""
     found = []
     for at, layer in enumerate(layers):
         others = (*layers[:at], *layers[at + 1 :])

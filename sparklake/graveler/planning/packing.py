@@ -1,4 +1,4 @@
-"""Packs the pieces of a plan into tasks of about equal work."""
+"""Packing of a plan's pieces into tasks of about equal work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparklake.graveler.planning.plan import Opened, Piece, Plan, joined, part_o
 
 @dataclass(frozen=True, slots=True)
 class TaskPiece:
-    """An opened piece and its place in its plan, by which its results are found again."""
+    """An opened piece and its position in its plan, which identifies its results."""
 
     position: int
     piece: Opened
@@ -25,7 +25,7 @@ class Task:
 
 
 def pack(plan: Plan, task_records: int) -> list[Task]:
-    """Return tasks of about `task_records` records to read; a single piece is never cut."""
+    """Return tasks that read about `task_records` records each. A piece is never cut."""
     tasks: list[Task] = []
     held: list[TaskPiece] = []
     records = 0
@@ -43,9 +43,9 @@ def pack(plan: Plan, task_records: int) -> list[Task]:
 
 
 def coalesced(plan: Plan, task_records: int) -> Plan:
-    """Return a plan whose adjoining opened pieces are one stream, up to a number of records.
+    """Return a plan with adjoining opened pieces joined, up to a number of records.
 
-    A stream is cut as it goes, so there is nothing to stitch where its segments meet.
+    A joined stream is split into ranges as a whole, so its segments need no stitching.
     """
     pieces: list[Piece] = []
     held: list[Opened] = []
@@ -71,10 +71,10 @@ def coalesced(plan: Plan, task_records: int) -> Plan:
 
 
 def divided(plan: Plan, task_records: int) -> Plan:
-    """Return a plan whose opened pieces are about `task_records` long at most.
+    """Return a plan whose opened pieces have at most about `task_records` records.
 
-    They are cut where a range of some side ends. That need not be a range end of the result: what
-    comes out is stitched, as it is between any two pieces.
+    Pieces are cut where a range of some side ends. The result may have no range end there: the
+    parts are stitched, as any two pieces are.
     """
     pieces: list[Piece] = []
     for piece in plan.pieces:

@@ -1,4 +1,4 @@
-"""Chosen paths: the part of the key space that a verb is told to keep to."""
+"""Path filters: the part of the key space that a verb is restricted to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparklake.graveler.keys import (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Some keys: intervals in ascending order, with keys that are not chosen between them."""
+    """The chosen keys: intervals in ascending order, with gaps between them."""
 
     intervals: tuple[Interval, ...]
 
@@ -36,7 +36,7 @@ class Choice:
 
     @property
     def prefix(self) -> bytes:
-        """What all chosen keys begin with."""
+        """The common prefix of all chosen keys."""
         start, stop = self.hull.start, self.hull.stop or b""
         shared = 0
         while start[shared : shared + 1] == stop[shared : shared + 1] != b"":
@@ -47,7 +47,7 @@ class Choice:
         return bool(self.parts(Interval(key, successor(key))))
 
     def parts(self, interval: Interval) -> tuple[Interval, ...]:
-        """Return what of an interval is chosen."""
+        """Return the chosen parts of an interval."""
         first = bisect_right(self.intervals, interval.start, key=lambda each: each.start)
         found = []
         for at in range(max(0, first - 1), len(self.intervals)):
@@ -60,11 +60,11 @@ class Choice:
         return tuple(found)
 
     def holds(self, interval: Interval) -> bool:
-        """Return whether all of an interval is chosen."""
+        """Return whether all keys of an interval are chosen."""
         return self.parts(interval) == (interval,)
 
     def tiles(self, interval: Interval) -> Iterator[tuple[Interval, bool]]:
-        """Yield the parts of an interval, in order, and whether they are chosen."""
+        """Yield the parts of an interval in order, and whether each is chosen."""
         start: bytes | None = interval.start
         for part in self.parts(interval):
             if start is not None and start < part.start:
@@ -80,10 +80,10 @@ ALL = Choice((EVERYTHING,))
 
 
 def chosen_keys(paths: Sequence[str] | None) -> Choice:
-    """Return the keys of objects, and of all objects under prefixes, which end with a '/'.
+    """Return the keys of objects and of prefixes. A prefix ends with a '/'.
 
-    None is everything. Raises InvalidKeyError, or InvalidInputError where no path is given: a list
-    that came out empty does not mean everything.
+    None is everything. Raises InvalidKeyError. Raises InvalidInputError for no path at all,
+    because an empty list does not mean everything.
     """
     if paths is None:
         return ALL
@@ -98,7 +98,7 @@ def _interval(key: bytes) -> Interval:
 
 
 def _disjoint(intervals: Iterable[Interval]) -> Iterator[Interval]:
-    """Yield intervals of ascending starts, those joined that meet."""
+    """Yield intervals of ascending starts, with adjoining and overlapping ones joined."""
     held: Interval | None = None
     for each in intervals:
         if held is None:
@@ -114,6 +114,6 @@ def _disjoint(intervals: Iterable[Interval]) -> Iterator[Interval]:
 
 
 def named(paths: Iterable[str]) -> str:
-    """Return the first ones of some paths, as a message names them."""
+    """Return the first three paths, for use in a message."""
     listed = list(paths)
     return ", ".join(map(repr, listed[:3])) + (", ..." if len(listed) > 3 else "")

@@ -1,7 +1,7 @@
-"""Plans: which ranges a verb copies by id, and which it must open.
+"""Plans: the ranges that a verb copies by id and the ranges that it opens.
 
-A plan is made on the driver from metaranges alone and is a value. The key space is cut wherever no
-range of any side straddles the cut; a segment whose sides settle it by ids is never read.
+A plan is a value, computed on the driver from metaranges alone. The key space is cut wherever no
+range of any side straddles the cut. A segment that the sides' ids decide is never read.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from sparklake.graveler.records import Record
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One stream of a segment: ranges to read, or a few staged rows that travel along."""
+    """One stream of a segment: ranges to read, or a few staged rows sent along."""
 
     ranges: tuple[RangeInfo, ...] = ()
     rows: tuple[Record, ...] = ()
 
     @property
     def records(self) -> int:
-        """The number of records in it."""
+        """The number of records in the stream."""
         return record_count(self.ranges) + len(self.rows)
 
     @property
     def bytes(self) -> int:
-        """The number of raw bytes in it."""
+        """The number of raw bytes in the stream."""
         return byte_count(self.ranges) + sum(len(key) + len(stored) for key, stored in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A piece of a plan whose result is known by ids. New ranges are those of a staged layer."""
+    """A piece of a plan that is copied by id. New ranges come from a staged layer."""
 
     ranges: Ranges
     is_new: bool = False
@@ -53,14 +53,14 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A piece of a plan that must be read: an interval of keys and the sides' streams in it."""
+    """A piece of a plan that must be read: an interval and the sides' streams in it."""
 
     interval: Interval
     sides: tuple[Side, ...]
 
     @property
     def records(self) -> int:
-        """The number of records to read, at most."""
+        """The maximum number of records to read."""
         return sum(side.records for side in self.sides)
 
 
@@ -69,31 +69,34 @@ Piece = Copied | Opened
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a verb will do, in key order. `tails` are ranges that may not stop at a range end."""
+    """The pieces of a verb's work, in key order.
+
+    `tails` are ranges that may not stop at a range end.
+    """
 
     pieces: tuple[Piece, ...]
     tails: frozenset[RangeId] = frozenset()
 
     @property
     def opened(self) -> tuple[RangeInfo, ...]:
-        """The ranges to be read, each once."""
+        """The ranges to read, each once."""
         sides = (side for piece in self.stretches for side in piece.sides)
         return tuple(dict.fromkeys(each for side in sides for each in side.ranges))
 
     @property
     def copied(self) -> tuple[RangeInfo, ...]:
-        """The ranges taken over by id."""
+        """The ranges copied by id."""
         return tuple(each for piece in self.stretches_copied for each in piece.ranges)
 
     @property
     def adopted(self) -> tuple[RangeInfo, ...]:
-        """The ranges of staged layers that are taken over by id: they add all they hold."""
+        """The ranges of staged layers that are copied by id. All their records are added."""
         copied = (piece for piece in self.stretches_copied if piece.is_new)
         return tuple(each for piece in copied for each in piece.ranges)
 
     @property
     def stretches_copied(self) -> tuple[Copied, ...]:
-        """The pieces whose ranges are taken over by id."""
+        """The pieces copied by id."""
         return tuple(piece for piece in self.pieces if isinstance(piece, Copied))
 
     @property
@@ -103,7 +106,7 @@ class Plan:
 
     @property
     def streams(self) -> tuple[Side, ...]:
-        """What is to be read of each side: a range once, however many pieces need it."""
+        """One stream per side with all ranges to read. A range shared by pieces occurs once."""
         return tuple(map(joined, zip(*(piece.sides for piece in self.stretches), strict=True)))
 
     @property
@@ -117,7 +120,7 @@ class Plan:
         return sum(side.bytes for side in self.streams)
 
     def restricted(self, within: Interval) -> Plan:
-        """Return a plan to read only the opened pieces, and only in an interval."""
+        """Return a plan that only reads the opened pieces, restricted to an interval."""
         cuts = ((piece, common(piece.interval, within)) for piece in self.stretches)
         inside = (
             piece if interval == piece.interval else part_of(piece, interval)
@@ -131,7 +134,7 @@ class Plan:
 
 
 def plan_diff(left: Ranges, right: Ranges, within: Interval = EVERYTHING) -> Plan:
-    """Return the plan of a two-way diff: nothing is copied, equal segments are left out."""
+    """Return the plan of a two-way diff. It copies nothing and omits equal segments."""
     opened = (
         _opened(segment)
         for segment in segments_apart(overlapping(left, within), overlapping(right, within))
@@ -149,7 +152,10 @@ def plan_merge(base: Ranges, source: Ranges, dest: Ranges) -> Plan:
 def plan_three_way_diff(
     base: Ranges, source: Ranges, dest: Ranges, within: Interval = EVERYTHING
 ) -> Plan:
-    """Return the plan of what a merge would change in dest: where source is not base's."""
+    """Return the plan of a merge's changes to dest.
+
+    It opens segments where source differs from base.
+    """
     opened = (
         _opened(segment)
         for segment in segments_apart(*(overlapping(side, within) for side in (base, source, dest)))
@@ -163,17 +169,20 @@ def _opened(segment: Segment) -> Opened:
 
 
 def settle(segment: Segment) -> Outcome:
-    """Says what the rule of single keys says of a whole segment, by the ids of its ranges."""
+    """Return the outcome of a segment from its range ids, by the rule for keys."""
     return Outcome.SAME if segment.alike else classify(*map(_digest, segment.sides))
 
 
 def _digest(ranges: Ranges) -> bytes | None:
-    """Return bytes that are equal for equal ranges; None for no range, as for no record."""
+    """Return bytes that are equal for equal ranges; None for no ranges.
+
+    None has the same meaning as the absent record of a key.
+    """
     return "".join(each.id for each in ranges).encode() or None
 
 
 def merge_piece(segment: Segment) -> Piece:
-    """Return what a merge does with a segment."""
+    """Return the piece of a merge for a segment."""
     _, source, dest = segment.sides
     outcome = settle(segment)
     if outcome is Outcome.CONFLICT:
@@ -182,9 +191,9 @@ def merge_piece(segment: Segment) -> Piece:
 
 
 def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
-    """Return the plan of a base whose records in an interval give way to other ranges.
+    """Return the plan of replacing a base's records in an interval with other ranges.
 
-    Only the base ranges that straddle a bound of the interval are read.
+    Only base ranges that straddle a bound of the interval are read.
     """
     pieces = [*_restricted_copy(base, Interval(b"", within.start)), Copied(replacement)]
     if within.stop is not None:
@@ -193,7 +202,7 @@ def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:
 
 
 def _restricted_copy(base: Ranges, interval: Interval) -> Iterator[Piece]:
-    """Yield what a base has in an interval: its first and last range may lead out of it."""
+    """Yield the pieces of a base in an interval. Its first and last range may be cut."""
     inside = overlapping(base, interval)
     if not inside:
         return
@@ -208,9 +217,9 @@ def _restricted_copy(base: Ranges, interval: Interval) -> Iterator[Piece]:
 
 
 def joined(sides: Iterable[Side]) -> Side:
-    """Return one side of several pieces in key order as a single stream."""
+    """Return one side of several pieces, in key order, as a single stream."""
     held = tuple(sides)
-    # A staged run's range may reach into several pieces: it is read once.
+    # A staged run's range may overlap several pieces. It is read once.
     ranges = dict.fromkeys(each for side in held for each in side.ranges)
     return Side(tuple(ranges), tuple(row for side in held for row in side.rows))
 
@@ -221,7 +230,7 @@ def part_of(piece: Opened, interval: Interval) -> Opened:
 
 
 def side_in(side: Side, interval: Interval) -> Side:
-    """Return what a side may have in an interval."""
+    """Return the part of a side that may lie in an interval."""
     return Side(tuple(overlapping(side.ranges, interval)), rows_in(side, interval))
 
 
@@ -233,7 +242,10 @@ def rows_in(side: Side, interval: Interval) -> tuple[Record, ...]:
 
 
 def open_tails(*sides: Ranges) -> frozenset[RangeId]:
-    """Return the ranges that need not stop at a range end: no side has another one after them."""
+    """Return the ids of last ranges that may not stop at a range end.
+
+    A range that another range follows in some side does stop at a range end.
+    """
     tails = [side[-1] for side in sides if side]
     return frozenset(each.id for each in tails if not any(_goes_on(side, each) for side in sides))
 

@@ -1,7 +1,7 @@
-"""Takes over from an attempt that lost a race what it made of pieces that have not moved since.
+"""Reuse of the pieces that an attempt wrote before it lost a race.
 
-What a piece of a plan makes depends on its own sides alone. So where two plans have the same pieces
-in a row, the tree of one holds between their first key and their last what the other one will.
+The result of a piece depends only on its own sides. So where two plans have the same consecutive
+pieces, both produce the same tree between the first and the last key of these pieces.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from sparklake.graveler.ranges import Ranges, overlapping
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A plan that was carried out, as it was planned, and the tree that it made."""
+    """A plan that was executed, as it was planned, and the resulting tree."""
 
     plan: Plan
     ranges: Ranges
 
 
 def reusing(plan: Plan, made: Made, *, layered: bool = False) -> Plan:
-    """Return a plan that copies what another one of the same verb has made, wherever it can.
+    """Return a plan that copies the results of an executed plan of the same verb.
 
-    A piece stays opened where a range of that tree begins in it and ends in one that has moved.
-    With `layered`, sides after the first are staged layers: one that holds nothing in a piece says
-    nothing there.
+    A piece stays opened if a range of the executed tree begins in it and ends in a changed
+    piece. With `layered`, the sides after the first are staged layers. A layer without records
+    in a piece is ignored there.
     """
     pieces: list[Piece] = []
     plan, other = _apart(plan), _apart(made.plan)
@@ -40,7 +40,7 @@ def reusing(plan: Plan, made: Made, *, layered: bool = False) -> Plan:
 
 
 def _apart(plan: Plan) -> Plan:
-    """Return a plan that copies each range by itself, so that those that moved stand alone."""
+    """Return a plan that copies each range separately, to isolate the changed ranges."""
     pieces: list[Piece] = []
     for piece in plan.pieces:
         if isinstance(piece, Copied):
@@ -51,9 +51,9 @@ def _apart(plan: Plan) -> Plan:
 
 
 def _distances(plan: Plan, other: Plan, *, layered: bool) -> Iterator[int | None]:
-    """Yield for each piece by how many places its equal in another plan is off; None without one.
+    """Yield for each piece the offset of its equal in another plan; None without one.
 
-    Pieces of one distance are in a row in both plans.
+    Pieces with the same offset are consecutive in both plans.
     """
     hulls = map(_hull, other.pieces)
     places = {hull[0]: at for at, hull in enumerate(hulls) if hull is not None}
@@ -74,7 +74,7 @@ def _are_same(one: Piece, other: Piece, *, layered: bool) -> bool:
         return one == other
     if _sides(one, layered=layered) != _sides(other, layered=layered):
         return False
-    # The interval also has the gap before the first key, and so moves with what comes before it.
+    # The interval includes the gap before the first key, so it depends on the previous pieces.
     return one.interval == other.interval or (_is_contained(one) and _is_contained(other))
 
 
@@ -86,13 +86,13 @@ def _sides(piece: Opened, *, layered: bool) -> tuple[Side, ...]:
 
 
 def _is_contained(piece: Opened) -> bool:
-    """Return whether no range reaches out of a piece."""
+    """Return whether all ranges of a piece lie in its interval."""
     ranges = (each for side in piece.sides for each in side.ranges)
     return all(each.min_key in piece.interval and each.max_key in piece.interval for each in ranges)
 
 
 def _hull(piece: Piece) -> tuple[bytes, bytes] | None:
-    """Return the first key that a piece may hold and the successor of the last; None for none."""
+    """Return the first possible key of a piece and its last key's successor; or None."""
     sides = (Side(tuple(piece.ranges)),) if isinstance(piece, Copied) else piece.sides
     firsts = [side.ranges[0].min_key for side in sides if side.ranges]
     firsts += [side.rows[0][0] for side in sides if side.rows]
@@ -108,7 +108,7 @@ def _hull(piece: Piece) -> tuple[bytes, bytes] | None:
 
 
 def _taken_over(pieces: Sequence[Piece], tree: Ranges) -> Iterator[Piece]:
-    """Yield pieces in a row, those copied from their tree that no range of it leads out of."""
+    """Yield consecutive pieces, copied where no range of the tree straddles them."""
     hulls = [(at, *hull) for at, hull in enumerate(map(_hull, pieces)) if hull is not None]
     starts = ((at, start) for at, start, _ in hulls if not _is_straddled(tree, start))
     stops = ((at, stop) for at, _, stop in reversed(hulls) if not _is_straddled(tree, stop))
@@ -123,6 +123,6 @@ def _taken_over(pieces: Sequence[Piece], tree: Ranges) -> Iterator[Piece]:
 
 
 def _is_straddled(tree: Ranges, key: bytes) -> bool:
-    """Return whether a range begins before a key and goes on from there."""
+    """Return whether a range begins before a key and ends at or after it."""
     reaching = overlapping(tree, Interval(key, successor(key)))
     return bool(reaching) and reaching[0].min_key < key

@@ -1,7 +1,7 @@
-"""Cuts the key space where no range of any side straddles the cut.
+"""Segments of the key space: cuts where no range of any side straddles the cut.
 
-Ranges that all sides have in common need no look at each: they are found by the ids of their
-records, in columns, and what is between them is cut range by range.
+Ranges common to all sides are found in columns, by the ids of their records. Only the ranges
+between them are visited one by one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, record_ids
 class Segment:
     """An interval that no range straddles, with the ranges of each side in it.
 
-    Where the sides are known to be `alike` it may be several such intervals in a row.
+    If the sides are known to be `alike`, it may be several such intervals in a row.
     """
 
     interval: Interval
@@ -40,12 +40,12 @@ class Window:
 
 
 def segments(*sides: Ranges) -> Iterator[Segment]:
-    """Yield the segments of some sides; their intervals tile the key space."""
+    """Yield the segments of sides. Their intervals tile the key space."""
     return tiled(clusters(sides))
 
 
 def segments_apart(*sides: Ranges) -> Iterator[Segment]:
-    """Yield the segments of some sides, those in a row on which all agree as one."""
+    """Yield the segments of sides. Consecutive segments with equal sides are one."""
     return tiled(
         cluster
         for window in windows(*sides)
@@ -54,7 +54,7 @@ def segments_apart(*sides: Ranges) -> Iterator[Segment]:
 
 
 def windows(*sides: Ranges) -> Iterator[Window]:
-    """Yield the parts on which all sides agree, as long as they go, and those between them."""
+    """Yield the longest parts common to all sides, and the parts between them."""
     common = _common([record_ids(side) for side in sides])
     done = np.zeros(len(sides), np.int64)
     for run in np.split(common, np.flatnonzero((np.diff(common, axis=0) != 1).any(axis=1)) + 1):
@@ -70,7 +70,7 @@ def windows(*sides: Ranges) -> Iterator[Window]:
 
 
 def changed_intervals(left: Ranges, right: Ranges, most: int) -> list[Interval]:
-    """Return at most so many intervals outside of which two trees have the same records."""
+    """Return at most `most` intervals that cover all differences of two trees."""
     common = _common([record_ids(left), record_ids(right)])
     edges = np.concatenate(([[-1, -1]], common, [[len(left), len(right)]]))
     gaps = np.flatnonzero((np.diff(edges, axis=0) != 1).any(axis=1))
@@ -81,7 +81,7 @@ def changed_intervals(left: Ranges, right: Ranges, most: int) -> list[Interval]:
 
 
 def joined_evenly(intervals: Sequence[Interval], most: int) -> list[Interval]:
-    """Return at most so many intervals that hold some others, which are in order."""
+    """Return at most `most` intervals that cover some intervals, which are in order."""
     step = -(-len(intervals) // most) or 1
     return [
         Interval(intervals[at].start, intervals[min(at + step, len(intervals)) - 1].stop)
@@ -90,14 +90,17 @@ def joined_evenly(intervals: Sequence[Interval], most: int) -> list[Interval]:
 
 
 def reach(sides: Sequence[Ranges]) -> Interval:
-    """Return the least interval that holds all ranges of some sides."""
+    """Return the least interval that covers all ranges of some sides."""
     held = [side for side in sides if side]
     last = max(side[-1].max_key for side in held)
     return Interval(min(side[0].min_key for side in held), successor(last))
 
 
 def _common(sides: Sequence[Ids]) -> Positions:
-    """Return a row for each range that all sides have: its position in each of them."""
+    """Return the positions of the ranges common to all sides.
+
+    A row is a range, and a column is a side.
+    """
     columns = [np.arange(len(sides[0]))]
     columns += [_positions(sides[0], other) for other in sides[1:]]
     table = np.stack(columns, axis=1)
@@ -106,13 +109,14 @@ def _common(sides: Sequence[Ids]) -> Positions:
 
 
 def _positions(ids: Ids, others: Ids) -> Positions:
-    """Return where among some others each id is, or -1."""
+    """Return the position of each id among other ids, or -1."""
     words = pa.array(np.ascontiguousarray(others[:, 0]))
     found = pc.index_in(pa.array(np.ascontiguousarray(ids[:, 0])), words)
     at: Positions = found.fill_null(-1).to_numpy().astype(np.int64)
     if not len(others):
         return at
-    # Of ids with the same first word only one is found: the rest count as changed, which is safe.
+    # Only one of several ids with the same first word is found. The others count as changed,
+    # which is safe.
     same = (at >= 0) & (others[at] == ids).all(axis=1)
     at[~same] = -1
     return at
@@ -124,7 +128,7 @@ def _parts(sides: Sequence[Ranges], starts: Positions, stops: Positions) -> tupl
 
 
 def clusters(sides: Sequence[Ranges]) -> Iterator[Window]:
-    """Yield ranges that overlap together: the fewest that no range reaches out of."""
+    """Yield the smallest groups of ranges that overlap no range outside of the group."""
     held: tuple[list[RangeInfo], ...] = tuple([] for _ in sides)
     end = b""
     for min_key, side, each in merge_sorted(*map(_labelled, range(len(sides)), sides)):
@@ -143,7 +147,7 @@ def _labelled(side: int, ranges: Ranges) -> Iterator[tuple[bytes, int, RangeInfo
 
 
 def tiled(clusters: Iterable[Window]) -> Iterator[Segment]:
-    """Yield clusters with intervals that begin where the one before ends."""
+    """Yield clusters with intervals. Each interval begins at the end of the previous one."""
     start, held = b"", None
     for each in clusters:
         if held is not None:

@@ -1,4 +1,4 @@
-"""Where a range ends, and how split stretches are joined again."""
+"""The split of records into ranges, and the stitching of split stretches."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ CAP_FACTOR = 4
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The records of one range to be. `closed` says that they stop at a true range end."""
+    """The records of one new range. `closed` means that they stop at a true range end."""
 
     records: Block
     closed: bool
 
 
 def is_range_end(record_id: bytes, range_records: int) -> bool:
-    """Return whether a record ends its range whatever came before it."""
+    """Return whether a record ends its range, whatever records come before it."""
     return int.from_bytes(record_id, "big") % range_records == 0
 
 
 def split(blocks: Blocks, range_records: int) -> Iterator[Stretch]:
-    """Cut records in key order, beginning at a range end, into the records of ranges.
+    """Cut records in key order into the records of ranges.
 
-    At most one range and one block are held at a time. Only the last stretch may be open.
+    The records begin at a range start. At most one range and one block are in memory at a time.
+    Only the last stretch may be open.
     """
     cap = CAP_FACTOR * range_records
     held: list[Block] = []
@@ -55,9 +56,9 @@ def split(blocks: Blocks, range_records: int) -> Iterator[Stretch]:
 
 
 def _ends(ids: Ids, range_records: int) -> list[int]:
-    """Return the positions after the records that end a range by their ids."""
+    """Return the positions after the records whose ids end a range."""
     words = ids.view(">u8")
-    # A power of two divides the whole number when it divides its last word.
+    # A power of two divides the whole number if it divides the last word.
     if range_records.bit_count() == 1:
         words = words[:, -1:]
     remainder = np.zeros(len(ids), np.uint64)
@@ -75,9 +76,9 @@ WriteRange = Callable[[Block], RangeInfo]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Ranges in a row as one tree has them; an open one may have to be joined at its end.
+    """Consecutive ranges of one tree. An open row may have to be joined at its end.
 
-    `closed` tells whether the last one stops at a true range end: the others do.
+    `closed` is whether the last range stops at a true range end. The other ranges always do.
     """
 
     ranges: Ranges
@@ -89,8 +90,8 @@ def stitch(
 ) -> RangeList:
     """Return the ranges of a whole tree from rows in key order.
 
-    Reads only open tails and what follows them up to the next common end; holds two ranges. The
-    rest passes without a look at each range.
+    Reads only open tails and the ranges after them, up to the next common range end. At most
+    two ranges are in memory. All other ranges are copied as slices, without visiting each one.
     """
     made: list[Ranges] = []
     carry = EMPTY

@@ -1,6 +1,6 @@
-"""What the core asks of the world: an object store, and a ref store.
+"""The ports of the core: the object store and the ref store.
 
-Each port's contract is a test class that every implementation inherits.
+The contract of each port is a test class that every implementation inherits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the core asks of the branches in a ref store, and of what is staged on them."""
+"""Ports of the ref store for branches and their staging layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparklake.graveler.records import Record
 
 
 class LayerKind(str, Enum):
-    """Where a staging layer keeps its records."""
+    """The storage of a staging layer's records."""
 
     ROWS = "rows"
     RUN = "run"
@@ -25,9 +25,9 @@ class LayerKind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer of staged records and tombstones; a later layer has a higher id.
+    """One layer of staged records and tombstones. Later layers have higher ids.
 
-    A run names a metarange. A sealed layer takes no more writes.
+    A run refers to a metarange. A sealed layer accepts no more writes.
     """
 
     id: int
@@ -38,11 +38,12 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class BranchState:
-    """A branch at one moment: its head, and what is staged over it, newest layer first.
+    """A branch at one moment: its head, and its staging layers, newest first.
 
-    A hidden one is left out where nobody asks for it. From `expires` on, in unix seconds, it may be
-    pruned; `is_expired` is by the store's own clock. `fence` counts the garbage collections that
-    have begun: who changes the branch to what names objects says as of which one it has begun.
+    A hidden branch is listed on request only. From `expires` on, in unix seconds, it may be
+    pruned. `is_expired` is by the store's own clock. `fence` counts the garbage collections
+    that have begun. A change that makes the branch refer to objects carries the fence at which
+    its work began.
     """
 
     name: str
@@ -56,20 +57,20 @@ class BranchState:
 
     @property
     def may_be_pruned(self) -> bool:
-        """Whether its time is over, and nothing protects it."""
+        """Whether the branch has expired and is not protected."""
         return self.is_expired and not self.guard.protected
 
     @property
     def content(self) -> tuple[CommitId, tuple[Layer, ...]]:
-        """What a reader sees of it: two states of equal content read the same."""
+        """The visible content. States of equal content read the same."""
         return self.commit_id, self.layers
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCut:
-    """What is taken out of staging layers: all that they hold in some intervals.
+    """The removal of all records in some intervals from staging layers.
 
-    `runs` says, by layer, what is left of the runs that reach into them.
+    `runs` is the rest of each run that the intervals overlap, by layer id.
     """
 
     within: Sequence[Interval]
@@ -78,14 +79,17 @@ class LayerCut:
 
 @dataclass(frozen=True, slots=True)
 class BranchMove:
-    """A compare-and-swap of a branch: from an expected head to a new one, in one transaction.
+    """A compare-and-swap of a branch from an expected head to a new one.
 
-    `commits` are written first, parents before their children. `applied_layers` are the staging
-    layers that the new head contains: all of them must still be there, and exactly these are
-    removed. With a cut, the new head contains only that of them, and the rest of it stays, under
-    new ids: who has read these layers, or those that were put on them meanwhile, loses. `touched`
-    is kept with the commits: what each may have changed, as far as it is known. `fence` is that of
-    a branch of the repository, read before anything that the new head names was read or written.
+    One transaction applies it. `commits` are written first, parents before children.
+    `applied_layers` are the staging layers that the new head contains: all of them must still
+    exist, and exactly these are removed.
+
+    With a cut, the new head contains only the cut part of these layers. The rest stays under
+    new ids, so an operation that has read these layers, or layers added on top since, loses the
+    race. `touched` is stored with the commits: the change summary of each commit, where it is
+    known. `fence` is the fence of a branch of the repository, read before anything that the new
+    head refers to was read or written.
     """
 
     branch: str
@@ -101,10 +105,10 @@ class BranchMove:
 
 
 class Branches(Protocol):
-    """Holds the branches of one repository.
+    """The branches of one repository.
 
-    What changes one raises ReadOnlyError or ProtectedError where its guard refuses that as of the
-    moment of the change.
+    A change raises ReadOnlyError or ProtectedError if the branch's guard refuses it at that
+    moment.
     """
 
     def create(
@@ -128,29 +132,29 @@ class Branches(Protocol):
         """Return all branches in the byte order of their names."""
 
     def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
-        """Delete a branch and what is staged on it; raise RefNotFoundError.
+        """Delete a branch and its staged changes; raise RefNotFoundError.
 
         With `if_expired`, raises RaceLostError for a branch that may not be pruned.
         """
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
-        """Let a branch expire that long from now, or never; raise RefNotFoundError."""
+        """Set when a branch expires, from now; None is never. Raises RefNotFoundError."""
 
     def move(self, move: BranchMove) -> None:
         """Apply a compare-and-swap, all of it or nothing.
 
-        Raises RaceLostError when the head is not the expected one or an applied layer is gone or
-        not sealed, RefNotFoundError when there is no such branch, CollectionBegunError when the
-        fence is another one by now, ExpiredError for a move to an expired commit that is none of
-        its own. One of its own that had expired is as new from then on. A move to where the branch
-        is, which only removes layers, is not logged.
+        Raises RaceLostError for another head than the expected one, and for an applied
+        layer that is gone or not sealed. Raises RefNotFoundError for a missing branch,
+        CollectionBegunError for another fence, and ExpiredError for a move to an expired
+        commit that is not one of `commits`. An expired commit in `commits` becomes valid
+        again. A move to the same head, which only removes layers, is not logged.
         """
 
     def turn(self, name: str, seconds: float) -> AbstractContextManager[None]:
-        """Hold the turn of a branch, after those who asked for it before.
+        """Hold a branch's turn, in FIFO order of requests.
 
-        It is advice, and keeps nobody from moving the branch. After some seconds of waiting it goes
-        on without.
+        The turn is advisory and blocks no move of the branch. After `seconds` of waiting,
+        the caller goes on without it.
         """
 
     def is_turn_held(self, name: str) -> bool:
@@ -158,20 +162,20 @@ class Branches(Protocol):
 
 
 class Staging(Protocol):
-    """Holds the staged records of a repository's branches.
+    """The staged records of a repository's branches.
 
-    Values are stored records, as in a table. All methods raise RefNotFoundError for a branch that
-    is not there, and RaceLostError for a layer that is gone: a commit or a reset took it since the
-    branch was read, so read the branch again. What changes something raises ReadOnlyError or
-    ProtectedError where the branch's guard refuses it as of the moment of the change.
+    Values are stored records, as in a table. All methods raise RefNotFoundError for a missing
+    branch, and RaceLostError for a missing layer: a commit or a reset removed it since the
+    branch was read, so read the branch again. A change raises ReadOnlyError or ProtectedError
+    if the branch's guard refuses it at that moment.
 
-    `fence` is as in a BranchMove; it is None where nothing is staged that names an object.
+    `fence` is as in a BranchMove. It is None if nothing is staged that refers to an object.
     """
 
     def put(self, branch: str, records: Sequence[Record], *, fence: int | None) -> None:
         """Stage records and tombstones in the top layer, all of them or none.
 
-        A fresh rows layer is opened when the top one is sealed or is a run.
+        Opens a new rows layer when the top layer is sealed or is a run.
         """
 
     def add_run(
@@ -183,21 +187,22 @@ class Staging(Protocol):
         *,
         fence: int | None,
     ) -> Layer:
-        """Seal what is below and put a run on top of it.
+        """Seal the layers below, and add a run on top.
 
-        With the branch as `seal` returned it, raises RaceLostError when its head or its layers are
-        others by now. With the id of a write to the branch, that is done then; raises
-        WriteEndedError where it is not open any more.
+        `seen` is the branch as `seal` returned it: raises RaceLostError if its head or its
+        layers have changed since. `write` is the id of a write to the branch, which becomes
+        done: raises WriteEndedError if it is not open any more.
         """
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
-        """Seal all layers, so that later writes go into a fresh one; return the branch.
+        """Seal all layers, so that later writes go into a new one; return the branch.
 
-        When it returns, no write into a sealed layer is under way. `action` is what it is done for.
+        On return no write into a sealed layer is in progress. `action` is the reason for
+        the seal, which the guard checks.
         """
 
     def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
-        """Stream the records of a rows layer in key order, not all held in memory at once."""
+        """Stream the records of a rows layer in key order, with bounded memory."""
 
     def row(self, layer_id: int, key: bytes) -> Record | None:
         """Return one record of a rows layer."""
@@ -217,8 +222,9 @@ class Staging(Protocol):
         *,
         fence: int | None,
     ) -> None:
-        """Take records out of the layers of a branch as `seal` returned it, and put a run on top.
+        """Remove records from a branch's layers, and add a run on top.
 
-        A layer without records is dropped, and each other one gets a new id, so that a commit which
-        has read it loses. Raises RaceLostError when the head or the layers are others by now.
+        `seen` is the branch as `seal` returned it. An empty layer is dropped. Each other
+        layer gets a new id, so a commit that has read it loses the race. Raises
+        RaceLostError if the head or the layers have changed since.
         """

@@ -1,4 +1,4 @@
-"""What the core asks of a ref store for the garbage collections of one repository."""
+"""Port of the ref store for garbage collections of one repository."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from sparklake.graveler.records import Record
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A repository as of one moment: its refs and commits, and the rows of staging layers.
+    """A repository at one moment: refs, commits, and rows of staging layers.
 
-    `expired` is the commits that had expired by then, `expiring` those that do so at that moment.
+    `expired` are the commits that had expired before. `expiring` are the commits that expire at
+    this moment.
     """
 
     refs: RefsSnapshot
@@ -26,23 +27,24 @@ class Moment:
 
     @property
     def unkept(self) -> Set[CommitId]:
-        """The commits that name nothing from that moment on."""
+        """The commits that keep no objects from this moment on."""
         return self.expired | self.expiring
 
 
 class Collections(Protocol):
-    """Lets one garbage collection at a time see what must stay."""
+    """The garbage collections of one repository, at most one at a time."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Keep every other collection out; raise CollectionOpenError where one is under way."""
+        """Exclude every other collection; raise CollectionOpenError if one is in progress."""
 
     def look(self) -> AbstractContextManager[Moment]:
-        """Return the repository as it is now; nothing is kept from going on, and none expires."""
+        """Return the repository as it is now. It blocks nothing and expires no commit."""
 
     def begin(self) -> AbstractContextManager[Moment]:
-        """Raise the fence of all branches, and return the repository as of that moment.
+        """Raise the fence of all branches; return the repository at that moment.
 
-        What its retention does not keep expires in that moment, by the store's own clock, and stays
-        so whatever comes after. What was published before is part of it. Who began before it and
-        has not published by then gets a CollectionBegunError. Raises ReadOnlyError, unless forced.
+        Commits that the retention does not keep expire at that moment, by the store's own
+        clock, and stay expired. Everything published before is included. An operation that
+        began before and has not published yet gets a CollectionBegunError. Raises
+        ReadOnlyError, unless forced.
         """

@@ -1,4 +1,4 @@
-"""What the core asks of the tags, the commits and the log of moves in a ref store."""
+"""Ports of the ref store for tags, commits and the log of ref moves."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sparklake.graveler.ids import CommitId
 
 @dataclass(frozen=True, slots=True)
 class TagInfo:
-    """A name for one commit that never moves."""
+    """A name of one commit. It never moves."""
 
     name: str
     commit_id: CommitId
 
 
 class Tags(Protocol):
-    """Holds the tags of one repository; what changes them raises ReadOnlyError where it must."""
+    """The tags of one repository. Changes raise ReadOnlyError in a read-only repository."""
 
     def create(self, name: str, commit_id: CommitId, who: str) -> TagInfo:
-        """Create a tag; raise AlreadyExistsError, and ExpiredError for such a commit."""
+        """Create a tag; raise AlreadyExistsError, or ExpiredError for an expired commit."""
 
     def find(self, name: str) -> TagInfo | None:
         """Return a tag."""
@@ -36,7 +36,7 @@ class Tags(Protocol):
 
 
 class Commits(Protocol):
-    """Holds the commits of one repository. They are added by `Branches.move` alone."""
+    """The commits of one repository. Only `Branches.move` adds commits."""
 
     def find(self, commit_id: CommitId) -> Commit | None:
         """Return a commit."""
@@ -47,32 +47,32 @@ class Commits(Protocol):
     def ancestry(self, commit_ids: Sequence[CommitId], limit: int) -> Sequence[Commit]:
         """Return the given commits and their ancestors, nearest first, at most `limit`.
 
-        One round trip. Nearest first means by the least number of steps from a given commit, then
-        by id; every commit once.
+        One round trip. The order is by the least number of steps from a given commit, then
+        by id. Each commit occurs once.
         """
 
     def ancestry_down_to(self, commit_ids: Sequence[CommitId], least: int) -> Sequence[Commit]:
-        """Return the given commits, their ancestors down to a generation, and the parents of all.
+        """Return commits, their ancestors down to a generation, and the parents of all.
 
-        The parents of a commit of a lower generation are left out. One round trip; in any order,
-        every commit once.
+        Parents of a commit below that generation are omitted. One round trip. The order is
+        undefined, and each commit occurs once.
         """
 
     def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
-        """Return what is kept of what commits may have changed, of those of which something is."""
+        """Return the stored change summaries of commits, where they exist."""
 
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:
         """Return which of some commits have expired.
 
-        Of what a branch or tag stands at none has, as long as it stands there.
+        The head of a branch and the commit of a tag never count as expired.
         """
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
-        """Return the commit that many first parents back, None past the first; one round trip."""
+        """Return the commit `steps` first parents back; None past the first. One round trip."""
 
 
 class RefVerb(str, Enum):
-    """What the ref store itself writes into the log; a branch move brings its own verb."""
+    """The log verbs of the ref store itself. A branch move supplies its own verb."""
 
     CREATE_REPOSITORY = "create-repository"
     RESTORE_REPOSITORY = "restore-repository"
@@ -85,9 +85,9 @@ class RefVerb(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One line of the append-only log of ref moves; None is a ref that is not there.
+    """One entry of the append-only log of ref moves. None is a missing ref.
 
-    `date` is in unix seconds; the move came so many `microseconds` after it.
+    `date` is in unix seconds. `microseconds` is the part of a second after it.
     """
 
     sequence: int
@@ -101,7 +101,7 @@ class Operation:
 
 
 class Operations(Protocol):
-    """Holds the log of ref moves of one repository; it outlives the refs."""
+    """The log of ref moves of one repository. Entries stay after their refs are deleted."""
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Return the latest operations, newest first; of one ref, or of all."""
+        """Return the latest operations, newest first, of one ref or of all."""

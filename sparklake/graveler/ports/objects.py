@@ -1,4 +1,4 @@
-"""What the core asks of an object store."""
+"""Port of the object store."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """What a listing says of one object. `mtime` is in unix nanoseconds.
+    """The metadata of one object. `mtime` is in unix nanoseconds.
 
-    `checksum` is the store's ETag without quotes, or "" where the store keeps none. `is_opaque`
-    says that it is no MD5 though it may look like one; a listing does not know that.
+    `checksum` is the store's ETag without quotes, or "" without an ETag. `is_opaque` means that
+    the checksum is not an MD5, even if it looks like one. Listings do not set it.
     """
 
     key: str
@@ -25,19 +25,19 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """What the keys of several objects begin with, up to and with a '/'."""
+    """The common prefix of several objects' keys, up to and with a '/'."""
 
     key: str
 
 
 class Content(Protocol):
-    """The bytes of an object, of which some parts may be read only when they are asked for.
+    """The bytes of an object. Some parts may be read only on request.
 
-    To ask for a part raises what an ObjectStore raises.
+    Reading a part raises the same errors as an ObjectStore.
     """
 
     def __len__(self) -> int:
-        """Return how many bytes there are."""
+        """Return the number of bytes."""
 
     def __getitem__(self, part: slice, /) -> bytes:
         """Return a part of the bytes."""
@@ -45,18 +45,19 @@ class Content(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of an object's bytes; `size` is how many it has in all."""
+    """A part of an object's bytes. `size` is the size of the whole object."""
 
     body: bytes
     size: int
 
 
 class ObjectStore(Protocol):
-    """Holds immutable objects under one root. Keys are relative to it, with '/' between parts.
+    """An object store of immutable objects under one root.
 
-    Every method raises StoreUnreachableError, StorePermissionError or StoreError for the store's
-    own failures, InvalidKeyError for a key that would leave the root, and MissingFileError where
-    something to be read is not there.
+    Keys are relative to the root, with '/' between parts. Every method raises
+    StoreUnreachableError, StorePermissionError or StoreError for the store's own failures,
+    InvalidKeyError for a key outside of the root, and MissingFileError for a missing object on
+    a read.
     """
 
     @property
@@ -65,41 +66,41 @@ class ObjectStore(Protocol):
 
     @property
     def verifies(self) -> bool:
-        """Whether what it returns of a table has been verified against the table's id."""
+        """Whether the store verifies tables against their ids before it returns them."""
 
     def get(self, key: str) -> bytes:
         """Return the bytes of an object."""
 
     def get_part(self, key: str, start: int, stop: int) -> Part:
-        """Return the bytes from `start` up to but without `stop`, and read no others.
+        """Return the bytes from `start` up to and without `stop`, and read no others.
 
-        There are fewer where the object ends before.
+        An object that ends before `stop` gives fewer bytes.
         """
 
     def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
-        """Yield the contents of objects in the order asked for; reads overlap where that pays.
+        """Yield the contents of objects in the order of keys. Reads overlap where that pays.
 
-        What fails is raised when it is that object's turn. An iterator that is closed half way
-        begins no more reads.
+        An error is raised at its object's turn. An iterator that is closed early begins no
+        more reads.
         """
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Make a local file of an object, by a hard link where that is possible.
+        """Create a local file of an object, as a hard link if possible.
 
-        `path` must not exist. The file must be treated as read-only.
+        `path` must not exist. Treat the file as read-only.
         """
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
         """Write an object unless it exists; return whether this call wrote it.
 
-        Atomic: of several writers exactly one wins, and no reader sees part of an object. Durable
-        on return.
+        Atomic: exactly one of several writers wins, and no reader sees part of an object.
+        Durable on return.
         """
 
     def replace(self, key: str, body: bytes) -> None:
-        """Write an object in the place of what is there, which is for what no table is.
+        """Write an object, replacing an existing one. Never use it for tables.
 
-        Atomic: a reader sees the one or the other. Durable on return.
+        Atomic: a reader sees the old or the new object. Durable on return.
         """
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
@@ -111,25 +112,26 @@ class ObjectStore(Protocol):
     def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
         """Write each local file unless its key exists; all are durable on return.
 
-        Returns the keys that this call wrote. A store may link what it is given: the files must
+        Returns the keys that this call wrote. A store may hard-link the files, so they must
         never change afterwards.
         """
 
     def find(self, key: str) -> StoredObject | None:
-        """Return what is known of an object, or None when there is none."""
+        """Return the metadata of an object; None for a missing one."""
 
     def checksum(self, key: str) -> str:
-        """Return what tells the object's content: its ETag, or the MD5 of a file's bytes."""
+        """Return the checksum of an object's content: its ETag, or the MD5 of a file."""
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the objects whose key begins with a prefix, in no promised order."""
+        """Yield the objects with a key prefix, in undefined order."""
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
-        """Yield the objects whose key begins with a prefix that is empty or ends with '/'.
+        """Yield the objects under a prefix, in undefined order.
 
-        With `level`, only those without a further '/', and the folders of the others, in no order.
-        What no key may be named is among them: names of files that are not UTF-8 have surrogates.
+        The prefix is empty or ends with '/'. With `level`, yields only the objects without
+        a further '/', and the folders of the others. Names that no key may have are
+        included: file names that are not UTF-8 have surrogates.
         """
 
     def delete(self, key: str) -> None:
-        """Delete an object; one that is not there is no error."""
+        """Delete an object. A missing object is not an error."""

@@ -11,7 +11,7 @@ from sparklake.graveler.ids import CommitId
 
 
 class WriteState(str, Enum):
-    """What came of a write: it may stage, it has staged, or it never will."""
+    """The state of a write: it may stage, it has staged, or it never will."""
 
     OPEN = "open"
     DONE = "done"
@@ -20,10 +20,10 @@ class WriteState(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write of files to a fresh place in the storage namespace, for a branch.
+    """A write of files to a new place in the storage namespace, for a branch.
 
-    `place` is a key without a '/' at its end, below which are its files and nothing else.
-    `started_at` is in unix seconds, by the store's own clock.
+    `place` is a key without a trailing '/'. All its files are below `place`, and nothing else
+    is. `started_at` is in unix seconds, by the store's own clock.
     """
 
     id: str
@@ -35,26 +35,26 @@ class Write:
 
 
 class Writes(Protocol):
-    """Holds the writes of one repository. `Staging.add_run` ends one by staging what it wrote."""
+    """The writes of one repository. `Staging.add_run` ends a write when it stages its files."""
 
     def begin(self, write_id: str, place: str, branch: str, who: str) -> Write:
-        """Note a write before its first file is there.
+        """Register a write before its first file exists.
 
-        Raises AlreadyExistsError for an id that was used, RepositoryNotFoundError.
+        Raises AlreadyExistsError for a used id, and RepositoryNotFoundError.
         """
 
     def find(self, write_id: str) -> Write | None:
-        """Return a write, whatever came of it."""
+        """Return a write in any state."""
 
     def abandon(self, write_ids: Sequence[str]) -> Sequence[Write]:
-        """Let those of some writes that are open never stage anything; return them."""
+        """Abandon the open ones of some writes, so that they never stage; return them."""
 
     def list(self) -> Sequence[Write]:
-        """Return the writes that are open or abandoned, the oldest first."""
+        """Return the open and abandoned writes, oldest first."""
 
 
 class PurgeState(str, Enum):
-    """How far a purge has come."""
+    """The progress of a purge."""
 
     DELETING = "deleting"
     DONE = "done"
@@ -62,10 +62,10 @@ class PurgeState(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class PurgeCounts:
-    """Counts what a purge has found.
+    """The findings of a purge.
 
-    `addresses` and `size`, in bytes, are of what is deleted, `external` is addresses outside of the
-    storage namespace, and `shared` those which paths name that are not purged.
+    `addresses` and `size`, in bytes, are the deleted objects. `external` are addresses outside
+    of the storage namespace. `shared` are addresses that paths outside of the purge also use.
     """
 
     paths: int = 0
@@ -77,9 +77,9 @@ class PurgeCounts:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """One purge; `date` is in unix seconds.
+    """One purge. `date` is in unix seconds.
 
-    `even_shared` and `also_external` say that it deletes those, too.
+    With `even_shared` and `also_external` it deletes these addresses, too.
     """
 
     id: str
@@ -94,10 +94,10 @@ class Purge:
 
 
 class Purges(Protocol):
-    """Holds the purges of one repository, for as long as there is the repository."""
+    """The purges of one repository, kept as long as the repository."""
 
     def add(self, purge: Purge) -> None:
-        """Keep a purge; of a repository that is gone, it keeps nothing.
+        """Store a purge. For a deleted repository this is a no-op.
 
         Raises ReadOnlyError for a read-only repository.
         """
@@ -113,7 +113,7 @@ class Purges(Protocol):
 
 
 class HookStatus(str, Enum):
-    """What came of a hook, or of all hooks of an event."""
+    """The outcome of a hook, or of all hooks of an event."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -122,7 +122,7 @@ class HookStatus(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class HookResult:
-    """What came of one hook: `output` is the end of what it said, without secrets."""
+    """The outcome of one hook. `output` is the end of its output, without secrets."""
 
     file: str
     action: str
@@ -135,10 +135,10 @@ class HookResult:
 
 @dataclass(frozen=True, slots=True)
 class HookRun:
-    """What came of all hooks of one event.
+    """The outcome of all hooks of one event.
 
-    `ref` is the branch or tag. `commit_id` is the commit that was about to be made, or to be named;
-    of an event that was refused it may never have been made. `date` is in unix seconds.
+    `ref` is the branch or tag. `commit_id` is the commit about to be made or named. If the
+    event was refused, that commit may not exist. `date` is in unix seconds.
     """
 
     id: str
@@ -152,13 +152,13 @@ class HookRun:
 
 
 class HookRuns(Protocol):
-    """Holds the runs of hooks of one repository, for as long as there is the repository."""
+    """The hook runs of one repository, kept as long as the repository."""
 
     def add(self, run: HookRun) -> None:
-        """Keep a run; of a repository that is gone, it keeps nothing."""
+        """Store a run. For a deleted repository this is a no-op."""
 
     def find(self, run_id: str) -> HookRun | None:
         """Return a run."""
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Return the latest runs, newest first; of one branch or tag, or of all."""
+        """Return the latest runs, newest first, of one branch or tag or of all."""

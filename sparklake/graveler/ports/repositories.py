@@ -1,4 +1,4 @@
-"""What the core asks of a ref store: repositories, and all that is mutable in each."""
+"""Ports of the ref store: repositories and their mutable state."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryInfo:
-    """What the lake knows of a repository.
+    """The lake's record of a repository.
 
-    `uid` is new each time a repository is created, so that a re-created one never sees the state
-    of its forerunner. `range_records` sets where its ranges end. `settings` are as of when it was
-    looked up.
+    `uid` is new each time a repository is created, so a re-created repository never sees the
+    state of the previous one. `range_records` sets where its ranges end. `settings` are as of
+    the lookup.
     """
 
     name: str
@@ -36,9 +36,10 @@ class RepositoryInfo:
 
 @dataclass(frozen=True, slots=True)
 class RefsSnapshot:
-    """All refs of a repository as of one moment, and all its commits, parents first.
+    """All refs of a repository at one moment, and all its commits, parents first.
 
-    Branches and tags are in the byte order of their names, commits in that of generation and id.
+    Branches and tags are in the byte order of their names. Commits are in the order of
+    generation and id.
     """
 
     branches: tuple[BranchState, ...]
@@ -52,26 +53,26 @@ class RefsSnapshot:
 
 
 class Settings(Protocol):
-    """Holds what can be set of one repository."""
+    """The settings of one repository."""
 
     def get(self) -> RepositorySettings:
-        """Return the settings as they are now; raise RepositoryNotFoundError."""
+        """Return the current settings; raise RepositoryNotFoundError."""
 
     def change(
         self, edit: Callable[[RepositorySettings], RepositorySettings]
     ) -> RepositorySettings:
-        """Put what an edit makes of the settings in their place; return it.
+        """Replace the settings with an edit of them; return the new settings.
 
-        Edits come one after the other. When it returns, nothing that the new settings refuse is
-        under way. Raises RepositoryNotFoundError.
+        Edits are serialised. On return nothing that the new settings refuse is in progress.
+        Raises RepositoryNotFoundError.
         """
 
 
 class RepositoryRefs(Protocol):
-    """Holds all that is mutable in one repository."""
+    """The mutable state of one repository."""
 
     def snapshot(self) -> RefsSnapshot:
-        """Return all refs and all commits, whatever moves meanwhile."""
+        """Return all refs and all commits in one consistent snapshot."""
 
     @property
     def branches(self) -> Branches: ...
@@ -96,22 +97,22 @@ class RepositoryRefs(Protocol):
 
 
 class RefStore(Protocol):
-    """Holds the repositories of a lake."""
+    """The repositories of a lake."""
 
     def id(self) -> str:
-        """Return what tells this ref store from every other one, for as long as it lives."""
+        """Return the permanent, unique id of this ref store."""
 
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
         """Create a repository, its first commit and its default branch in one transaction.
 
-        Raises AlreadyExistsError for a name, NamespaceInUseError for a namespace that is taken.
+        Raises AlreadyExistsError for a used name, NamespaceInUseError for a used namespace.
         """
 
     def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
-        """Create a repository that has refs and commit from the start, nothing staged.
+        """Create a repository with refs and commits, and nothing staged.
 
-        One transaction, which logs each ref. Among the branches is the default one. Raises what
-        `create_repository` does.
+        One transaction, which logs each ref. The branches must include the default one.
+        Raises the errors of `create_repository`.
         """
 
     def find_repository(self, name: str) -> RepositoryInfo | None:
@@ -121,16 +122,16 @@ class RefStore(Protocol):
         """Return all repositories in the byte order of their names."""
 
     def delete_repository(self, name: str, *, force: bool = False) -> None:
-        """Forget a repository and its refs; its objects stay. Raises RepositoryNotFoundError.
+        """Delete a repository and its refs; its objects stay. Raises RepositoryNotFoundError.
 
-        Raises ReadOnlyError for a read-only one, unless forced.
+        Raises ReadOnlyError for a read-only repository, unless forced.
         """
 
     def refs(self, uid: str, *, force: bool = False) -> RepositoryRefs:
         """Return the refs of the repository with an instance uid.
 
-        By force they can be changed in a read-only repository, too.
+        With `force`, refs of a read-only repository can be changed, too.
         """
 
     def close(self) -> None:
-        """Give back connections; the store must not be used any more."""
+        """Close all connections. The store must not be used afterwards."""

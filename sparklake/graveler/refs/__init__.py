@@ -1,1 +1,1 @@
-"""Ref names, guards and dumps."""
+"""Ref names and dumps of refs."""

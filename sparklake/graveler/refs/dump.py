@@ -1,6 +1,6 @@
-"""Dumps of refs: the branches, tags and commits of a repository as tables beside its trees.
+"""Dumps of refs: tables of branches, tags and commits beside a repository's trees.
 
-The form is lakeFS's, which can restore them. What is read back is checked as a whole: each commit
+The format is lakeFS's, and lakeFS can restore a dump. Reading checks the whole dump: each commit
 against its id, and each name against the commits.
 """
 
@@ -23,15 +23,15 @@ from sparklake.graveler.refs.dump_tables import MESSAGES, Entity, make_ref_table
 from sparklake.graveler.refs.names import is_commit_id, validate_branch_name, validate_tag_name
 
 MANIFEST_KEY = "_lakefs/refs_manifest.json"
-"""Where lakeFS, too, says which tables are the latest dump."""
+"""The file that names the tables of the latest dump. lakeFS uses it, too."""
 
 _VERSION = 1
-"""From this version on, a merge has dest for its first parent."""
+"""The version of commits from which a merge has dest as its first parent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Names the metaranges of a dump; "" is one without any record."""
+    """The ids of the metaranges of a dump. "" is an empty metarange."""
 
     branches_meta_range_id: str
     commits_meta_range_id: str
@@ -39,7 +39,7 @@ class Manifest:
 
 
 def manifest_bytes(manifest: Manifest) -> bytes:
-    """Return a manifest as lakeFS writes it."""
+    """Return the bytes of a manifest in lakeFS's format."""
     return msgspec.json.format(msgspec.json.encode(asdict(manifest)), indent=2)
 
 
@@ -63,7 +63,7 @@ def read_manifest(store: ObjectStore) -> Manifest:
 
 
 def encode_refs(refs: RefsSnapshot) -> tuple[Manifest, dict[str, bytes]]:
-    """Return the manifest of refs, and the files by their keys: the same for the same refs."""
+    """Return the manifest of refs and the files by key. Equal refs give equal bytes."""
     branches, branch_files = make_ref_tables(
         Entity.BRANCH, [_name_record(Entity.BRANCH, each) for each in _in_order(refs.branches)]
     )
@@ -110,10 +110,7 @@ def _record(key: str, identity: str, message: Any) -> Record:
 
 
 def read_refs(store: ObjectStore, manifest: Manifest) -> RefsSnapshot:
-    """Read a dump, ours or lakeFS's, and check that it is whole and agrees with itself.
-
-    Raises MissingFileError, CorruptFileError, or InvalidDumpError.
-    """
+    """Read a dump of sparklake or lakeFS; check that it is complete and consistent."""
     branches = _read(store, manifest.branches_meta_range_id, Entity.BRANCH, _branch)
     tags = _read(store, manifest.tags_meta_range_id, Entity.TAG, _tag)
     commits = _read(store, manifest.commits_meta_range_id, Entity.COMMIT, _commit)
@@ -153,7 +150,7 @@ def _tag(record: ValueRecord, message: Any) -> TagInfo:
 def _checked_name(
     record: ValueRecord, message: Any, entity: Entity, validate: Callable[[str], str]
 ) -> tuple[str, CommitId]:
-    """Return a name and its commit."""
+    """Return a valid name and its commit; raise InvalidDumpError."""
     if record.identity != message.commit_id.encode():
         raise InvalidDumpError(f"the {entity.value} {message.id!r} in the dump names two commits")
     try:
@@ -190,7 +187,7 @@ def _commit(record: ValueRecord, message: Any) -> Commit:
 
 
 def _check_kept(commit: Commit, version: int) -> None:
-    """Raise InvalidDumpError for a commit that we could not keep as it is."""
+    """Raise InvalidDumpError for a commit that this version cannot keep unchanged."""
     if version > _VERSION or (version < _VERSION and len(commit.parents) > 1):
         raise InvalidDumpError(
             f"the commit {commit.id} in the dump is of version {version}, whose meaning is not "
@@ -204,9 +201,9 @@ def _check_kept(commit: Commit, version: int) -> None:
 
 
 def _check_graph(refs: RefsSnapshot) -> None:
-    """Raise InvalidDumpError where a commit is named that is not there, or is not in its place."""
+    """Raise InvalidDumpError for a missing commit or a wrong generation."""
     generations: dict[CommitId, int] = {}
-    for commit in refs.commits:  # In the order of generations: parents come first.
+    for commit in refs.commits:  # Sorted by generation: parents come first.
         missing = [each for each in commit.parents if each not in generations]
         if missing:
             raise InvalidDumpError(

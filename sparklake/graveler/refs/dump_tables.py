@@ -1,7 +1,7 @@
-"""Tables of refs in lakeFS's own format: ranges of records under a metarange, as trees are.
+"""Tables of refs in lakeFS's format: ranges under a metarange, as in trees.
 
-Unlike those of objects they are named by lakeFS's formula, which hashes whole values and says of
-what entity a table is. So a table that is read is known to be what was written, and as what.
+Their names follow lakeFS's formula, unlike the names of tables of objects. The formula hashes whole
+values and the kind of entity, so reading verifies both.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RANGE_BYTES = 8 * 1024 * 1024
 
 
 class Entity(str, Enum):
-    """What the records of a table are; its values are lakeFS's words."""
+    """The kind of records in a table. The values are lakeFS's words."""
 
     BRANCH = "branch"
     COMMIT = "commit"
@@ -55,9 +55,10 @@ MESSAGES: dict[Entity, Any] = {
 
 
 def make_ref_tables(entity: Entity, records: Sequence[Record]) -> tuple[str, dict[str, bytes]]:
-    """Return the id of the metarange of records in key order, and the files that it takes.
+    """Return the id of the metarange of records in key order, and its files.
 
-    The files are given by their keys in a store. No record takes none, and has the id "".
+    The files are given by their keys in a store. Without records there are no files, and the id
+    is "".
     """
     files: dict[str, bytes] = {}
     ranges = []
@@ -72,10 +73,7 @@ def make_ref_tables(entity: Entity, records: Sequence[Record]) -> tuple[str, dic
 
 
 def read_ref_records(store: ObjectStore, table_id: str, entity: Entity) -> list[ValueRecord]:
-    """Return the records under a metarange, in key order, all of whose tables are verified.
-
-    Raises MissingFileError, CorruptFileError or InvalidDumpError.
-    """
+    """Return the records under a metarange in key order. All its tables are verified."""
     if not table_id:
         return []
     (ranges,) = _read(store, [table_id], entity, _META_RANGES)
@@ -91,7 +89,7 @@ def _read(
 ) -> Iterator[list[ValueRecord]]:
     """Yield the records of each table."""
     for each in table_ids:
-        if not is_commit_id(each):  # They have the same form.
+        if not is_commit_id(each):  # Both ids have the same form.
             raise InvalidDumpError(f"{each!r} is no id of a table of refs: dump them again")
     files = store.get_many([table_key(each) for each in table_ids])
     for table_id, file in zip(table_ids, files, strict=True):
@@ -106,7 +104,7 @@ def _read_table(table_id: str, file: bytes, entity: Entity, kind: str) -> list[V
         for each in _HASHED
         if each.encode() in found
     }
-    # lakeFS has a table of nothing where RocksDB would take none in.
+    # lakeFS writes empty tables, which RocksDB would refuse.
     records = [] if lakefs_id((), hashed) == table_id else read_foreign(name, file)
     if lakefs_id(records, hashed) != table_id:
         raise damaged_table(name)
@@ -139,7 +137,7 @@ def _add_table(
 
 @cache
 def _schema(entity: Entity) -> tuple[str, str]:
-    """Return the name and the descriptor of a message, as JSON in lakeFS's spacing."""
+    """Return the name of a message, and its descriptor as JSON in lakeFS's spacing."""
     described: Any = MESSAGES[entity].DESCRIPTOR
     message = descriptor_pb2.DescriptorProto()
     described.CopyToProto(message)

@@ -1,4 +1,4 @@
-"""Names and expressions of refs, and patterns of branch names."""
+"""Names of refs, ref expressions, and patterns of branch names."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class Ref:
 def parse_ref(text: str) -> Ref:
     """Parse a ref expression; raise InvalidRefError."""
     match = _REF.fullmatch(text)
-    # No space, no control character, and no surrogate, which stands for a byte that is not UTF-8.
+    # Spaces, control characters and surrogates are refused. A surrogate is a byte that is not
+    # UTF-8.
     if match is None or " " in text or not text.isprintable():
         raise InvalidRefError(
             f"{text!r} is not a ref: write a branch, a tag or a commit id, then ~N or ^N steps"
@@ -75,17 +76,17 @@ def _step(text: str, kind: str, digits: str) -> Step:
 
 
 def is_commit_id(text: str) -> bool:
-    """Return whether a text is a full commit id."""
+    """Return whether a string is a full commit id."""
     return _COMMIT_ID.fullmatch(text) is not None
 
 
 def is_commit_id_prefix(text: str) -> bool:
-    """Return whether a text can begin a commit id."""
+    """Return whether a string can be the beginning of a commit id."""
     return _ID_PREFIX.fullmatch(text) is not None
 
 
 def is_part_of_name(text: str) -> bool:
-    """Return whether the name of a branch can have all of these characters."""
+    """Return whether a branch name can have all of these characters."""
     return _PART_OF_NAME.fullmatch(text) is not None
 
 
@@ -131,7 +132,7 @@ _ANY, _ONE = "*", "?"
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise InvalidInputError for a pattern that fits no branch."""
+    """Raise InvalidInputError for a pattern that no branch name can match."""
     literal = pattern.replace(_ANY, "").replace(_ONE, "")
     if not pattern or not is_part_of_name(literal):
         raise InvalidInputError(
@@ -143,5 +144,8 @@ def check_pattern(pattern: str) -> None:
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Return whether a pattern fits a whole name; the time is at most the product of lengths."""
+    """Return whether a pattern matches a whole name.
+
+    The time is bounded by the product of both lengths.
+    """
     return name_pattern(pattern).fullmatch(name) is not None

@@ -1,7 +1,8 @@
-"""SSTables: files of records in key order that RocksDB, its JNI reader and lakeFS's pebble read.
+"""SSTables: record files for RocksDB, its JNI reader and lakeFS's pebble.
 
-Format_version 2, crc32c, Snappy. Our own hold plain entries, each to be found by itself, and a
-directory: that is what lets a file be read and written by columns, and only where it must be.
+The format is format_version 2 with CRC-32C and Snappy. Records are in key order. sparklake's own
+tables have plain entries, each readable separately, and a directory. So a file can be read and
+written in columns, and only in part.
 """
 
 from sparklake.graveler.sstable.foreign import make_plain_table, read_foreign, table_properties

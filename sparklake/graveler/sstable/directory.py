@@ -1,11 +1,10 @@
 """The directory of a table: its data blocks, and the ids of all its records.
 
-It is a block of our own among those that RocksDB's metaindex names, which other readers pass over.
-By it records are compared without a look at their bytes, and a data block is found, opened or taken
-over by itself.
+The directory is an additional block in RocksDB's metaindex, which other readers ignore. With it,
+records are compared without their bytes, and single data blocks can be found, opened or copied.
 
 A data block ends after a record whose id's first byte is divisible by `BLOCK_RECORDS`, or at the
-cap of 4 x `BLOCK_RECORDS` records. As with the ends of ranges, a change moves only those near it.
+cap of 4 x `BLOCK_RECORDS` records. As with the ends of ranges, a change moves only ends nearby.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ _WORD = 8
 
 
 class Column(IntEnum):
-    """What a directory says of each data block, in the order of its rows."""
+    """The numbers of each data block, in the order of a directory's rows."""
 
     COUNT = 0
     OFFSET = 1
     SIZE = 2
-    """Of what lies in the file, without the trailer."""
+    """Bytes in the file, without the trailer."""
     RAW_SIZE = 3
     KEY_BYTES = 4
     VALUE_BYTES = 5
@@ -44,10 +43,10 @@ class Column(IntEnum):
 
 
 class Directory(NamedTuple):
-    """What a table's directory says.
+    """The content of a table's directory.
 
-    `numbers` has a row for each Column and a column for each data block, of which `first_keys` and
-    `last_keys` are the keys.
+    `numbers` has a row per Column and a column per data block. `first_keys` and `last_keys` are
+    the keys of the data blocks.
     """
 
     ids: Ids
@@ -57,7 +56,7 @@ class Directory(NamedTuple):
 
 
 def block_ends(ids: Ids) -> Positions:
-    """Return where the data blocks end of a table whose records have some ids, at least one."""
+    """Return the ends of a table's data blocks from its record ids, at least one."""
     first_bytes = np.ascontiguousarray(ids).view(np.uint8)[:, 0]
     ends = np.append(np.flatnonzero(first_bytes[:-1] % BLOCK_RECORDS == 0) + 1, len(ids))
     starts = np.concatenate(([0], ends[:-1]))
@@ -76,9 +75,9 @@ def directory_bytes(directory: Directory) -> bytes:
 
 
 def read_directory(content: memoryview, data_bytes: int) -> Directory:
-    """Return the directory of a table whose data blocks lie in its first `data_bytes`.
+    """Return the directory of a table whose data blocks are its first `data_bytes`.
 
-    Raises NotOurLayoutError unless all that it says fits the bytes that are there.
+    Raises NotOurLayoutError for a directory that does not match the file.
     """
     try:
         records, blocks = _HEADER.unpack_from(content)
@@ -102,9 +101,10 @@ def read_directory(content: memoryview, data_bytes: int) -> Directory:
 
 
 def _check_numbers(numbers: Positions, records: int, data_bytes: int, key_bytes: int) -> None:
-    """Raise NotOurLayoutError where a data block cannot have the numbers that are said of it.
+    """Raise NotOurLayoutError for impossible numbers of a data block.
 
-    Each number is compared with what is there before numbers are added: sums do not overflow.
+    Each number is bounded by the actual bytes before numbers are added, so sums do not
+    overflow.
     """
     highest = numbers.max(axis=1)
     counts, offsets, sizes, raw_sizes = numbers[: Column.RAW_SIZE + 1]

@@ -32,7 +32,7 @@ from sparklake.graveler.sstable.writer import TableFile
 _INDEX_TYPE = b"rocksdb.block.based.table.index.type"
 _BINARY_SEARCH, _TWO_LEVELS = 0, 2
 _NUMBER = struct.Struct("<I")
-# What changes the form of an index in later formats, and entries that are no values.
+# Switches that change the index format in later versions, and entries that are not values.
 _SWITCHES = (b"rocksdb.index.key.is.user.key", b"rocksdb.index.value.is.delta.encoded")
 _OTHER_ENTRIES = (
     b"rocksdb.deleted.keys",
@@ -45,7 +45,7 @@ def read_foreign(name: str, file: Content) -> list[Record]:
     """Return the raw items of a table in key order.
 
     Raises:
-        CorruptFileError: The file, which the error names, is no table of such a layout.
+        CorruptFileError: The file, which the error names, is not a table of a known layout.
     """
     try:
         return list(_records(file))
@@ -88,7 +88,10 @@ def _handles_in(file: Content, index: Handle) -> Iterator[Handle]:
 
 
 def _ascending(handles: Iterator[Handle]) -> Iterator[Handle]:
-    """Yield handles unless blocks overlap: a short file could name one of them many times."""
+    """Yield handles; raise NotOurLayoutError if blocks overlap.
+
+    A short file could refer to one block many times.
+    """
     for before, handle in pairwise([Handle(0, -TRAILER_BYTES), *handles]):
         if handle.offset < before.offset + before.size + TRAILER_BYTES:
             raise NotOurLayoutError
@@ -99,7 +102,7 @@ _BLOCK_BYTES = 32 * 1024
 
 
 def make_plain_table(records: Sequence[Record], named: Mapping[str, str]) -> bytes:
-    """Return the table of some records in key order, at least one, with properties of its own."""
+    """Return the table of records in key order, at least one, with extra properties."""
     file = TableFile(compressed)
     index = []
     for block in _blocks(records):
@@ -123,7 +126,10 @@ def make_plain_table(records: Sequence[Record], named: Mapping[str, str]) -> byt
 
 
 def table_properties(name: str, file: Content) -> dict[bytes, bytes]:
-    """Return the properties of a table, whoever wrote it; raise CorruptFileError, naming it."""
+    """Return the properties of a table of any writer.
+
+    Raises CorruptFileError with the table's name.
+    """
     try:
         return properties(file)
     except NotOurLayoutError:

@@ -1,9 +1,9 @@
-"""The bytes around the blocks of an SSTable: RocksDB's block-based table, format_version 2.
+"""The bytes around an SSTable's blocks: RocksDB's format_version 2.
 
 A block is its content, a byte for its compression, and a masked CRC-32C of both. A handle is the
-offset and the size of a block's content, as varints. The footer has the handles of the metaindex,
-which names the properties and our own directory, and of the index, which has the last key and the
-handle of each data block.
+offset and the size of a block's content, as varints. The footer has the handles of the metaindex
+and the index. The metaindex names the properties and sparklake's directory. The index has the last
+key and the handle of each data block.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOOTER_BYTES = 53
 PROPERTIES = b"rocksdb.properties"
 TRAILER_BYTES = 5
 SNAPPY_RATIO = 22
-"""More bytes than Snappy can make of one: three of its own stand for 64 at most."""
+"""An upper bound of Snappy's ratio: 3 compressed bytes hold 64 bytes at most."""
 
 _FORMAT_VERSION = 2
 _CRC32C = 1
@@ -31,10 +31,10 @@ _HANDLES_BYTES = 40
 _MAGIC = 0x88E241B785F4CFF7
 _MASK_DELTA = 0xA282EAD8
 _UNCOMPRESSED, _SNAPPY, _ZSTD = 0, 1, 7
-# Zstandard makes of four bytes up to 128 KiB, so that its blocks need a limit of their own.
+# Zstandard can expand four bytes to 128 KiB, so its blocks need a separate limit.
 _MAX_ZSTD_BYTES = 64 * 1024 * 1024
 _MORE = 0x80
-# A block is stored as it is when compression saves less than an eighth, as RocksDB does.
+# As in RocksDB, a block is stored uncompressed if compression saves less than an eighth.
 _WORTHWHILE = 7 / 8
 
 _TAIL = struct.Struct("<IQ")
@@ -46,11 +46,11 @@ _snappy = pa.Codec("snappy")
 
 
 class NotOurLayoutError(Exception):
-    """Says that a table was laid out by another writer, or is damaged. It never leaves here."""
+    """An error for a table of another writer or a damaged table. Callers convert it."""
 
 
 class Handle(NamedTuple):
-    """Where the content of a block lies in a file."""
+    """The place of a block's content in a file."""
 
     offset: int
     size: int
@@ -60,7 +60,7 @@ class Handle(NamedTuple):
 
 
 def compressed(content: bytes) -> tuple[bytes, bytes]:
-    """Return the body and the trailer of a block, compressed where that is worthwhile."""
+    """Return the body and the trailer of a block, compressed if that saves enough."""
     body: bytes = _snappy.compress(content, asbytes=True)
     if len(body) > len(content) * _WORTHWHILE:
         return plain(content)
@@ -68,7 +68,10 @@ def compressed(content: bytes) -> tuple[bytes, bytes]:
 
 
 def plain(content: bytes) -> tuple[bytes, bytes]:
-    """Return the body and the trailer of a block as it is: all that readers want of properties."""
+    """Return the body and the trailer of an uncompressed block.
+
+    Readers require this form for properties.
+    """
     return content, _trailer(content, _UNCOMPRESSED)
 
 
@@ -78,7 +81,10 @@ def _trailer(body: bytes, kind: int) -> bytes:
 
 
 def small_block(items: Sequence[tuple[bytes, bytes]]) -> bytes:
-    """Return the content of a block of a few items in key order; each can be found by itself."""
+    """Return the content of a block of a few items in key order.
+
+    Each item is readable separately.
+    """
     entries, starts = bytearray(), []
     for key, value in items:
         starts.append(len(entries))
@@ -87,7 +93,7 @@ def small_block(items: Sequence[tuple[bytes, bytes]]) -> bytes:
 
 
 def count_bytes(count: int) -> bytes:
-    """Return the end of a block: of how many entries the places go before it."""
+    """Return the end of a block: its number of entries."""
     return _COUNT.pack(count)
 
 
@@ -97,12 +103,12 @@ def handle_bytes(handle: Handle) -> bytes:
 
 
 def number_bytes(number: int) -> bytes:
-    """Return the bytes of a property that is a number."""
+    """Return the bytes of a numeric property."""
     return varint(number)
 
 
 def footer(meta_index: Handle, index: Handle) -> bytes:
-    """Return the end of a file."""
+    """Return the footer of a file."""
     handles = handle_bytes(meta_index) + handle_bytes(index)
     return (
         bytes([_CRC32C])
@@ -115,10 +121,7 @@ def footer(meta_index: Handle, index: Handle) -> bytes:
 
 
 def meta_blocks(file: Content) -> dict[bytes, Handle]:
-    """Return the handles of what is in a file beside its data, by name; the index is b"".
-
-    Raises NotOurLayoutError.
-    """
+    """Return the handles of a file's blocks besides its data, by name. The index is b""."""
     tail = file[-FOOTER_BYTES:]
     if len(tail) < FOOTER_BYTES:
         raise NotOurLayoutError
@@ -137,10 +140,7 @@ def meta_blocks(file: Content) -> dict[bytes, Handle]:
 
 
 def checked(file: Content, offset: int, size: int) -> bytes:
-    """Return a block of a file, checked by its checksum, with the byte for its compression.
-
-    Raises NotOurLayoutError.
-    """
+    """Return a block of a file with its compression byte, verified by its checksum."""
     end = offset + size + TRAILER_BYTES
     if end > len(file):
         raise NotOurLayoutError
@@ -156,7 +156,7 @@ def checked(file: Content, offset: int, size: int) -> bytes:
 
 
 def opened(file: Content, handle: Handle, raw_size: int | None = None) -> memoryview:
-    """Return the content of a block, checked by its checksum.
+    """Return the content of a block, verified by its checksum.
 
     Raises:
         NotOurLayoutError: The block is damaged, or has another size than `raw_size`.
@@ -173,7 +173,7 @@ def opened(file: Content, handle: Handle, raw_size: int | None = None) -> memory
 
 
 def _decompressed(block: bytes, kind: int, raw_size: int | None) -> bytes:
-    """Return a block's content, whose size is checked before there is memory for it."""
+    """Return a block's content. Its size is checked before memory is allocated."""
     size, start = read_varint(block, 0)
     limit = _MAX_ZSTD_BYTES if kind == _ZSTD else SNAPPY_RATIO * len(block)
     if kind not in (_SNAPPY, _ZSTD) or size > limit or raw_size not in (None, size):
@@ -186,7 +186,7 @@ def _decompressed(block: bytes, kind: int, raw_size: int | None) -> bytes:
 
 
 def properties(file: Content) -> dict[bytes, bytes]:
-    """Return the properties of a table, whoever wrote it; raise NotOurLayoutError."""
+    """Return the properties of a table of any writer; raise NotOurLayoutError."""
     handles = meta_blocks(file)
     try:
         return dict(block_items(opened(file, handles[PROPERTIES])))
@@ -195,9 +195,9 @@ def properties(file: Content) -> dict[bytes, bytes]:
 
 
 def block_items(content: memoryview) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and values of a block, each key after what it shares with the one before.
+    """Yield the keys and values of a block, with shared key prefixes restored.
 
-    Raises NotOurLayoutError, IndexError or struct.error for bytes that are no block.
+    Raises NotOurLayoutError, IndexError or struct.error for bytes that are not a block.
     """
     data = bytes(content)
     (count,) = _COUNT.unpack_from(data, len(data) - _COUNT.size)
@@ -206,7 +206,8 @@ def block_items(content: memoryview) -> Iterator[tuple[bytes, bytes]]:
         raise NotOurLayoutError
     at, last = 0, b""
     while at < end:
-        # Almost all lengths take a byte, those of values two: calls cost more than all the rest.
+        # Almost all lengths take one byte, and value lengths two. Function calls would
+        # dominate the cost.
         shared, own, size, high = data[at : at + 4]
         if (shared | own | size) < _MORE:
             at += 3
@@ -225,7 +226,7 @@ def block_items(content: memoryview) -> Iterator[tuple[bytes, bytes]]:
 
 
 def read_handle(view: bytes | memoryview, at: int) -> tuple[Handle, int]:
-    """Return the handle at a position, and the position after it; raises IndexError."""
+    """Return the handle at a position, and the position after it; raise IndexError."""
     offset, at = read_varint(view, at)
     size, at = read_varint(view, at)
     return Handle(offset, size), at
@@ -236,7 +237,7 @@ def _masked(checksum: int) -> int:
 
 
 def damaged_table(name: str) -> CorruptFileError:
-    """Return the error that says of a table's file that it is not what it should be."""
+    """Return the error for a table file whose records do not match its name."""
     return CorruptFileError(
         f"{name} does not hold the records that its name promises; "
         "restore the file from a backup of the storage namespace"
@@ -244,7 +245,7 @@ def damaged_table(name: str) -> CorruptFileError:
 
 
 def out_of_order(key: bytes) -> CorruptFileError:
-    """Return the error for keys that do not ascend, which were read so."""
+    """Return the error for keys out of order in tables that were read."""
     return CorruptFileError(
         f"keys from {key!r} on are out of order: a table that they were read from is damaged; "
         "restore its file from a backup of the storage namespace"

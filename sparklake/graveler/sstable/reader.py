@@ -1,4 +1,4 @@
-"""Reads tables of our own layout: their directories at once, their data blocks when asked for."""
+"""A reader of sparklake's tables: directories at once, data blocks on request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLACE = slice(Column.OFFSET, Column.RAW_SIZE + 1)
 
 @dataclass(slots=True, eq=False)
 class Table:
-    """A table in memory; `contents` are those of the data blocks that have been opened."""
+    """A table in memory. `contents` are the contents of opened data blocks."""
 
     name: str
     file: Content
@@ -38,7 +38,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DataBlocks:
-    """Data blocks in a row, compressed as they lie in a file."""
+    """Consecutive data blocks, compressed as in their file."""
 
     table: Table
     first: int
@@ -46,37 +46,37 @@ class DataBlocks:
 
     @property
     def numbers(self) -> Positions:
-        """What the directory says of them."""
+        """The directory's numbers of the data blocks."""
         numbers: Positions = self.table.directory.numbers[:, self.first : self.stop]
         return numbers
 
     @property
     def counts(self) -> Positions:
-        """How many records each has."""
+        """The number of records in each data block."""
         counts: Positions = self.numbers[Column.COUNT]
         return counts
 
     @property
     def first_keys(self) -> list[bytes]:
-        """The first key of each."""
+        """The first key of each data block."""
         return self.table.directory.first_keys[self.first : self.stop]
 
     @property
     def last_keys(self) -> list[bytes]:
-        """The last key of each."""
+        """The last key of each data block."""
         return self.table.directory.last_keys[self.first : self.stop]
 
     @property
     def first_key(self) -> bytes:
-        """The first key of all."""
+        """The first key of the first data block."""
         return self.table.directory.first_keys[self.first]
 
     def part(self, first: int, stop: int) -> DataBlocks:
-        """Return some of them."""
+        """Return some of the data blocks."""
         return DataBlocks(self.table, self.first + first, self.first + stop)
 
     def packed(self) -> bytes:
-        """Return them as they lie in the file, each checked; raise CorruptFileError."""
+        """Return the data blocks as in the file, each verified; raise CorruptFileError."""
         spans = self.numbers[Column.OFFSET : Column.SIZE + 1].T.tolist()
         start = spans[0][0]
         packed = self.table.file[start : sum(spans[-1]) + TRAILER_BYTES]
@@ -88,7 +88,7 @@ class DataBlocks:
         return packed
 
     def contents(self, numbers: Sequence[int]) -> list[memoryview]:
-        """Return the contents of some of them; raise CorruptFileError."""
+        """Return the contents of some data blocks; raise CorruptFileError."""
         known = self.table.contents
         missing = [number for number in numbers if self.first + number not in known]
         for row in _rows(missing):
@@ -96,7 +96,7 @@ class DataBlocks:
         return [known[self.first + number] for number in numbers]
 
     def find(self, key: bytes) -> bytes | None:
-        """Return the stored value of a key, and keep nothing; raise CorruptFileError."""
+        """Return the stored value of a key, without caching; raise CorruptFileError."""
         directory = self.table.directory
         number = bisect_left(directory.last_keys, key, self.first, self.stop)
         if number == self.stop:
@@ -109,7 +109,7 @@ class DataBlocks:
             raise self.damage() from None
 
     def _open(self, row: range) -> None:
-        """Open data blocks that follow each other: they are read at once."""
+        """Open consecutive data blocks with one read."""
         places = self.numbers[_PLACE, row.start : row.stop].T.tolist()
         start, (last, size, _) = places[0][0], places[-1]
         content = self.table.file[start : last + size + TRAILER_BYTES]
@@ -121,12 +121,12 @@ class DataBlocks:
             raise self.damage() from None
 
     def damage(self) -> CorruptFileError:
-        """Return the error that names the file."""
+        """Return an error that names the damaged file."""
         return damaged_table(self.table.name)
 
 
 def _rows(numbers: Sequence[int]) -> Iterator[range]:
-    """Yield numbers, which ascend, as rows without a gap."""
+    """Yield ascending numbers as ranges without gaps."""
     start = 0
     for at, number in enumerate(numbers, 1):
         if at == len(numbers) or numbers[at] != number + 1:
@@ -137,8 +137,8 @@ def _rows(numbers: Sequence[int]) -> Iterator[range]:
 def read_table(name: str, file: Content) -> Block | None:
     """Return the records of a table by its directory, at least one.
 
-    None for a table without a directory, which is another writer's, or damaged. Raises
-    CorruptFileError for what is ours and damaged.
+    Returns None for a table without a directory, which is another writer's or damaged. Raises
+    CorruptFileError for a damaged table of sparklake.
     """
     try:
         handles = meta_blocks(file)
@@ -149,7 +149,7 @@ def read_table(name: str, file: Content) -> Block | None:
     try:
         directory = _directory(file, handles.pop(DIRECTORY))
         for handle in handles.values():
-            checked(file, *handle)  # Other readers need it whole.
+            checked(file, *handle)  # Other readers need the whole block.
     except NotOurLayoutError:
         raise damaged_table(name) from None
     blocks = DataBlocks(Table(name, file, directory), 0, len(directory.first_keys))

@@ -1,4 +1,4 @@
-"""Ranges and metaranges as files of an object store: written, fetched, verified."""
+"""Ranges and metaranges as files of an object store: write, read and verify."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _RANGES, _META_RANGES = "ranges", "metaranges"
 
 
 def table_key(table_id: str) -> str:
-    """Return where in a storage namespace a range or metarange lies."""
+    """Return the key of a range or metarange in a storage namespace."""
     return f"{_METADATA_FOLDER}/{table_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenRange:
-    """A range just cut. An open one must be joined with whatever follows it."""
+    """A new range. An open one must be joined with the range after it."""
 
     info: RangeInfo
     closed: bool
@@ -74,9 +74,9 @@ def write_ranges(
 
 
 def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, bytes]:
-    """Return the range that some records make, at least one, and its file.
+    """Return the range of some records, at least one, and its file.
 
-    Raises CorruptFileError for keys that do not ascend: some of them would be lost.
+    Raises CorruptFileError for keys that do not ascend, because some of them would be lost.
     """
     table = make_table(records, compress=compress)
     info = RangeInfo(
@@ -91,7 +91,10 @@ def make_range(records: Block, *, compress: bool = True) -> tuple[RangeInfo, byt
 
 
 def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
-    """Write the metarange of ranges in key order, durable on return; none is written for none."""
+    """Write the metarange of ranges in key order, durable on return.
+
+    Nothing is written for no ranges.
+    """
     if not ranges:
         return NO_TREE
     listed = range_list(ranges)
@@ -104,17 +107,17 @@ def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
 
 
 def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange:
-    """Read a metarange and verifies it; raise MissingFileError or CorruptFileError."""
+    """Read and verify a metarange; raise MissingFileError or CorruptFileError."""
     if meta_range_id == EMPTY_META_RANGE:
         return NO_TREE
     if meta_range_id == lakefs_id((), {"type": _META_RANGES}):
-        # Where everything was deleted, lakeFS has a table of nothing.
+        # lakeFS writes an empty table when everything was deleted.
         return MetaRange(meta_range_id, RangeList())
     block = _read(store, [meta_range_id], _META_RANGES)
-    _ = block.encoded  # All of it will be looked at, again and again.
+    _ = block.encoded  # All records are read repeatedly.
     ranges = RangeList(block)
     try:
-        # A range's file, taken for a metarange, is told by its ends.
+        # The first and the last record detect a range's file in place of a metarange.
         _ = ranges[0], ranges[-1]
     except CorruptFileError as error:
         raise damaged_table(table_key(meta_range_id)) from error
@@ -126,8 +129,8 @@ def read_ranges(
 ) -> Iterator[Block]:
     """Stream the records of ranges in key order, restricted to an interval.
 
-    Only ranges that overlap the interval are fetched, and each is verified before it is passed on.
-    Raises MissingFileError or CorruptFileError, naming the range.
+    Only ranges that overlap the interval are read, and each is verified before it is yielded.
+    Raises MissingFileError or CorruptFileError, which name the range.
     """
     for group in read_together(overlapping(ranges, interval)):
         inside = restricted(_read(store, [each.id for each in group], _RANGES), interval)
@@ -136,7 +139,7 @@ def read_ranges(
 
 
 def read_together(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
-    """Yield ranges as many at a time as are read at once: some files, of not too many bytes."""
+    """Yield groups of ranges to read at once, bounded by number of files and by bytes."""
     group: list[RangeInfo] = []
     for each in ranges:
         too_large = byte_count(group) + each.size > _BYTES_READ_AT_ONCE
@@ -149,16 +152,19 @@ def read_together(ranges: Iterable[RangeInfo]) -> Iterator[list[RangeInfo]]:
 
 
 def read_each(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
-    """Yield the records of each range, verified; raise MissingFileError or CorruptFileError."""
+    """Yield the verified records of each range.
+
+    Raises MissingFileError or CorruptFileError.
+    """
     files = store.get_many([table_key(each.id) for each in ranges])
     for each, file in zip(ranges, files, strict=True):
         yield _decoded(store, [file], [each.id], _RANGES)
 
 
 def read_packed(store: ObjectStore, info: RangeInfo) -> Block:
-    """Return the records of a range, of which nothing is opened and no file stays open.
+    """Return the records of a range, packed and without an open file.
 
-    Raises MissingFileError or CorruptFileError, now or when records are asked for.
+    Raises MissingFileError or CorruptFileError, now or when records are read.
     """
     key = table_key(info.id)
     (content,) = store.get_many([key])
@@ -169,7 +175,7 @@ def read_packed(store: ObjectStore, info: RangeInfo) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class _Reopened:
-    """The content of an object, found anew whenever a part is asked for."""
+    """The content of an object, fetched again for each part."""
 
     store: ObjectStore
     key: str
@@ -189,17 +195,17 @@ def read_range_file(content: bytes, range_id: str) -> Block:
 
 
 def verify_table(table_id: str, content: bytes) -> None:
-    """Raise CorruptFileError unless some bytes are the range or metarange of an id."""
+    """Raise CorruptFileError unless bytes are the range or metarange of an id."""
     try:
         block = _read_table(content, table_id, _RANGES)
     except CorruptFileError:
-        # Of lakeFS's tables the id says which kind they are.
+        # The id of a lakeFS table depends on its kind.
         block = _read_table(content, table_id, _META_RANGES)
     _ = block.encoded
 
 
 def _read(store: ObjectStore, table_ids: Sequence[str], kind: str) -> Block:
-    """Return the records of tables, whose keys follow each other."""
+    """Return the records of consecutive tables."""
     files = list(store.get_many([table_key(each) for each in table_ids]))
     return _decoded(store, files, table_ids, kind)
 
@@ -207,7 +213,7 @@ def _read(store: ObjectStore, table_ids: Sequence[str], kind: str) -> Block:
 def _decoded(
     store: ObjectStore, files: Sequence[Content], table_ids: Sequence[str], kind: str
 ) -> Block:
-    """Return the records in the files of tables, each verified unless the store has done so."""
+    """Return the records of table files, each verified here or by the store."""
     pairs = zip(files, table_ids, strict=True)
     return concatenated(
         [_read_table(file, each, kind, trusted=store.verifies) for file, each in pairs]
@@ -215,9 +221,10 @@ def _decoded(
 
 
 def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = False) -> Block:
-    """Return the records of one table, whoever wrote it; lakeFS's get their record ids here.
+    """Return the records of one table of any writer. lakeFS's records get record ids here.
 
-    Of our own the ids are verified, unless they are trusted; each data block is when it is opened.
+    The ids of sparklake's own tables are verified unless `trusted`. Each data block is verified
+    when it is opened.
     """
     name = table_key(table_id)
     ours = read_table(name, file)
@@ -233,13 +240,13 @@ def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = Fals
             if file_id(block.ids.data) == table_id and holds_its_ids(block.encoded):
                 return block
     except CorruptFileError as error:
-        # It names a key; the file is what can be restored.
+        # The error names a key, but the file is what a user can restore.
         raise damaged_table(name) from error
     raise damaged_table(name)
 
 
 def lakefs_id(records: Sequence[Record], properties: Mapping[str, str]) -> str:
-    """Return the id that lakeFS gives a table: a hash of keys, whole values and properties."""
+    """Return lakeFS's id of a table: a hash of keys, whole values and properties."""
     digest = sha256()
     for record in records:
         for field in record:

@@ -1,4 +1,4 @@
-"""Write tables from blocks: encoded entries and whole data blocks are copied."""
+"""Writes of tables from blocks. Encoded entries and whole data blocks are copied."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ from sparklake.graveler.sstable.reader import DataBlocks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# What readers ask for: RocksDB the last two, to take the file in; pebble and RocksDB the comparer.
+# Properties that readers require. RocksDB needs the external_sst_file ones to ingest the file.
+# Pebble and RocksDB need the comparator.
 _FIXED_PROPERTIES = {
     b"rocksdb.block.based.table.index.type": b"\0\0\0\0",
     b"rocksdb.comparator": b"leveldb.BytewiseComparator",
@@ -52,7 +53,7 @@ _FIXED_PROPERTIES = {
 
 @dataclass(slots=True)
 class TableFile:
-    """A file in the making, whose data blocks are made by `pack`."""
+    """A file under construction. `pack` encodes its data blocks."""
 
     pack: Callable[[bytes], tuple[bytes, bytes]]
     parts: list[bytes] = field(default_factory=list)
@@ -76,7 +77,7 @@ class TableFile:
         properties: Mapping[bytes, bytes],
         others: Sequence[tuple[bytes, Handle]] = (),
     ) -> bytes:
-        """Return the whole file, whose `others` are named after the properties."""
+        """Return the whole file. `others` are added to the metaindex after the properties."""
         items = sorted({**_FIXED_PROPERTIES, **properties}.items())
         named = [(PROPERTIES, self.add(*plain(small_block(items)))), *others]
         meta_index = small_block([(name, handle_bytes(handle)) for name, handle in named])
@@ -85,7 +86,7 @@ class TableFile:
 
 
 class NewTable(NamedTuple):
-    """A table just made; `size` is the bytes of its records' keys and stored values."""
+    """A new table. `size` is the bytes of its records' keys and stored values."""
 
     file: bytes
     size: int
@@ -93,7 +94,7 @@ class NewTable(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    """Data blocks in a row in their new file, as the directory describes them."""
+    """Consecutive data blocks in their new file, as the directory describes them."""
 
     numbers: Positions
     first_keys: list[bytes]
@@ -103,8 +104,8 @@ class _Placed(NamedTuple):
 def make_table(block: Block, *, compress: bool = True) -> NewTable:
     """Return the table of some records, at least one.
 
-    Data blocks that are taken over stay as they are, compressed or not. Raises CorruptFileError for
-    keys that do not ascend.
+    Data blocks that are copied keep their compression. Raises CorruptFileError for keys that do
+    not ascend.
     """
     file = TableFile(compressed if compress else plain)
     placed = list(_data_blocks(file, block))
@@ -140,14 +141,14 @@ def _check_order(directory: Directory) -> None:
 
 
 def _index(directory: Directory) -> bytes:
-    """Return the content of RocksDB's index: the last key and the handle of each data block."""
+    """Return RocksDB's index: the last key and the handle of each data block."""
     places = directory.numbers[Column.OFFSET : Column.SIZE + 1].T.tolist()
     pairs = zip(directory.last_keys, places, strict=True)
     return small_block([(key + KEY_SUFFIX, handle_bytes(Handle(*place))) for key, place in pairs])
 
 
 def _data_blocks(file: TableFile, block: Block) -> Iterator[_Placed]:
-    """Add the data blocks of a table: those that are there as they should be are taken over."""
+    """Add the data blocks of a table. Existing ones with the right bounds are copied."""
     stops = block_ends(block.ids)
     starts = np.concatenate(([0], stops[:-1]))
     leaves = block.leaves_at(starts)
@@ -176,10 +177,10 @@ def _taken_over(file: TableFile, blocks: DataBlocks) -> _Placed:
 
 @dataclass(slots=True)
 class _Anew:
-    """Data blocks to be made of records.
+    """Data blocks to encode from records.
 
-    Of each, `spans` has where its entries begin and end in `entries`, and where they are listed in
-    `places`, which says for each entry where in its data block it starts.
+    `spans` has for each data block the bounds of its entries in `entries`, and the bounds of
+    its positions in `places`. `places` has the start of each entry in its data block.
     """
 
     numbers: Positions
@@ -192,7 +193,7 @@ class _Anew:
 
     @classmethod
     def of(cls, block: Block, starts: Positions, stops: Positions) -> _Anew:
-        """Open the leaves of a block that reach between some positions."""
+        """Open the leaves of a block between some positions."""
         covered = np.zeros(len(block.starts) + 1, np.int64)
         np.add.at(covered, block.leaves_at(starts), 1)
         np.add.at(covered, block.leaves_at(stops - 1) + 1, -1)
@@ -223,7 +224,7 @@ class _Anew:
         )
 
     def place(self, file: TableFile, count: int) -> _Placed:
-        """Add the next ones to a file."""
+        """Add the next data blocks to a file."""
         some = slice(self.done, self.done + count)
         self.done += count
         made = []
@@ -236,7 +237,7 @@ class _Anew:
 
 
 def _content(entries: Bytes, places: NDArray[np.uint32]) -> bytes:
-    """Return the content of a block, which ends in where each entry starts."""
+    """Return the content of a block, which ends in the start of each entry."""
     return b"".join((entries.data, places.data, count_bytes(len(places))))
 
 

@@ -1,4 +1,4 @@
-"""Tables of remote stores, kept on this machine's disk."""
+"""The disk cache of tables of remote stores."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = [
 
 
 def open_cached_store(uri: str, settings: CacheSettings, instance: str = "") -> ObjectStore:
-    """Return the store at a path or URI; tables of a remote one come from this machine's cache.
+    """Return the store at a path or URI. Tables of a remote store are cached on disk.
 
-    The cache serves one instance of a repository no tables of another one in the same place.
+    Instances of a repository at the same place do not share cached tables.
     """
     store = open_store(uri)
     if isinstance(store, LocalStore):

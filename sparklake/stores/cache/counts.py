@@ -1,4 +1,4 @@
-"""What caches did: reads that they served, and reads that they did not."""
+"""Counts of cache hits and misses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 
 @dataclass(frozen=True, slots=True)
 class CacheCounts:
-    """Counts reads of tables: hits came from the cache, misses from the store; sizes in bytes."""
+    """Counts of table reads: hits in the cache, misses in the store. Sizes are in bytes."""
 
     hits: int = 0
     misses: int = 0
@@ -40,47 +40,47 @@ class CacheCounts:
 
 
 class Tally:
-    """Adds up the counts of this process and of those that worked for it; safe for threads.
+    """The sum of this process's counts and its workers' counts. Thread-safe.
 
-    A process reports all that it has counted so far, under a name of its own. So a report that
-    comes twice, late or not at all falsifies nothing that comes after it.
+    A process reports its total so far, under its own name. So a report that comes twice, late
+    or never does not corrupt later reports.
     """
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """Forget everything and take a new name, as a forked child must."""
+        """Reset all counts and take a new name, as a forked child must."""
         self._lock = Lock()
         self._process = uuid4().hex
         self._counts = {self._process: CacheCounts()}
 
     def add(self, counts: CacheCounts) -> None:
-        """Count what this process did."""
+        """Add counts of this process."""
         with self._lock:
             self._counts[self._process] += counts
 
     def report(self) -> tuple[str, CacheCounts]:
-        """Return this process's name and all that it has counted."""
+        """Return this process's name and its total counts."""
         with self._lock:
             return self._process, self._counts[self._process]
 
     def note(self, process: str, counts: CacheCounts) -> None:
-        """Take a process's report; its own, which comes back when a task ran here, adds nothing.
+        """Store a process's report. A report of this process itself changes nothing.
 
-        Of several the one of the most reads is the latest.
+        The report with the most reads is the latest.
         """
         with self._lock:
             known = self._counts.get(process, CacheCounts())
             self._counts[process] = max(known, counts, key=lambda each: each.reads)
 
     def total(self) -> CacheCounts:
-        """Return the counts of all processes together."""
+        """Return the total counts of all processes."""
         with self._lock:
             return reduce(add, self._counts.values())
 
 
 TALLY = Tally()
-"""This process's."""
+"""The tally of this process."""
 
 os.register_at_fork(after_in_child=TALLY.begin)

@@ -1,11 +1,11 @@
-"""A folder of tables, bounded in bytes and shared by the processes of one user.
+"""A cache folder of tables, bounded in bytes and shared by one user's processes.
 
-Whoever writes, evicts or clears holds the lock of the folder; whoever reads needs none. The lock's
-file says how many bytes the folder holds: written before a table is, so a process that is killed in
-between leaves a number that is too high, never one that is too low. The next eviction counts anew.
+Writes, evictions and clears hold the folder's lock. Reads need no lock. The lock file has the
+number of bytes in the folder. It is written before a table, so a process killed in between leaves a
+number that is too high, never too low. The next eviction recounts.
 
-A file is a header (its magic, the CRC32C and the length of what follows) and the table. The CRC
-finds what a disk or a power cut did: such a file is dropped, and counts as one that was never here.
+A file is a header (magic, CRC32C and length of the rest) and the table. The CRC detects damage by
+the disk or a power cut. A damaged file is deleted and counts as missing.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _HEADER = struct.Struct(">4sIQ")
 _MAGIC = b"slc1"
 _LOCK = "lock"
 _INCOMING = "incoming"
-"""The table being written: one at a time, so that what the dead left behind is overwritten."""
+"""The table being written. The name is fixed, so the next write replaces a dead process's file."""
 
-# To evict means to list the folder; it makes room for some time.
+# An eviction lists the folder, so it frees room for several tables.
 _KEPT_WHEN_FULL = 0.9
-# A use is noted when the last one noted is older, so that most reads write nothing.
+# A use is recorded if the last recorded use is older, so most reads write nothing.
 _USE_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class CacheUsage:
-    """What a cache holds; `size` in bytes, headers included."""
+    """The contents of a cache. `size` is in bytes, headers included."""
 
     tables: int
     size: int
@@ -57,10 +57,10 @@ class _Kept:
 
 
 class DiskCache:
-    """Keeps tables of several stores on local disk; what was used least recently goes first.
+    """An LRU cache of several stores' tables on local disk.
 
-    Its files never take more than `max_bytes`; one more table may be left there by a process that
-    was killed while it wrote. A disk that fails costs time, never an error: see `_forgiven`.
+    Its files never exceed `max_bytes`, except for one table left by a process that was killed
+    during a write. A disk failure costs time but raises no error: see `_forgiven`.
     """
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
@@ -70,15 +70,15 @@ class DiskCache:
 
     @property
     def counts(self) -> CacheCounts:
-        """Hits and misses of this process, and of the tasks that reported to it."""
+        """Hits and misses of this process and of the tasks that reported to it."""
         return TALLY.total()
 
     def has(self, store: str, table_id: str) -> bool:
-        """Return whether a table is here; it may be damaged, or gone the next moment."""
+        """Return whether a table is cached. It may be damaged, or deleted at any moment."""
         return self._path(store, table_id).is_file()
 
     def find(self, store: str, table_id: str) -> bytes | None:
-        """Return a table of a store, whole as it entered, or None."""
+        """Return a table of a store, unchanged since it was cached, or None."""
         path = self._path(store, table_id)
         with self._forgiven(), suppress(FileNotFoundError), path.open("rb", 0) as file:
             content = _content(file.read(_HEADER.size), file.read())
@@ -90,7 +90,7 @@ class DiskCache:
         return None
 
     def keep(self, store: str, table_id: str, content: bytes) -> None:
-        """Take in a table unless it is here; makes room for it first."""
+        """Cache a table unless it is cached; first evict others if needed."""
         path, size = self._path(store, table_id), _HEADER.size + len(content)
         if size > self.max_bytes:
             return
@@ -104,18 +104,18 @@ class DiskCache:
             self._write(path, content)
 
     def drop(self, store: str, table_id: str) -> None:
-        """Remove a table, if it is here."""
+        """Delete a table from the cache, if it is there."""
         with self._forgiven():
             self._path(store, table_id).unlink(missing_ok=True)
 
     def usage(self) -> CacheUsage:
-        """Return how much is here, counted file by file."""
+        """Return the contents of the cache, counted file by file."""
         with store_errors(self.folder):
             kept = self._kept()
             return CacheUsage(len(kept), sum(each.size for each in kept))
 
     def clear(self) -> CacheUsage:
-        """Remove everything; return how much it was."""
+        """Delete all tables; return what the cache contained."""
         with store_errors(self.folder), self._locked() as lock:
             kept = self._kept()
             for path in (*(each.path for each in kept), self.folder / _INCOMING):
@@ -139,13 +139,13 @@ class DiskCache:
             raise
 
     def _evict(self, room: int) -> int:
-        """Remove what was used least recently until there is room; return the bytes left."""
+        """Delete least recently used tables until there is room; return the bytes left."""
         kept = sorted(self._kept(), key=lambda each: each.used)
         held = sum(each.size for each in kept)
         for each in kept:
             if held <= max(0, self.max_bytes * _KEPT_WHEN_FULL - room):
                 break
-            # Whoever has it open reads on.
+            # Processes that have the file open can still read it.
             each.path.unlink(missing_ok=True)
             held -= each.size
         return held
@@ -162,23 +162,25 @@ class DiskCache:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """Yield the open lock file, which no other process or thread holds."""
+        """Yield the open lock file, locked exclusively."""
         lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:
                 yield lock
             finally:
-                # Not by the close alone: a child forked meanwhile has it open too.
+                # Explicitly, because a child forked meanwhile also has the file
+                # open.
                 fcntl.flock(lock, fcntl.LOCK_UN)
         finally:
             os.close(lock)
 
     @contextmanager
     def _forgiven(self) -> Iterator[None]:
-        """Take a failure of the local disk for a table that is not here, and says so once.
+        """Treat a failure of the local disk as a cache miss, with one warning.
 
-        The store has all that a cache has: a full or broken local disk must not stop the work.
+        The store has everything that a cache has, so a full or broken local disk must not
+        stop work.
         """
         try:
             yield
@@ -189,7 +191,7 @@ class DiskCache:
 
 
 def find_cache(settings: CacheSettings) -> DiskCache | None:
-    """Return this machine's cache, or None where it is switched off or cannot be used."""
+    """Return this machine's cache, or None if it is disabled or unusable."""
     folder, max_bytes = cache_place(settings)
     return _cache(folder, max_bytes) if max_bytes else None
 
@@ -202,7 +204,7 @@ def _cache(folder: Path, max_bytes: int) -> DiskCache | None:
     except OSError as error:
         _LOG.warning("tables are not cached: %s cannot be used: %s", folder, error)
         return None
-    # What lies here is believed: nobody else may write here.
+    # The folder's files are trusted, so no other user may write here.
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         _LOG.warning("tables are not cached: %s can be written by other users", folder)
         return None
@@ -210,7 +212,7 @@ def _cache(folder: Path, max_bytes: int) -> DiskCache | None:
 
 
 def _content(header: bytes, content: bytes) -> bytes | None:
-    """Return what a file holds, or None if that is not what was written."""
+    """Return the content of a file, or None if it is damaged."""
     if len(header) < _HEADER.size:
         return None
     magic, checksum, length = _HEADER.unpack(header)
@@ -219,11 +221,11 @@ def _content(header: bytes, content: bytes) -> bytes | None:
 
 
 def _read_number(lock: int) -> int | None:
-    """Return the number of bytes held, or None where nobody has noted it."""
+    """Return the recorded number of bytes, or None without a record."""
     noted = os.pread(lock, 32, 0)
     return int(noted) if noted.isdigit() else None
 
 
 def _write_number(lock: int, number: int) -> None:
-    # Of one length always, so that it is overwritten in one go.
+    # The length is constant, so one write replaces the number.
     os.pwrite(lock, b"%020d" % number, 0)

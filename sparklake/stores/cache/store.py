@@ -1,4 +1,4 @@
-"""An object store whose tables come from a cache."""
+"""An object store with cached tables."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from sparklake.stores.cache.disk import DiskCache
 from sparklake.stores.objects.local_files import store_errors, whole_file
 
 Verify = Callable[[str, bytes], None]
-"""Raises CorruptFileError unless some bytes are the table of an id."""
+"""A function that raises CorruptFileError unless bytes are the table of an id."""
 
 _TABLE = re.compile(re.escape(table_key("")) + "([0-9a-f]{64})")
 
 
 class CachedStore:
-    """Serves ranges and metaranges of another store from local disk; all else is passed through.
+    """An object store that caches ranges and metaranges on local disk.
 
-    A table is verified when it enters, unless this process has just made it, and what leaves the
-    cache is what entered (the cache's CRC). So what is returned of a table is always verified.
-    Since a table never changes, nothing is ever invalidated; whether a table is still in the store
-    is not asked.
+    A table is verified when it is cached, unless this process has just written it. The cache's
+    CRC ensures that it stays unchanged. So every returned table is verified. Tables never
+    change, so there is no invalidation. A cache hit does not check whether the store still has
+    the table. All other objects are passed through.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class CachedStore:
 
     @property
     def verifies(self) -> bool:
-        """Tells that tables are verified when they enter the cache."""
+        """Whether tables are verified: always, when they are cached."""
         return True
 
     def get(self, key: str) -> bytes:
@@ -56,27 +56,27 @@ class CachedStore:
         return self._enter(table_id, self._inner.get(key)) if content is None else content
 
     def get_part(self, key: str, start: int, stop: int) -> Part:
-        """Return the bytes from `start` up to but without `stop`."""
+        """Return the bytes from `start` up to and without `stop`."""
         if _find_table_id(key) is None:
             return self._inner.get_part(key, start, stop)
         content = self.get(key)
         return Part(content[start:stop], len(content))
 
     def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
-        """Yield the contents of objects in the order asked for; reads of the store overlap."""
+        """Yield the contents of objects in the order of keys. Reads of the store overlap."""
         absent = [key for key in keys if not self._has(key)]
         fetched, remaining = self._inner.get_many(absent), iter(absent)
         awaited = next(remaining, None)
         for key in keys:
             if key != awaited:
-                yield self.get(key)  # It may be gone by now.
+                yield self.get(key)  # It may have been deleted since.
                 continue
             awaited = next(remaining, None)
             content, table_id = next(fetched), _find_table_id(key)
             yield content if table_id is None else self._enter(table_id, content[:])
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Make a local file of an object."""
+        """Create a local file of an object."""
         if _find_table_id(key) is None:
             self._inner.get_to_file(key, path)
             return
@@ -91,7 +91,7 @@ class CachedStore:
         return wrote
 
     def replace(self, key: str, body: bytes) -> None:
-        """Write an object, which is no table, in the place of what is there."""
+        """Write an object, replacing an existing one. Never use it for tables."""
         self._inner.replace(key, body)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
@@ -106,15 +106,15 @@ class CachedStore:
         return self._inner.put_files_if_absent(files)
 
     def find(self, key: str) -> StoredObject | None:
-        """Return what the store knows of an object, or None when it has none."""
+        """Return the store's metadata of an object; None for a missing one."""
         return self._inner.find(key)
 
     def checksum(self, key: str) -> str:
-        """Return what tells the object's content."""
+        """Return the checksum of an object's content."""
         return self._inner.checksum(key)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the objects of the store whose key begins with a prefix."""
+        """Yield the store's objects with a key prefix."""
         return self._inner.list(prefix)
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
@@ -122,7 +122,7 @@ class CachedStore:
         return self._inner.scan(prefix, level=level)
 
     def delete(self, key: str) -> None:
-        """Delete an object, here too; one that is not there is no error."""
+        """Delete an object, from the cache, too. A missing object is not an error."""
         self._inner.delete(key)
         table_id = _find_table_id(key)
         if table_id is not None:
@@ -145,10 +145,10 @@ class CachedStore:
         return content
 
     def _keep(self, key: str, content: bytes) -> None:
-        """Keep a table just written: the next commit reads its metarange, and some ranges.
+        """Cache a new table: the next commit reads its metarange and some ranges.
 
-        Only where this call wrote it: of two tables of one id, whose records may have other
-        addresses, the one in the store is the one to be read.
+        Only if this call wrote it: tables of one id may have records with other addresses,
+        and the store's table must be read.
         """
         table_id = _find_table_id(key)
         if table_id is not None:
@@ -161,10 +161,10 @@ def _find_table_id(key: str) -> str | None:
 
 
 def _name(uri: str, instance: str) -> str:
-    """Return what the cache calls a store: tables of one id may differ from store to store.
+    """Return the cache's name of a store. Tables of one id may differ between stores.
 
-    Buckets of one name may lie at several endpoints, and one place may be emptied and used again
-    by another instance of a repository.
+    Buckets of one name may exist at several endpoints, and a later instance of a repository may
+    use an emptied place again.
     """
     variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     endpoint = next(filter(None, map(os.environ.get, variables)), "")

@@ -1,9 +1,9 @@
-"""An embedded Postgres: one server per home, shared by the processes that use the home.
+"""An embedded Postgres: one server per home, shared by the home's processes.
 
 It listens on a socket in a private folder, never on the network. Each user of the server holds a
-shared lock while it needs it. The last one to leave stops the server; one that was killed leaves
-no lock, and the server runs on until the next last one leaves. So does a server in one container
-when the last to leave is in another.
+shared lock while it needs the server. The last user to leave stops the server. A killed process
+leaves no lock, and the server runs until the next last user leaves. A server in one container also
+stays when the last user leaves in another container.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOCK_SECONDS = 90.0
 
 
 class EmbeddedServer:
-    """A share in the running server of a home, given back at the latest when Python ends."""
+    """A share in the running server of a home, released at Python's exit or before."""
 
     def __init__(self, layout: Layout, share: FileLock, dsn: str) -> None:
         self.dsn = dsn
@@ -43,18 +43,18 @@ class EmbeddedServer:
     def restart(self) -> str:
         """Start the server unless it runs, and return its DSN.
 
-        Of the processes that share a server which was killed, one starts it and the others find it.
+        If several processes share a killed server, one starts it and the others reuse it.
         """
         with locked(start_lock(self._layout.folder), _LOCK_SECONDS):
             self.dsn = server.ensure_running(self._layout)
         return self.dsn
 
     def release(self) -> None:
-        """Give the share back; the last one stops the server and sees it end."""
+        """Release the share. The last one stops the server and waits for its end."""
         self._leave(wait=True)
 
     def _leave(self, *, wait: bool = False) -> None:
-        """Give the share back; the last one stops the server, and sees it end if asked to."""
+        """Release the share. The last one stops the server, and waits for its end on `wait`."""
         share, self._share = self._share, None
         atexit.unregister(self._leave)
         if share is None or self._pid != os.getpid():
@@ -68,7 +68,7 @@ class EmbeddedServer:
 
 
 def embedded_dsn(home: Path) -> EmbeddedServer:
-    """Return a share in the server of a home, which is made and started if need be."""
+    """Return a share in the server of a home, which is created and started if needed."""
     try:
         folder = home_folder(home)
         with locked(start_lock(folder), _LOCK_SECONDS):

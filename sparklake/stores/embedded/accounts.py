@@ -1,4 +1,4 @@
-"""Accounts that processes run as, and what these may reach."""
+"""System accounts of processes, and their rights on files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _READ, _ENTER = 0o4, 0o1
 
 
 class SpawnOptions(TypedDict, total=False):
-    """What `subprocess` takes to run a program as another account."""
+    """The options of `subprocess` to run a program as another account."""
 
     user: int
     group: int
@@ -27,7 +27,7 @@ class SpawnOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A system account; its supplementary groups are left out."""
+    """A system account, without its supplementary groups."""
 
     name: str
     uid: int
@@ -35,18 +35,18 @@ class Account:
 
     @property
     def spawn_options(self) -> SpawnOptions:
-        """What runs a subprocess as this account; nothing when it is our own."""
+        """The options to run a subprocess as this account; empty for our own account."""
         if self.uid == os.geteuid():
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def may_read(self, path: Path) -> bool:
-        """Return whether permissions let the account read a file, its folders included."""
+        """Return whether permissions let the account read a file through its folders."""
         path = path.resolve()
         return all(self._has(folder, _ENTER) for folder in path.parents) and self._has(path, _READ)
 
     def may_enter(self, folder: Path) -> bool:
-        """Return whether permissions let the account go through a folder and those above it."""
+        """Return whether permissions let the account enter a folder and its parents."""
         folder = folder.resolve()
         return all(self._has(part, _ENTER) for part in (folder, *folder.parents))
 
@@ -62,13 +62,13 @@ class Account:
 
 
 def owner_account(folder: Path) -> Account:
-    """Return the account of this process; for root that of a folder's owner, if it is there."""
+    """Return the account of this process; for root, the owner of an existing folder."""
     uid = os.geteuid()
     return _account_of(folder.stat().st_uid if uid == 0 and folder.exists() else uid)
 
 
 def unprivileged_account() -> Account:
-    """Return an account of little right, to run as in place of root."""
+    """Return an account with few rights, to run as in place of root."""
     for name in _UNPRIVILEGED:
         try:
             entry = pwd.getpwnam(name)

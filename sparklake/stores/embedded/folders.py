@@ -1,4 +1,4 @@
-"""Folders that are private, or safely shared; none that was there before is ever loosened."""
+"""Folders that are private or safely shared. Existing permissions are never loosened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENTER_ONLY = 0o711
 
 
 def private_folder(path: Path, owner: Account) -> Path:
-    """Return a folder that its owner alone can enter, made if need be."""
+    """Return a folder that only its owner can enter, created if needed."""
     made = _make(path, _PRIVATE)
     if made and owner.uid != os.geteuid():
         os.chown(path, owner.uid, owner.gid, follow_symlinks=False)
@@ -31,7 +31,7 @@ def private_folder(path: Path, owner: Account) -> Path:
 
 
 def is_private(path: Path, owner: Account) -> bool:
-    """Return whether a path is a folder, no link, that its owner alone can enter."""
+    """Return whether a path is a folder, not a link, that only its owner can enter."""
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -42,9 +42,9 @@ def is_private(path: Path, owner: Account) -> bool:
 
 
 def system_folder(account: Account) -> Path:
-    """Return root's folder for the data of an account that cannot enter a private home.
+    """Return root's data folder for an account that cannot enter a private home.
 
-    Others may go through it, not list it: what is in it protects itself.
+    Others may enter it, but not list it. Its contents have their own permissions.
     """
     path = Path(os.environ.get("SPARKLAKE_SYSTEM_FOLDER") or _SYSTEM_FOLDER).resolve()
     _make(path, _ENTER_ONLY)
@@ -60,10 +60,10 @@ def system_folder(account: Account) -> Path:
 
 
 def _make(path: Path, mode: int) -> bool:
-    """Make a folder of exactly this mode; return whether it was missing."""
+    """Create a folder of exactly this mode; return whether it was missing."""
     try:
         path.mkdir(mode=mode)
     except FileExistsError:
         return False
-    path.chmod(mode)  # The umask may have taken some away.
+    path.chmod(mode)  # The umask may have removed some bits.
     return True

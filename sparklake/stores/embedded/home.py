@@ -1,9 +1,9 @@
-"""Where the embedded Postgres of a home keeps its files.
+"""The file layout of a home's embedded Postgres.
 
-As an ordinary user all is in `<home>/postgres`. As root the data is in a folder of the system, for
-Postgres must run as an account that need not be able to enter the home; `<home>/postgres` then
-holds a note of where. The note also names a folder for the socket where the usual one has too long
-a path. It belongs to the home it was written for: one that came along with a copy does not count.
+For an ordinary user everything is in `<home>/postgres`. For root the data is in a system folder,
+because Postgres must run as an account that may be unable to enter the home. `<home>/postgres` then
+has a note of the place. If the usual path of the socket is too long, the note also names a folder
+for the socket. A note is only valid for the home it was written for, not in a copy.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from sparklake.stores.embedded.accounts import Account, owner_account, unprivile
 from sparklake.stores.embedded.folders import is_private, private_folder, system_folder
 
 SOCKET_PORT = 5432
-_MAX_SOCKET_PATH = 103  # What the strictest system takes, its closing NUL left out.
+_MAX_SOCKET_PATH = 103  # The limit of the strictest system, without the closing NUL.
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where things are: locks and the note in `folder`, data and log in `base`."""
+    """The places of files: locks and the note in `folder`, data and log in `base`."""
 
     folder: Path
     base: Path
@@ -44,19 +44,19 @@ class Layout:
 
     @property
     def holders(self) -> Path:
-        """The file that each user of the server keeps a shared lock on."""
+        """The file on which each user of the server holds a shared lock."""
         return self.folder / "holders.lock"
 
     @property
     def alive(self) -> Path:
-        """The file that the server keeps locked, down to the last of its processes."""
+        """The file that the server and all its processes keep locked."""
         return self.folder / "server.lock"
 
 
 def home_folder(home: Path) -> Path:
-    """Return our folder in a home, both made private if need be.
+    """Return our folder in a home, both created as private if needed.
 
-    Root may work in a folder that an ordinary user made.
+    Root may work in a folder that an ordinary user created.
     """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = home.resolve() / "postgres"
@@ -64,12 +64,12 @@ def home_folder(home: Path) -> Path:
 
 
 def start_lock(folder: Path) -> Path:
-    """Return the file to lock while the layout is settled, and the server started or stopped."""
+    """Return the lock file for layouts, and for starts and stops of the server."""
     return folder / "start.lock"
 
 
 def prepare_layout(folder: Path) -> Layout:
-    """Return the layout of a home, made if need be; the start lock is held."""
+    """Return the layout of a home, created if needed. The caller holds the start lock."""
     owner = owner_account(folder)
     if owner.uid != 0:
         return Layout(folder, folder, owner)
@@ -109,7 +109,8 @@ def _short_folder(account: Account) -> Path:
 def _system_base(folder: Path, account: Account) -> Path:
     """Return the home's own folder in the system folder.
 
-    The note survives a move of the home. A copy of a home has a note too, but no database.
+    The note stays valid if the home is moved. A copy of a home has a note, too, but no
+    database.
     """
     note = _read_note(folder, moved=True)
     root = system_folder(account)
@@ -128,7 +129,7 @@ def _system_base(folder: Path, account: Account) -> Path:
 
 
 def _read_note(folder: Path, *, moved: bool = False) -> dict[str, str]:
-    """Return the note of a home; one that was written for another home only when asked for."""
+    """Return the note of a home; with `moved`, even a note written for another home."""
     try:
         note: dict[str, str] = json.loads((folder / "place.json").read_bytes())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Advisory locks on files: the system frees them when their holder dies, however it dies."""
+"""Advisory file locks. The system frees them when their holder dies in any way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.005
 
 
 class FileLock:
-    """One open file to lock. A forked child gives it up, without freeing its parent's lock."""
+    """An open lock file. A forked child closes it without freeing its parent's lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,19 +27,22 @@ class FileLock:
         _OPEN.add(self)
 
     def share(self, seconds: float) -> None:
-        """Take the lock together with others who share it."""
+        """Take a shared lock."""
         self._wait(fcntl.LOCK_SH, seconds)
 
     def take(self, seconds: float) -> None:
-        """Take the lock alone."""
+        """Take an exclusive lock."""
         self._wait(fcntl.LOCK_EX, seconds)
 
     def try_take(self) -> bool:
-        """Take the lock alone, or returns False when another holds it; a share is then lost."""
+        """Take an exclusive lock, or return False if another process holds it.
+
+        A shared lock of this object may be lost then.
+        """
         return self._try(fcntl.LOCK_EX)
 
     def fileno(self) -> int:
-        """Return the descriptor, for a process to inherit: it then holds the lock too."""
+        """Return the descriptor. A process that inherits it holds the lock, too."""
         assert self._descriptor is not None
         return self._descriptor
 
@@ -69,7 +72,7 @@ class FileLock:
 
 @contextmanager
 def locked(path: Path, seconds: float) -> Iterator[None]:
-    """Hold a file's lock alone."""
+    """Hold an exclusive lock on a file."""
     lock = FileLock(path)
     try:
         lock.take(seconds)
@@ -79,7 +82,7 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
 
 
 def _open(path: Path) -> int:
-    """Open a file to lock, made for its folder's owner, whom root may be working for."""
+    """Open a lock file, owned by the owner of its folder even if root creates it."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:

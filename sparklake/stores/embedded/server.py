@@ -1,6 +1,6 @@
-"""One Postgres server: made, started, found running, stopped.
+"""One Postgres server: initialise, start, find and stop it.
 
-Whoever starts or stops it holds the home's lock for that.
+The caller holds the home's start lock for starts and stops.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SOCKET = f".s.PGSQL.{SOCKET_PORT}"
 _CREDENTIALS = struct.Struct("3i")  # process, user and group
 _SOCKET_LINE, _STATUS_LINE = 4, 7  # of postmaster.pid
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
-# fsync stays on, as it is by default: refs are the one thing that cannot be made again.
+# fsync stays on, which is the default: lost refs cannot be restored.
 _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "100",
@@ -51,7 +51,7 @@ _SETTINGS = {
 
 
 def ensure_running(layout: Layout) -> str:
-    """Return the connection string of the server, made and started if need be."""
+    """Return the connection string of the server, created and started if needed."""
     sockets = _running_sockets(layout)
     if sockets is None:
         wait_until_stopped(layout)
@@ -70,11 +70,11 @@ def ensure_running(layout: Layout) -> str:
 
 
 def stop(layout: Layout) -> bool:
-    """Tells the server to end all sessions and shut down; does not wait until it has.
+    """Tell the server to end all sessions and shut down, without waiting for its end.
 
-    It waits for the server to say that it is stopping, a matter of milliseconds, so that the next
-    process does not believe it ready. Returns False when there is no server, or when it runs in
-    another container, which stops it.
+    It waits some milliseconds until the server reports that it is stopping, so that the next
+    process does not consider it ready. Returns False for no server, and for a server in another
+    container, which stops it.
     """
     pid = _postmaster(layout)
     if not pid:
@@ -86,7 +86,7 @@ def stop(layout: Layout) -> bool:
 
 
 def wait_until_stopped(layout: Layout) -> None:
-    """Wait until the server is gone; the start lock keeps others from starting a new one."""
+    """Wait until the server has ended. The start lock prevents a new start."""
     _wait_while(layout, lambda: _is_alive(layout))
 
 
@@ -103,10 +103,10 @@ def _wait_while(layout: Layout, condition: Callable[[], bool]) -> None:
 
 
 def _is_alive(layout: Layout) -> bool:
-    """Return whether a server, or a session process that has outlived it, uses the data directory.
+    """Return whether a server or a remaining session process uses the data directory.
 
-    All of them hold the lock that the first inherited. That is seen from other containers too,
-    and without a right to look into processes.
+    All of them hold the lock inherited from the first process. The lock is visible from other
+    containers, too, and without the right to inspect processes.
     """
     lock = FileLock(layout.alive)
     try:
@@ -116,10 +116,10 @@ def _is_alive(layout: Layout) -> bool:
 
 
 def _postmaster(layout: Layout) -> int | None:
-    """Return the process id of the running server, 0 if it has none here but answers.
+    """Return the server's process id; 0 if it answers without a visible process.
 
-    The file with its process id may be left over, and the id taken by a stranger since; or the id
-    is that of another container.
+    The file with the process id may be stale, and another process may have that id now. Or the
+    id may be that of another container.
     """
     lines = _pid_lines(layout)
     listener = _listener(layout, lines)
@@ -135,7 +135,7 @@ def _postmaster(layout: Layout) -> int | None:
 
 
 def _listener(layout: Layout, lines: list[str]) -> int | None:
-    """Return the process id of who listens on the server's socket, 0 if the system hides it."""
+    """Return the process id of the socket's listener, 0 if the system hides it."""
     if len(lines) <= _SOCKET_LINE or not lines[_SOCKET_LINE]:
         return None
     with socket.socket(socket.AF_UNIX) as client:
@@ -144,7 +144,7 @@ def _listener(layout: Layout, lines: list[str]) -> int | None:
             client.connect(str(Path(lines[_SOCKET_LINE]) / _SOCKET))
         except (FileNotFoundError, ConnectionRefusedError):
             return None
-        except OSError:  # A server too busy for us is no dead one.
+        except OSError:  # A server too busy to answer is not dead.
             return 0
         if sys.platform != "linux":
             return 0
@@ -154,7 +154,7 @@ def _listener(layout: Layout, lines: list[str]) -> int | None:
 
 
 def _running_sockets(layout: Layout) -> Path | None:
-    """Return the folder of the running server's socket, if it is still there and private."""
+    """Return the folder of the running server's socket, if it exists and is private."""
     if not _is_alive(layout):
         return None
     lines = _pid_lines(layout)
@@ -162,12 +162,12 @@ def _running_sockets(layout: Layout) -> Path | None:
         sockets = Path(lines[_SOCKET_LINE])
         if is_private(sockets, layout.account):
             return sockets
-    stop(layout)  # It is on its way down already, or nobody can reach it.
+    stop(layout)  # It is already stopping, or nobody can reach it.
     return None
 
 
 def _pid_lines(layout: Layout) -> list[str]:
-    """Return what the server has noted about itself, nothing if there is none."""
+    """Return the lines of the server's pid file; empty without a file."""
     try:
         return _pid_file(layout).read_text().splitlines()
     except FileNotFoundError:
@@ -183,27 +183,26 @@ def _seems_ready(layout: Layout) -> bool:
 
 
 def _clear_away(layout: Layout, sockets: Path) -> None:
-    """Remove what a server that crashed has left lying; it is known that none is alive.
+    """Remove the files of a crashed server. The caller knows that none is alive.
 
-    Postgres believes a left-over process id if any process has it now, be it only a dead one that
-    nobody has waited for.
+    Postgres trusts a stale process id if any process has it now, even a zombie.
     """
     for file in (_pid_file(layout), sockets / f"{_SOCKET}.lock"):
         file.unlink(missing_ok=True)
 
 
 def _initialise(layout: Layout) -> None:
-    """Make the data directory, whole or not at all."""
+    """Create the data directory, complete or not at all."""
     if layout.data.exists():
         return
     fresh = layout.base / "data.new"
     shutil.rmtree(fresh, ignore_errors=True)
     command = ["initdb", "--pgdata", str(fresh), "--username", _SUPERUSER, "--no-instructions"]
     command += ["--encoding", "UTF8", "--locale", "C"]
-    # Trust is right here because only the account itself can enter the folder of the socket.
+    # Trust is safe here: only the account itself can enter the folder of the socket.
     command += ["--auth", "trust"]
     settings = dict(_SETTINGS)
-    if platform.system() == "Linux":  # One call in place of a thousand.
+    if platform.system() == "Linux":  # One call instead of a thousand.
         command.append("--sync-method=syncfs")
         settings["recovery_init_sync_method"] = "syncfs"
     command += [f"--set={name}={value}" for name, value in settings.items()]
@@ -224,7 +223,7 @@ def _start(layout: Layout, sockets: Path) -> None:
 
 
 def _run(layout: Layout, command: list[str], *inherited: int) -> None:
-    """Run a program of Postgres, which holds open none of our files but those it is to inherit."""
+    """Run a Postgres program, with only the given descriptors inherited."""
     program = programs(layout.account) / command[0]
     with (
         subprocess.Popen(  # noqa: S603 - the program is ours and there is no shell
@@ -245,7 +244,8 @@ def _run(layout: Layout, command: list[str], *inherited: int) -> None:
         try:
             said = process.stderr.read()
         except BaseException:
-            # All of it: what goes on would meet the next start. A server that runs stays.
+            # Kill the whole group: a remaining process would disturb the next start. A
+            # running server stays.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise

@@ -1,4 +1,4 @@
-"""Where objects are copied to: plain directories and buckets that belong to no repository."""
+"""Destinations of copies: plain directories and buckets outside of any repository."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Wanted", "open_destination"]
 
 
 def open_destination(uri: str) -> Destination:
-    """Return the destination at a path or URI; nothing is written, and it need not exist yet."""
+    """Return the destination at a path or URI. It need not exist, and nothing is written."""
     store = open_store(uri)
     if isinstance(store, LocalStore):
         return LocalDestination(store.root)
-    # Not at the top: boto3 is optional, and takes most of a second to import.
+    # Lazy import: boto3 is optional, and its import takes most of a second.
     from sparklake.stores.exports.s3 import S3Destination
 
     return S3Destination.at(uri)

@@ -1,4 +1,4 @@
-"""Copies that are checked: of the right size and, where that is known, of the right content."""
+"""Verified copies: of the right size and, where it is known, of the right content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ETAG_OF_PARTS = re.compile(r"[0-9a-f]{32}-[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An object to be copied: where it lies, and what must be found there."""
+    """An object to copy: its place and its expected size and content."""
 
     path: str
     address: str
@@ -31,16 +31,16 @@ class Wanted:
     content_type: str
 
     def check_size(self, size: int) -> None:
-        """Raise CorruptFileError for another size."""
+        """Raise CorruptFileError for a wrong size."""
         if size != self.size:
             raise self.corrupt(f"has {size} bytes, not {self.size}")
 
     def check(self, size: int, digest: str, find: Callable[[], StoredObject | None]) -> None:
-        """Raise CorruptFileError unless what was read is what was added.
+        """Raise CorruptFileError unless the bytes read are those that were added.
 
-        `find` asks the store where that is a bucket. The ETag settles it where it is no MD5, as of
-        encrypted objects and of those in parts. Of any other checksum, only the size is known to
-        be right.
+        `find` looks the object up in a bucket. The ETag decides where it is not an MD5, as
+        of encrypted and multipart objects. For any other checksum only the size is
+        verified.
         """
         self.check_size(size)
         if digest and contradicts(self.checksum, digest, find):
@@ -56,14 +56,14 @@ class Wanted:
         return may_be_md5(self.checksum)
 
     def missing(self) -> MissingFileError:
-        """Return the error that says that there is nothing where the object lay."""
+        """Return the error of an object that is missing at its place."""
         return MissingFileError(
             f"{self.path!r} is gone from {self.address}: it was moved or deleted outside of the "
             "lake; restore it there"
         )
 
     def corrupt(self, what: str) -> CorruptFileError:
-        """Return the error that says how the object is not what it was."""
+        """Return the error of an object that has changed; `what` is the difference."""
         return CorruptFileError(
             f"{self.path!r} {what} at {self.address}: it was overwritten outside of the lake; "
             "restore what was there"
@@ -71,9 +71,9 @@ class Wanted:
 
 
 class Destination(Protocol):
-    """A folder or prefix that objects are copied to; what is there is replaced, atomically.
+    """A folder or prefix for copies. Existing objects are replaced atomically.
 
-    The methods may be called by several threads at once.
+    Several threads may call the methods at once.
     """
 
     @property
@@ -82,10 +82,10 @@ class Destination(Protocol):
 
     @property
     def has_folders(self) -> bool:
-        """Whether no object may be where others lie below."""
+        """Whether a key cannot be both an object and a prefix of others."""
 
     def why_unfit(self, key: str) -> str:
-        """Return why there can be no object of a key here, and "" where there can."""
+        """Return why an object of a key is impossible here; "" if it is possible."""
 
     def copy(self, key: str, wanted: Wanted) -> None:
         """Copy an object; raise MissingFileError, CorruptFileError, InvalidKeyError."""
@@ -94,19 +94,19 @@ class Destination(Protocol):
         """Write a small object."""
 
     def remove(self, key: str) -> None:
-        """Remove an object, and folders that hold nothing else; one not there is no error."""
+        """Remove an object and empty folders around it. A missing object is not an error."""
 
     def settle(self) -> None:
-        """Make durable what was written before."""
+        """Make all previous writes durable."""
 
     def tidy(self) -> None:
-        """Remove what is of no use once nothing is being written any more."""
+        """Remove temporary files when no writes are in progress."""
 
 
 class Checked(io.RawIOBase):
-    """Reads the bytes of an object, and raises CorruptFileError before the last if they are wrong.
+    """A stream that raises CorruptFileError before the end of a wrong object.
 
-    So whoever sends them on never finishes with wrong ones.
+    So a sender never completes a wrong object.
     """
 
     def __init__(self, stream: BinaryIO, wanted: Wanted) -> None:
@@ -117,11 +117,11 @@ class Checked(io.RawIOBase):
         self._size = 0
 
     def readable(self) -> bool:
-        """Tells that it can be read."""
+        """Return that the stream is readable."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return so many bytes, and fewer only at the end."""
+        """Return `size` bytes, or fewer at the end."""
         parts = []
         left = self._wanted.size - self._size if size < 0 else size
         while left > 0 and (part := self._stream.read(left)):

@@ -1,4 +1,4 @@
-"""Copies into a local directory."""
+"""Copies to a local directory."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _MOST_PATH_BYTES = 4095
 
 @dataclass(frozen=True, slots=True)
 class LocalDestination:
-    """A directory, made when the first object is written.
+    """A directory, created on the first write.
 
-    Every object is a file of its own and no link: it may be edited, and the lake does not see it.
+    Every object is a separate file, not a link. Edits of it do not affect the lake.
     """
 
     root: Path
@@ -48,11 +48,11 @@ class LocalDestination:
 
     @property
     def has_folders(self) -> bool:
-        """Tells that a file cannot be a folder."""
+        """Whether a file cannot also be a folder: always true here."""
         return True
 
     def why_unfit(self, key: str) -> str:
-        """Return why there can be no file of a key, and "" where there can."""
+        """Return why a file of a key is impossible; "" if it is possible."""
         parts = key.split("/")
         if "" in parts or "." in parts or ".." in parts:
             return "has an empty part, or '.'"
@@ -65,7 +65,7 @@ class LocalDestination:
         return ""
 
     def copy(self, key: str, wanted: Wanted) -> None:
-        """Copy an object to a temporary name, checks it and renames it."""
+        """Copy an object to a temporary name, verify it and rename it."""
         with self._replacing(key) as temporary:
             store, source = open_object(wanted.address)
             if isinstance(store, LocalStore):
@@ -83,7 +83,7 @@ class LocalDestination:
             temporary.write_bytes(body)
 
     def remove(self, key: str) -> None:
-        """Remove a file, and folders that are empty then."""
+        """Remove a file and the folders that are empty then."""
         path = self.root / key
         with store_errors(path):
             resolve(self.root, path.parent)
@@ -101,19 +101,19 @@ class LocalDestination:
                 self._dirty.add(each.parent)
 
     def settle(self) -> None:
-        """Make the entries of folders durable: the files are so already."""
+        """Make the entries of folders durable. The files are durable already."""
         folders = [each for each in self._dirty if each.is_dir()]
         self._dirty.clear()
         with store_errors(self.root):
             sync(folders)
 
     def tidy(self) -> None:
-        """Remove temporary files, which tasks leave that were killed."""
+        """Remove the temporary files of killed tasks."""
         shutil.rmtree(self.root / TEMPORARY, ignore_errors=True)
 
     @contextmanager
     def _replacing(self, key: str) -> Iterator[Path]:
-        """Yield a temporary file that takes the place of another one if nothing is raised."""
+        """Yield a temporary file that replaces the target unless an error is raised."""
         temporary = self.root / TEMPORARY / uuid4().hex
         target = self.root / key
         try:

@@ -1,4 +1,4 @@
-"""Copies into a bucket: by the server where the object lies in a bucket, too."""
+"""Copies to a bucket. The server copies objects that are in a bucket, too."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _PART_BYTES = 16 << 20
 _MOST_PARTS = 10_000
 
 COPY_BYTES = 5 << 30
-"""A larger object is copied by the server in parts, for S3 refuses it otherwise."""
+"""The size above which the server copies in parts: S3 refuses larger copies."""
 _COPIED_PART_BYTES = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class S3Destination:
-    """A prefix of a bucket. Objects from the same endpoint do not pass through this machine."""
+    """A prefix of a bucket. Objects of the same endpoint are copied by the server."""
 
     store: S3Store
 
@@ -49,11 +49,11 @@ class S3Destination:
 
     @property
     def has_folders(self) -> bool:
-        """Tells that there are only keys."""
+        """Whether a key cannot also be a prefix: never here, a bucket has only keys."""
         return False
 
     def why_unfit(self, key: str) -> str:
-        """Return why there can be no object of a key, and "" where there can."""
+        """Return why an object of a key is impossible here; "" if it is possible."""
         try:
             check_key(key)
         except InvalidKeyError:
@@ -63,7 +63,7 @@ class S3Destination:
         return ""
 
     def copy(self, key: str, wanted: Wanted) -> None:
-        """Copy an object by the server, or sends a local file."""
+        """Copy an object by the server, or upload a local file."""
         store, source = open_object(wanted.address)
         if isinstance(store, LocalStore):
             self._send(key, store.root / source, wanted)
@@ -79,10 +79,10 @@ class S3Destination:
         self.store.delete(key)
 
     def settle(self) -> None:
-        """Do nothing: what a bucket has taken is durable."""
+        """Do nothing: writes to a bucket are durable."""
 
     def tidy(self) -> None:
-        """Do nothing: an object that was not sent to its end is none."""
+        """Do nothing: an incomplete upload is not an object."""
 
     def _key(self, key: str) -> str:
         return f"{self.store.prefix}/{key}" if self.store.prefix else key
@@ -106,7 +106,7 @@ class S3Destination:
         config = TransferConfig(
             COPY_BYTES, multipart_chunksize=_COPIED_PART_BYTES, use_threads=False
         )
-        # The object that is copied is the one that was checked.
+        # The condition ensures that the copied object is the verified one.
         same = {"CopySourceIfMatch": f'"{found.checksum}"'}
         origin = {"Bucket": store.bucket, "Key": source}
         with s3_errors(f"{self.uri}/{key}"):

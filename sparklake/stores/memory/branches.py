@@ -16,7 +16,7 @@ from sparklake.stores.memory.state import State
 
 
 class MemoryBranches:
-    """Holds the branches of one repository."""
+    """The branches of one repository."""
 
     def __init__(self, state: State, *, force: bool = False) -> None:
         self._state = state
@@ -61,7 +61,7 @@ class MemoryBranches:
             return [self._state.seen(each, force=self._force) for each in found]
 
     def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
-        """Delete a branch and what is staged on it."""
+        """Delete a branch and its staged changes."""
         state = self._state
         with state.lock:
             branch = state.open_branch(name, Action.DELETE, force=self._force)
@@ -73,7 +73,7 @@ class MemoryBranches:
             state.log(who, verb.value, name, branch.commit_id, None)
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
-        """Let a branch expire that long from now, or never."""
+        """Set when a branch expires, from now; None is never."""
         state = self._state
         with state.lock:
             branch = state.open_branch(name, None, force=self._force)
@@ -109,7 +109,7 @@ class MemoryBranches:
 
     @contextmanager
     def turn(self, name: str, seconds: float) -> Iterator[None]:
-        """Hold the turn of a branch, after those who asked for it before."""
+        """Hold a branch's turn, in FIFO order of requests."""
         with self._state.lock:
             lock = self._state.turns[name]
         is_held = lock.acquire(timeout=seconds)
@@ -126,12 +126,12 @@ class MemoryBranches:
 
 
 def _end(lifetime: timedelta | None) -> int | None:
-    """Return when a lifetime that begins now is over, in unix seconds."""
+    """Return the end of a lifetime that begins now, in unix seconds."""
     return None if lifetime is None else int(time.time() + lifetime.total_seconds())
 
 
 class MemoryTags:
-    """Holds the tags of one repository."""
+    """The tags of one repository."""
 
     def __init__(self, state: State, *, force: bool = False) -> None:
         self._state = state

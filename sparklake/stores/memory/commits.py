@@ -11,7 +11,7 @@ from sparklake.stores.memory.state import State
 
 
 class MemoryCommits:
-    """Holds the commits of one repository."""
+    """The commits of one repository."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -51,7 +51,7 @@ class MemoryCommits:
             return list(found.values())
 
     def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
-        """Return what is kept of what commits may have changed."""
+        """Return the stored change summaries of commits, where they exist."""
         with self._state.lock:
             kept = self._state.touched
             return {each: kept[each] for each in commit_ids if each in kept}
@@ -62,7 +62,7 @@ class MemoryCommits:
             return self._state.expired.intersection(commit_ids)
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
-        """Return the commit that many first parents back, None past the first."""
+        """Return the commit `steps` first parents back; None past the first."""
         with self._state.lock:
             found = self._state.commits.get(commit_id)
             while found and steps:
@@ -72,13 +72,13 @@ class MemoryCommits:
 
 
 class MemoryOperations:
-    """Holds the log of ref moves of one repository."""
+    """The log of ref moves of one repository."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Return the latest operations, newest first; of one ref, or of all."""
+        """Return the latest operations, newest first, of one ref or of all."""
         with self._state.lock:
             found = [each for each in self._state.operations if ref in (None, each.ref)]
             return found[::-1][:limit]

@@ -16,13 +16,13 @@ from sparklake.stores.memory.state import State
 
 
 class MemoryWrites:
-    """Holds the writes of one repository."""
+    """The writes of one repository."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def begin(self, write_id: str, place: str, branch: str, who: str) -> Write:
-        """Note a write."""
+        """Register a write."""
         with self._state.lock:
             if self._state.is_gone:
                 raise RepositoryNotFoundError("the repository was deleted")
@@ -33,12 +33,12 @@ class MemoryWrites:
             return made
 
     def find(self, write_id: str) -> Write | None:
-        """Return a write, whatever came of it."""
+        """Return a write in any state."""
         with self._state.lock:
             return self._state.writes.get(write_id)
 
     def abandon(self, write_ids: Sequence[str]) -> Sequence[Write]:
-        """Let those of some writes that are open never stage anything; return them."""
+        """Abandon the open ones of some writes, so that they never stage; return them."""
         with self._state.lock:
             found = [self._state.writes.get(each) for each in dict.fromkeys(write_ids)]
             ended = [
@@ -50,7 +50,7 @@ class MemoryWrites:
             return sorted(ended, key=_age)
 
     def list(self) -> Sequence[Write]:
-        """Return the writes that are open or abandoned, the oldest first."""
+        """Return the open and abandoned writes, oldest first."""
         with self._state.lock:
             found = self._state.writes.values()
             return sorted((each for each in found if each.state is not WriteState.DONE), key=_age)
@@ -61,7 +61,7 @@ def _age(write: Write) -> tuple[int, str]:
 
 
 class MemoryCollections:
-    """Lets one garbage collection at a time see what must stay."""
+    """The garbage collections of one repository, at most one at a time."""
 
     def __init__(
         self, state: State, snapshot: Callable[[], RefsSnapshot], *, force: bool = False
@@ -72,7 +72,7 @@ class MemoryCollections:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep every other collection out."""
+        """Exclude every other collection."""
         if not self._state.collecting.acquire(blocking=False):
             raise CollectionOpenError("a garbage collection is under way: wait for its end")
         try:
@@ -89,7 +89,7 @@ class MemoryCollections:
 
     @contextmanager
     def begin(self) -> Iterator[Moment]:
-        """Raise the fence, lets commits expire, and return the repository as of that moment."""
+        """Raise the fence and expire commits; return the repository at that moment."""
         state = self._state
         with state.lock:
             state.require_writable(force=self._force)
@@ -113,14 +113,14 @@ class MemoryCollections:
 
 
 class MemoryPurges:
-    """Holds the purges of one repository."""
+    """The purges of one repository."""
 
     def __init__(self, state: State, *, force: bool = False) -> None:
         self._state = state
         self._force = force
 
     def add(self, purge: Purge) -> None:
-        """Keep a purge; raise ReadOnlyError."""
+        """Store a purge; raise ReadOnlyError."""
         with self._state.lock:
             self._state.require_writable(force=self._force)
             if not self._state.is_gone:
@@ -146,13 +146,13 @@ class MemoryPurges:
 
 
 class MemoryHookRuns:
-    """Holds the runs of hooks of one repository."""
+    """The hook runs of one repository."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def add(self, run: HookRun) -> None:
-        """Keep a run."""
+        """Store a run."""
         with self._state.lock:
             if not self._state.is_gone:
                 self._state.hook_runs.append(run)
@@ -163,7 +163,7 @@ class MemoryHookRuns:
             return next((each for each in self._state.hook_runs if each.id == run_id), None)
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Return the latest runs, newest first; of one branch or tag, or of all."""
+        """Return the latest runs, newest first, of one branch or tag or of all."""
         with self._state.lock:
             found = [each for each in self._state.hook_runs if ref in (None, each.ref)]
             return found[::-1][:limit]

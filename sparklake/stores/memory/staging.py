@@ -14,7 +14,7 @@ from sparklake.stores.memory.state import State
 
 
 class MemoryStaging:
-    """Holds the staged records of a repository's branches."""
+    """The staged records of a repository's branches."""
 
     def __init__(self, state: State, *, force: bool = False) -> None:
         self._state = state
@@ -45,7 +45,7 @@ class MemoryStaging:
         *,
         fence: int | None,
     ) -> Layer:
-        """Seal what is below and put a run on top of it."""
+        """Seal the layers below, and add a run on top."""
         with self._state.lock:
             state = self._open(branch, Action.STAGE, fence)
             if seen is not None and state.content != seen.content:
@@ -98,7 +98,7 @@ class MemoryStaging:
         *,
         fence: int | None,
     ) -> None:
-        """Take records out of the layers of a branch, and put a run on top."""
+        """Remove records from a branch's layers, and add a run on top."""
         state = self._state
         with state.lock:
             now = self._open(branch, Action.STAGE if run else Action.RESET, fence)

@@ -1,4 +1,4 @@
-"""All that is mutable in one repository, in memory."""
+"""The mutable state of one repository, in memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sparklake.graveler.times import MICROSECOND, SECOND
 
 @dataclass(slots=True)
 class State:
-    """All that is mutable in one repository; whoever holds `lock` may touch it."""
+    """The mutable state of one repository. Hold `lock` to access it."""
 
     lock: RLock
     next_layer: Iterator[int]
@@ -65,7 +65,7 @@ class State:
     def open_branch(
         self, name: str, *actions: Action | None, force: bool, fence: int | None = None
     ) -> BranchState:
-        """Return a branch to change; raise where its guard or its fence refuses that."""
+        """Return a branch to change; raise if its guard or its fence refuses the change."""
         branch = self.branch(name)
         self.seen(branch, force=force).guard.check(name, *actions)
         check_fence(name, self.fence, fence)
@@ -77,30 +77,30 @@ class State:
             raise read_only_error()
 
     def require_commit(self, commit_id: CommitId) -> None:
-        """Raise RefNotFoundError for a commit that is not there."""
+        """Raise RefNotFoundError for a missing commit."""
         if commit_id not in self.commits:
             raise RefNotFoundError(f"there is no commit {commit_id!r}")
 
     def check_kept(self, commit_id: CommitId) -> None:
-        """Raise ExpiredError for a commit that has expired."""
+        """Raise ExpiredError for an expired commit."""
         if commit_id in self.expired:
             raise expired_error(commit_id)
 
     def layer_rows(self, layer_id: int) -> dict[bytes, bytes]:
-        """Return the records of a rows layer; raise RaceLostError when it is gone."""
+        """Return the records of a rows layer; raise RaceLostError if it is gone."""
         if layer_id not in self.rows:
             raise RaceLostError(f"staging layer {layer_id} is gone: read the branch again")
         return self.rows[layer_id]
 
     def drop_layers(self, branch: BranchState, gone: set[int]) -> BranchState:
-        """Return a branch without some layers, whose rows are gone from then on."""
+        """Return a branch without some layers, and delete the rows of these layers."""
         kept = tuple(layer for layer in branch.layers if layer.id not in gone)
         for layer_id in gone:
             self.rows.pop(layer_id, None)
         return replace(branch, layers=kept)
 
     def cut_layers(self, branch: BranchState, layer_ids: Collection[int], cut: LayerCut) -> None:
-        """Take something out of some layers of a branch, all of which get new ids."""
+        """Remove records from some layers of a branch. All its layers get new ids."""
         left: list[Layer] = []
         for layer in reversed(branch.layers):
             rows, run = self.rows.get(layer.id, {}), cut.runs.get(layer.id, layer.meta_range_id)
@@ -120,7 +120,7 @@ class State:
     def log(
         self, who: str, verb: str, ref: str, source: CommitId | None, to: CommitId | None
     ) -> None:
-        """Add a line to the log."""
+        """Add an entry to the log."""
         number = next(self.next_operation)
         second, rest = divmod(time.time_ns(), SECOND)
         made = Operation(number, second, who, verb, ref, source, to, rest // MICROSECOND)

@@ -26,13 +26,13 @@ from sparklake.stores.objects.namespaces import refuse_overlapping
 
 
 class MemorySettings:
-    """Holds what can be set of one repository."""
+    """The settings of one repository."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def get(self) -> RepositorySettings:
-        """Return the settings as they are now."""
+        """Return the current settings."""
         with self._state.lock:
             self._require_repository()
             return self._state.settings
@@ -40,7 +40,7 @@ class MemorySettings:
     def change(
         self, edit: Callable[[RepositorySettings], RepositorySettings]
     ) -> RepositorySettings:
-        """Put what an edit makes of the settings in their place; return it."""
+        """Replace the settings with an edit of them; return the new settings."""
         state = self._state
         with state.lock:
             self._require_repository()
@@ -50,13 +50,13 @@ class MemorySettings:
             return state.settings
 
     def _require_repository(self) -> None:
-        # A repository has its default branch for as long as it lives.
+        # A repository always has its default branch.
         if not self._state.branches:
             raise RepositoryNotFoundError("the repository is gone by now")
 
 
 class MemoryRefStore:
-    """Holds repositories in memory; safe for threads."""
+    """Repositories in memory. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = RLock()
@@ -67,7 +67,7 @@ class MemoryRefStore:
         self._id = uuid4().hex
 
     def id(self) -> str:
-        """Return a name of this store's own."""
+        """Return the unique id of this store."""
         return self._id
 
     def create_repository(self, info: RepositoryInfo, first: Commit, who: str) -> None:
@@ -76,7 +76,7 @@ class MemoryRefStore:
         self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
 
     def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
-        """Create a repository that has refs and commit from the start."""
+        """Create a repository with refs and commits."""
         self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
 
     def _create(self, info: RepositoryInfo, refs: RefsSnapshot, who: str, verb: RefVerb) -> None:
@@ -110,7 +110,7 @@ class MemoryRefStore:
             return [self._seen(each) for each in found]
 
     def delete_repository(self, name: str, *, force: bool = False) -> None:
-        """Forget a repository and its refs; its log stays."""
+        """Delete a repository and its refs; its log stays."""
         with self._lock:
             if name not in self._infos:
                 raise RepositoryNotFoundError(f"there is no repository {name!r}")
@@ -131,7 +131,7 @@ class MemoryRefStore:
             return MemoryRefs(self._state(uid), force=force)
 
     def close(self) -> None:
-        """Do nothing: there is nothing to give back."""
+        """Do nothing: there are no connections."""
 
     def _seen(self, info: RepositoryInfo) -> RepositoryInfo:
         return replace(info, settings=self._state(info.uid).settings)
@@ -143,7 +143,7 @@ class MemoryRefStore:
 
 
 class MemoryRefs:
-    """Holds all that is mutable in one repository."""
+    """The mutable state of one repository."""
 
     def __init__(self, state: State, *, force: bool = False) -> None:
         self._state = state

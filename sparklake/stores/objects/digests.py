@@ -1,4 +1,4 @@
-"""Checksums of entries that are digests, and what they prove about the bytes of an object."""
+"""Checksums that are digests, and what they prove about an object's bytes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _MD5 = re.compile(r"[0-9a-f]{32}")
 
 
 def may_be_md5(checksum: str) -> bool:
-    """Tell whether a checksum may be the MD5 of an object's bytes."""
+    """Return whether a checksum may be the MD5 of an object's bytes."""
     return _MD5.fullmatch(checksum) is not None
 
 
 def contradicts(checksum: str, digest: str, find: Callable[[], StoredObject | None]) -> bool:
-    """Tell whether the MD5 of what was read proves that it is not what was added.
+    """Return whether the MD5 of the read bytes proves that the object has changed.
 
-    The ETag of an encrypted object may look like an MD5 and be none. So where the digest differs,
-    `find` asks the store: an object that still has this opaque ETag is the one that was added.
+    The ETag of an encrypted object may look like an MD5 without being one. So if the digest
+    differs, `find` looks the object up: an object that still has this opaque ETag is unchanged.
     """
     if not may_be_md5(checksum) or digest == checksum:
         return False

@@ -1,4 +1,4 @@
-"""Which keys and prefixes an object store takes."""
+"""Validation of keys and prefixes of object stores."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 
 def check_key(key: str) -> None:
-    """Raise InvalidKeyError for a key that is empty, not UTF-8, or would leave the root."""
+    """Raise InvalidKeyError for an empty key, a non-UTF-8 one or one outside the root."""
     if not key:
         raise InvalidKeyError("An object key may not be empty: name the object.")
     _check(key, key.split("/"))
 
 
 def check_prefix(prefix: str) -> None:
-    """Raise InvalidKeyError for a prefix that no key could have; its last part may be anything."""
+    """Raise InvalidKeyError for a prefix of no valid key. Its last part may be anything."""
     _check(prefix, prefix.split("/")[:-1])
 
 
 def _check(text: str, parts: Sequence[str]) -> None:
     if text.startswith("/"):
         raise _invalid(text, "begins with '/'; keys are relative to the store's root")
-    # Stores read dot parts differently: a file system resolves them, S3 keeps them.
+    # Stores treat dot parts differently: a file system resolves them, S3 keeps them.
     if ".." in parts or "." in parts:
         raise _invalid(text, "has a '.' or '..' part; write it without")
     if "\0" in text:
@@ -35,7 +35,7 @@ def _check(text: str, parts: Sequence[str]) -> None:
 
 
 def is_utf8(text: str) -> bool:
-    """Return whether a text can be encoded; names read from a file system may not be."""
+    """Return whether a string can be encoded. File names may be undecodable."""
     try:
         text.encode()
     except UnicodeEncodeError:

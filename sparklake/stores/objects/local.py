@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
     from sparklake.graveler.ports import Folder, Part, StoredObject
 
-# What a killed process left behind is removed by a later write.
+# A later write removes the temporary files of a killed process after this time.
 _ABANDONED_SECONDS = 24 * 3600
 _HASHED_AT_ONCE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class LocalStore:
-    """Keeps objects as files under an absolute root directory, which the first write creates.
+    """Objects as files under an absolute root directory, created by the first write.
 
-    Reading follows symbolic links. Writing and deleting refuse those that lead out of the root.
+    Reads follow symbolic links. Writes and deletes refuse links that lead out of the root.
     """
 
     root: Path
@@ -56,7 +56,7 @@ class LocalStore:
 
     @property
     def verifies(self) -> bool:
-        """Tells that what it returns is as it lies there."""
+        """Whether tables are verified: never here."""
         return False
 
     def get(self, key: str) -> bytes:
@@ -66,13 +66,13 @@ class LocalStore:
             return path.read_bytes()
 
     def get_part(self, key: str, start: int, stop: int) -> Part:
-        """Return the bytes from `start` up to but without `stop`."""
+        """Return the bytes from `start` up to and without `stop`."""
         path = self._path(key)
         with self._reading(path):
             return read_part(path, start, stop)
 
     def get_many(self, keys: Sequence[str]) -> Iterator[LocalFile]:
-        """Yield the contents of objects: what is not asked for is not read."""
+        """Yield the contents of objects lazily: only requested parts are read."""
         for key in keys:
             path = self._path(key)
             with self._reading(path):
@@ -80,7 +80,7 @@ class LocalStore:
             yield file
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Make a local file of an object, by a hard link where that is possible."""
+        """Create a local file of an object, as a hard link if possible."""
         source = self._path(key)
         with self._reading(source):
             if not path.parent.is_dir():
@@ -92,7 +92,7 @@ class LocalStore:
         return bool(self._publish({key: partial(_write, body)}))
 
     def replace(self, key: str, body: bytes) -> None:
-        """Write an object in the place of what is there."""
+        """Write an object, replacing an existing one."""
         target = self._path(key)
         with store_errors(target):
             dirty = self._make_directories({target.parent})
@@ -112,12 +112,13 @@ class LocalStore:
     def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
         """Write each local file unless its key exists; return the keys that it wrote.
 
-        A file of the same file system is linked, so it must not be changed in place afterwards.
+        A file on the same file system is hard-linked, so it must not be changed in place
+        afterwards.
         """
         return self._publish({key: partial(link_or_copy, path) for key, path in files.items()})
 
     def find(self, key: str) -> StoredObject | None:
-        """Return what is known of an object, or None when there is none."""
+        """Return the metadata of an object; None for a missing one."""
         path = self._path(key)
         with store_errors(path):
             try:
@@ -127,7 +128,7 @@ class LocalStore:
                 return None
 
     def checksum(self, key: str) -> str:
-        """Return the MD5 of an object's bytes, which a listing of files does not know."""
+        """Return the MD5 of an object's bytes. A listing of files does not have it."""
         path = self._path(key)
         digest = hashlib.md5(usedforsecurity=False)
         with self._reading(path), path.open("rb") as file:
@@ -136,10 +137,10 @@ class LocalStore:
         return digest.hexdigest()
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the objects whose key begins with a prefix; each file once.
+        """Yield the objects with a key prefix, each file once.
 
-        A symbolic link to a directory of the store is passed over; one that leads out of it is
-        an error, rather than a part of the data that goes missing.
+        A symbolic link to a directory of the store is skipped. A link that leads out of the
+        store is an error, because skipping it would hide data.
         """
         check_prefix(prefix)
         with store_errors(self.root):
@@ -150,13 +151,13 @@ class LocalStore:
         return walk(self.root, folder, start)
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
-        """Yield the files below a folder, whatever their names, or one level of them."""
+        """Yield the files below a folder, with any names, or one level of them."""
         with store_errors(self.root):
             self._check_root()
         return scan(self.root, prefix.rstrip("/"), level=level)
 
     def delete(self, key: str) -> None:
-        """Delete an object; one that is not there is no error."""
+        """Delete an object. A missing object is not an error."""
         path = self._path(key)
         with store_errors(path):
             resolve(self.root, path.parent)
@@ -166,12 +167,13 @@ class LocalStore:
                 self._check_root()
 
     def _publish(self, writers: Mapping[str, Callable[[Path], object]]) -> Sequence[str]:
-        """Write the objects that are not there yet; return their keys. All are durable then."""
+        """Write the objects that do not exist; return their keys. All are durable on return."""
         targets = {self._path(key): key for key in writers}
         if not targets:
             return ()
         with store_errors(self.root):
-            # Those that exist too: whoever linked them may not have come to its sync.
+            # Folders of existing objects count, too: their writer may not have synced
+            # them yet.
             dirty = self._make_directories({each.parent for each in targets})
             _remove_abandoned(self.root / TEMPORARY)
             written = self._link_new(targets, writers.values())
@@ -181,8 +183,8 @@ class LocalStore:
     def _link_new(
         self, targets: Iterable[Path], writers: Iterable[Callable[[Path], object]]
     ) -> Sequence[Path]:
-        """Write files that nobody sees yet, then links those that are still new."""
-        # Not a directory for each call: to remove one takes ext4 longer than all the rest.
+        """Write temporary files, then link those whose names are still free."""
+        # One shared directory: removing a directory takes ext4 longer than everything else.
         stem = f"{int(time.time())}-{uuid4().hex}"
         staged: dict[Path, Path] = {}
         try:
@@ -191,7 +193,8 @@ class LocalStore:
                     source = self.root / TEMPORARY / f"{stem}-{number}"
                     staged[source] = target
                     write(source)
-            # Before the links: others take what they find under the final name for durable.
+            # Before the links: other processes treat files under the final name as
+            # durable.
             sync(staged)
             return [target for source, target in staged.items() if link_new(source, target)]
         finally:
@@ -199,7 +202,7 @@ class LocalStore:
                 source.unlink(missing_ok=True)
 
     def _make_directories(self, folders: Iterable[Path]) -> set[Path]:
-        """Create folders inside the root; return all whose entries must be made durable."""
+        """Create folders inside the root; return all folders that need a sync."""
         needed = {*folders, self.root / TEMPORARY}
         for each in needed:
             resolve(self.root, each)
@@ -236,7 +239,7 @@ class LocalStore:
 
 
 def _is_key(text: str) -> bool:
-    """Return whether files can stand for this key: they have one name each, so no empty parts."""
+    """Return whether a key can be a file path: without empty or reserved parts."""
     parts = text.split("/")
     return "" not in parts and TEMPORARY not in parts
 
@@ -246,11 +249,11 @@ def _write(body: bytes, path: Path) -> None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove temporary files whose name says that they were begun long ago."""
+    """Remove temporary files that were begun long ago according to their names."""
     oldest = time.time() - _ABANDONED_SECONDS
     with os.scandir(folder) as entries:
         for entry in entries:
-            # Not by its times: a link has those of the file that it links to.
+            # Not by file times: a hard link has the times of its source.
             begun = entry.name.partition("-")[0]
             if begun.isdigit() and int(begun) < oldest:
                 Path(entry.path).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Local files: durable atomic writes, and listings of a directory."""
+"""Local files: durable atomic writes, and listings of directories."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from sparklake.stores.objects.keys import check_key
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-# Concurrent fsyncs share the file system's journal commits, which pays where a flush is slow.
-# Measured on a disk where it is not, 200 files of 1 MB: 128 ms one by one, 132 ms with 8 threads,
-# 114 ms with syncfs, which is Linux's alone, waits for other people's writes too, and before
-# Linux 5.8 hid errors.
+# Concurrent fsyncs share the file system's journal commits, which pays on disks with slow flushes.
+# Measured on a fast one, 200 files of 1 MB: 128 ms one by one, 132 ms with 8 threads, 114 ms with
+# syncfs. But syncfs is Linux-only, waits for writes of other programs, and hid errors before Linux
+# 5.8.
 SYNC_THREADS = 8
 
 _CANNOT_LINK = {
@@ -42,7 +42,7 @@ _SMALL_BYTES = 256 * 1024
 
 @contextmanager
 def store_errors(path: Path) -> Iterator[None]:
-    """Turn the system's errors into the store's; `path` is named where the system names none."""
+    """Convert the system's errors into the store's. `path` is used if the error names none."""
     try:
         yield
     except SparklakeError:
@@ -69,9 +69,9 @@ def _place(error: OSError, path: Path) -> str:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Make `target` a hard link of a file, or a copy where the system allows no link."""
+    """Create `target` as a hard link of a file, or a copy where links are impossible."""
     try:
-        # Resolved, because a link to a symbolic link would not hold the data.
+        # Resolved, because a link to a symbolic link would not keep the data.
         os.link(os.path.realpath(source), target)
     except OSError as error:
         if error.errno not in _CANNOT_LINK:
@@ -81,7 +81,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def link_new(source: Path, target: Path) -> bool:
-    """Link a file to a name that is free; return False when a file has it. Atomic."""
+    """Link a file to a free name; return False if a file has the name. Atomic."""
     try:
         os.link(source, target)
     except FileExistsError as error:
@@ -101,9 +101,9 @@ def link_new(source: Path, target: Path) -> bool:
 
 
 class LocalFile:
-    """The content of an immutable file, which stays open as long as this lives.
+    """The content of an immutable file, which stays open for the life of this object.
 
-    A small file is read at once, and not kept open: there may be many.
+    A small file is read at once and closed, because there may be many.
     """
 
     def __init__(self, path: Path) -> None:
@@ -117,11 +117,11 @@ class LocalFile:
             self._close()
 
     def __len__(self) -> int:
-        """Return how many bytes the file has."""
+        """Return the size of the file."""
         return self._size
 
     def __getitem__(self, part: slice, /) -> bytes:
-        """Return a part of its bytes: fewer than asked for if the file has been cut."""
+        """Return a part of the bytes, or fewer if the file was truncated."""
         if self._whole is not None:
             return self._whole[part]
         start, stop, _ = part.indices(self._size)
@@ -129,7 +129,7 @@ class LocalFile:
             return self._read(start, stop)
 
     def __reduce__(self) -> tuple[type[LocalFile], tuple[Path]]:
-        """Says how another process opens the file for itself."""
+        """Return how another process reopens the file."""
         return LocalFile, (self._path,)
 
     def __del__(self) -> None:
@@ -146,7 +146,7 @@ class LocalFile:
 
 
 def read_part(path: Path, start: int, stop: int) -> Part:
-    """Return some bytes of a file: fewer where it ends before."""
+    """Return some bytes of a file, or fewer at its end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return Part(_read_part(descriptor, start, stop), os.fstat(descriptor).st_size)
@@ -155,7 +155,7 @@ def read_part(path: Path, start: int, stop: int) -> Part:
 
 
 def _read_part(descriptor: int, start: int, stop: int) -> bytes:
-    # The system may return less than it is asked for.
+    # The system may return fewer bytes than requested.
     parts = []
     while start < stop and (part := os.pread(descriptor, stop - start, start)):
         parts.append(part)
@@ -165,7 +165,7 @@ def _read_part(descriptor: int, start: int, stop: int) -> bytes:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path`, to be renamed at the end if there is no error."""
+    """Yield a temporary name beside `path`, renamed to `path` if there is no error."""
     temporary = path.with_name(f"{path.name[:40]}.{uuid4().hex}.part")
     try:
         yield temporary
@@ -175,7 +175,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def make_directories(path: Path) -> list[Path]:
-    """Create a directory and its parents; return the directories that have a new entry."""
+    """Create a directory and its parents; return the directories with new entries."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -186,7 +186,7 @@ def make_directories(path: Path) -> list[Path]:
 
 
 def sync(paths: Collection[Path]) -> None:
-    """Make the data of files, and the entries of directories, durable in one batch."""
+    """Make file data and directory entries durable in one batch."""
     if len(paths) <= 1:
         for path in paths:
             _sync(path)
@@ -201,7 +201,8 @@ def _sync(path: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some network file systems cannot sync a directory; its entries are the server's duty.
+        # Some network file systems cannot sync a directory. The server is responsible
+        # there.
         if error.errno != errno.EINVAL:
             raise
     finally:
@@ -209,14 +210,14 @@ def _sync(path: Path) -> None:
 
 
 TEMPORARY = ".sparklake-tmp"
-"""The directory under the root for files that are not complete; no key may have such a part."""
+"""The folder for incomplete files under the root. No key may have such a part."""
 
-# A key may end at, or lead through, what is no such thing: S3 would say "not found" to each.
+# A key may lead to a directory or through a file. S3 would report all of these as not found.
 ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
 def walk(root: Path, folder: str, start: str) -> Iterator[StoredObject]:
-    """Yield the files under a folder, of which the first part of the path begins with `start`."""
+    """Yield the files under a folder whose first path part begins with `start`."""
     for each in scan(root, folder, start):
         check_key(each.key)
         if isinstance(each, StoredObject):
@@ -226,9 +227,9 @@ def walk(root: Path, folder: str, start: str) -> Iterator[StoredObject]:
 def scan(
     root: Path, folder: str, start: str = "", *, level: bool = False
 ) -> Iterator[StoredObject | Folder]:
-    """Yield the files under a folder, whatever their names; with `level`, those right in it.
+    """Yield the files under a folder, with any names.
 
-    With `level` it yields its folders, too.
+    With `level`, yields only its direct files and its folders.
     """
     if _is_alias(root, root / folder):
         return
@@ -250,7 +251,7 @@ def scan(
 
 
 def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
-    """Yield what a folder holds, without what is removed meanwhile."""
+    """Yield the entries of a folder, without those deleted meanwhile."""
     with store_errors(folder), suppress(*ABSENT), os.scandir(folder) as entries:
         for entry in entries:
             try:
@@ -261,19 +262,19 @@ def _entries(folder: Path) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
 
 
 def stored(key: str, status: os.stat_result) -> StoredObject | None:
-    """Return a file as an object, and None for a directory, a socket or a device."""
+    """Return a file as an object; None for a directory, a socket or a device."""
     if not stat.S_ISREG(status.st_mode):
         return None
     return StoredObject(key, status.st_size, status.st_mtime_ns)
 
 
 def _is_alias(root: Path, folder: Path) -> bool:
-    """Return whether a folder is another one of the same store, by a symbolic link."""
+    """Return whether a folder is a symbolic link to another folder of the store."""
     return resolve(root, folder) != Path(os.path.realpath(root)) / folder.relative_to(root)
 
 
 def resolve(root: Path, folder: Path) -> Path:
-    """Return where a folder really is; raise if symbolic links lead out of the root."""
+    """Return the real path of a folder; raise if symbolic links lead out of the root."""
     real = Path(os.path.realpath(folder))
     if not real.is_relative_to(os.path.realpath(root)):
         raise InvalidKeyError(

@@ -1,4 +1,4 @@
-"""Files below a folder of the user's, and what there is no object for."""
+"""Walks of a user's folder: files, and paths that are skipped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparklake.stores.objects.local_files import ABSENT, TEMPORARY, store_errors
 
 
 class SkipReason(str, Enum):
-    """Why something below a folder is skipped."""
+    """The reason for skipping a path below a folder."""
 
     LINK = "link"
     DANGLING_LINK = "dangling_link"
@@ -28,7 +28,7 @@ class SkipReason(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class SkippedPath:
-    """Something below a folder that was not put, by its path from there."""
+    """A path below a folder that was skipped, relative to the folder."""
 
     path: str
     reason: SkipReason
@@ -47,10 +47,10 @@ _KINDS = {
 def walk_files(
     root: Path, *, follow_links: bool = False, enter: Callable[[Path], object]
 ) -> Iterator[str | SkippedPath]:
-    """Yield the paths of the files below a folder, and what is no file, in the order of names.
+    """Yield the files below a folder, and the skipped paths, in the order of names.
 
-    The root may be a link itself. Other links are followed only on request: `enter` is called with
-    each folder that one leads to, and may raise. A folder is not walked below itself.
+    The root may be a link. Other links are followed only with `follow_links`: `enter` is called
+    with each linked folder, and may raise. A folder below itself is skipped.
     """
     waiting: list[tuple[str, tuple[_Identity, ...]]] = [("", (_identity(root.stat()),))]
     while waiting:
@@ -71,14 +71,14 @@ def walk_files(
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names in a folder, none where it was removed meanwhile."""
+    """Return the names in a folder; none if it was deleted meanwhile."""
     with store_errors(folder), suppress(*ABSENT):
         return sorted(each.name for each in folder.iterdir())
     return []
 
 
 def _look_at(path: Path, *, follow_links: bool) -> os.stat_result | SkipReason:
-    """Return what the system says of a file or folder, or why it is to be skipped."""
+    """Return the status of a file or folder, or the reason to skip it."""
     if path.name == TEMPORARY:
         return SkipReason.RESERVED
     with store_errors(path):

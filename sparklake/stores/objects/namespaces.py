@@ -1,7 +1,7 @@
-"""Where storage namespaces are: their marks, and which of them overlap.
+"""Storage namespaces: their marks and their overlaps.
 
-On a file system every answer is about where symbolic links lead, as of now: a link may have been
-made after a repository.
+On a file system every answer resolves symbolic links as of now, because a link may be newer than a
+repository.
 """
 
 from __future__ import annotations
@@ -18,31 +18,28 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects.uris import open_store
 
 MARKER_KEY = "_lakefs/dummy"
-"""Where lakeFS, too, marks a storage namespace as taken."""
+"""The key that marks a storage namespace as taken. lakeFS uses it, too."""
 
 _FILE = "file://"
 _FOLDERS_KEPT = 65536
 
 
 def real_root(uri: str) -> str:
-    """Return where a store's root really is, with a '/' at its end."""
+    """Return the real path of a store's root, with a trailing '/'."""
     if not uri.startswith(_FILE):
         return f"{uri}/"
     return os.path.realpath(uri.removeprefix(_FILE)).rstrip("/") + "/"
 
 
 def roots_overlap(left: str, right: str) -> bool:
-    """Tell whether one root is, or lies in, the other: by its name, or where links lead."""
+    """Return whether one root is, or lies in, the other, by name or by resolved links."""
     left, right = left.rstrip("/"), right.rstrip("/")
     by_name = _nested(f"{left}/", f"{right}/")
     return by_name or _nested(real_root(left), real_root(right))
 
 
 def refuse_overlapping(uri: str, others: Iterable[tuple[str, str]]) -> None:
-    """Raise NamespaceInUseError where a root overlaps one of those of repositories.
-
-    `others` are pairs of a repository's name and its storage namespace.
-    """
+    """Raise NamespaceInUseError for a root that overlaps a repository's root."""
     for name, other in others:
         if roots_overlap(uri, other):
             raise NamespaceInUseError(
@@ -51,9 +48,9 @@ def refuse_overlapping(uri: str, others: Iterable[tuple[str, str]]) -> None:
 
 
 def find_enclosing(uri: str) -> str | None:
-    """Return the nearest root above a store's that is marked as a storage namespace, or None.
+    """Return the nearest marked storage namespace above a root, or None.
 
-    The mark may be of any lake. Folders that may not be read count as unmarked.
+    The mark may be of any lake. Unreadable folders count as unmarked.
     """
     if uri.startswith(_FILE):
         return _find_marked_folder(uri.removeprefix(_FILE))
@@ -63,8 +60,8 @@ def find_enclosing(uri: str) -> str | None:
 class NamespaceMarks:
     """The marks of namespaces above the objects of a store.
 
-    Each folder is looked at once: a folder of many objects costs one look. With `own_root`, the
-    root of the store counts, too: it may be the namespace of somebody else.
+    Each folder is checked once, however many objects it has. With `own_root`, the root of the
+    store counts, too: it may be the namespace of another repository.
     """
 
     def __init__(self, store: ObjectStore, *, own_root: bool = False) -> None:
@@ -86,7 +83,7 @@ class NamespaceMarks:
         return self._above(real) if _is_below(real, self._root) else None
 
     def check(self, key: str) -> None:
-        """Raise NamespaceInUseError for an object that lies below a mark."""
+        """Raise NamespaceInUseError for an object below a mark."""
         if (found := self.find(key)) is not None:
             raise nested_error(found)
 
@@ -100,7 +97,7 @@ class NamespaceMarks:
         return self._above(folder.rpartition("/")[0]) if folder else None
 
     def _has_mark(self, prefix: str) -> bool:
-        # Not `find`, which looks for the bucket, too, where there is no object.
+        # Not `find`, which also checks the bucket if there is no object.
         key = f"{prefix}{MARKER_KEY}"
         with suppress(StorePermissionError):
             return any(each.key == key for each in islice(self._store.list(key), 1))
@@ -115,7 +112,7 @@ class NamespaceMarks:
 
 
 def nested_error(root: str) -> NamespaceInUseError:
-    """Return the error for objects in a namespace that lies inside another one."""
+    """Return the error for objects in a namespace inside another one."""
     return NamespaceInUseError(
         f"{root} is marked as the storage namespace of another repository, and lies inside of "
         "what was to be deleted: nothing in it may go. Move it elsewhere; only if nothing in it "
@@ -137,7 +134,7 @@ def _find_marked_folder(path: str) -> str | None:
 
 
 def _has_mark(folder: str) -> bool:
-    # Not Path.is_file, which raises where a folder may not be read.
+    # Not Path.is_file, which raises for unreadable folders.
     return os.path.isfile(f"{folder.rstrip('/')}/{MARKER_KEY}")  # noqa: PTH113
 
 
@@ -149,7 +146,7 @@ def _prefixes_above(uri: str) -> Iterator[str]:
 
 
 def _is_marked(root: str) -> bool:
-    # Credentials may be for the namespace alone.
+    # Credentials may be valid for the namespace alone.
     with suppress(StorePermissionError):
         return open_store(root).find(MARKER_KEY) is not None
     return False

@@ -1,4 +1,4 @@
-"""Reads that overlap, where most of the time of each is spent waiting."""
+"""Overlapping reads, for stores with high latency."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 READS_AHEAD = 16
-"""How many objects are read, or wait to be taken."""
+"""The maximum number of objects that are being read or waiting to be consumed."""
 
 BYTES_AHEAD = 64 << 20
-"""While so much waits to be taken, no further read is begun."""
+"""The bytes waiting to be consumed from which no further read begins."""
 
 
 def overlapped(get: Callable[[str], bytes], keys: Sequence[str]) -> Iterator[bytes]:
-    """Yield what `get` returns for each key, in order, reading ahead of whoever takes it.
+    """Yield the result of `get` for each key, in order, and read ahead.
 
-    An error is raised in its turn. After it, or when the iterator is closed, only reads that are
-    under way are finished.
+    An error is raised at its key's turn. After an error or a close of the iterator, only reads
+    in progress are finished.
     """
     if len(keys) <= 1:
         yield from map(get, keys)

@@ -40,7 +40,7 @@ _Answer: TypeAlias = "Mapping[str, Any]"
 
 PUT_THREADS = 16
 MULTIPART_BYTES = 64 << 20
-"""A larger object is written in parts."""
+"""The size above which an object is written in parts."""
 
 # Each thread holds one part in memory.
 _PART_BYTES = 16 << 20
@@ -51,11 +51,11 @@ _READ_ATTEMPTS = 3
 
 _BEYOND_THE_END = {"InvalidRange", "416"}
 _PRESENT = {"PreconditionFailed", "412"}
-# Another conditional write of the key was under way: AWS asks for the whole write once more.
+# Another conditional write of the key was in progress: AWS asks to repeat the whole write.
 _CONFLICT = {"ConditionalRequestConflict", "OperationAborted", "409"}
 _CONFLICT_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
-# Names of S3 Express buckets end so.
+# The suffix of S3 Express bucket names.
 _EXPRESS = "--x-s3"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -63,7 +63,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True, slots=True)
 class S3Store:
-    """Keeps objects under a prefix of a bucket, "" being the bucket itself.
+    """Objects under a prefix of a bucket. "" is the bucket itself.
 
     Credentials, region and endpoint come from boto3's standard chain alone.
     """
@@ -78,7 +78,7 @@ class S3Store:
 
     @property
     def verifies(self) -> bool:
-        """Tells that what it returns is as it lies there."""
+        """Whether tables are verified: never here."""
         return False
 
     def get(self, key: str) -> bytes:
@@ -88,7 +88,7 @@ class S3Store:
             return _read(target, _whole_body)
 
     def get_part(self, key: str, start: int, stop: int) -> Part:
-        """Return the bytes from `start` up to but without `stop`, by a range request."""
+        """Return the bytes from `start` up to and without `stop`, with a range request."""
         target = {**self._target(key), "Range": f"bytes={start}-{stop - 1}"}
         with s3_errors(self._address(key)):
             try:
@@ -100,11 +100,11 @@ class S3Store:
         return Part(b"", self._head(key).size)
 
     def get_many(self, keys: Sequence[str]) -> Iterator[bytes]:
-        """Yield the bytes of objects; several are read at a time."""
+        """Yield the bytes of objects. Several reads run at a time."""
         return overlapped(self.get, keys)
 
     def get_to_file(self, key: str, path: Path) -> None:
-        """Make a local file of an object, streamed to a temporary name beside it."""
+        """Create a local file of an object, streamed to a temporary name beside it."""
         target = self._target(key)
         with store_errors(path), s3_errors(self._address(key)):
             _read(target, lambda answer: _save(answer, path))
@@ -112,25 +112,26 @@ class S3Store:
     def put_if_absent(self, key: str, body: bytes) -> bool:
         """Write an object unless it exists; return whether this call wrote it.
 
-        A write that S3 took but whose answer was lost is retried, and then counts as another's.
+        If the answer to a successful write is lost, the retry finds the object and returns
+        False.
         """
         return self._put(key, BytesIO(body), len(body))
 
     def replace(self, key: str, body: bytes) -> None:
-        """Write an object in the place of what is there."""
+        """Write an object, replacing an existing one."""
         target = self._target(key)
         with s3_errors(self._address(key)):
             s3_client().put_object(**target, Body=body)
 
     def put_many_if_absent(self, bodies: Mapping[str, bytes]) -> Sequence[str]:
-        """Write objects unless they exist, several at a time; return the keys of those.
+        """Write objects unless they exist, several at a time; return the written keys.
 
-        A write that S3 took but whose answer was lost is not among them.
+        A successful write whose answer was lost is not among them.
         """
         return self._put_all(bodies, self.put_if_absent)
 
     def put_files_if_absent(self, files: Mapping[str, Path]) -> Sequence[str]:
-        """Write local files in the same way."""
+        """Write local files unless their keys exist; return the written keys."""
         return self._put_all(files, self._put_file)
 
     def _put_all(self, items: Mapping[str, _T], put: Callable[[str, _T], bool]) -> Sequence[str]:
@@ -141,7 +142,7 @@ class S3Store:
             return [key for key, written in writing.items() if written.result()]
 
     def find(self, key: str) -> StoredObject | None:
-        """Return what is known of an object, or None when there is none."""
+        """Return the metadata of an object; None for a missing one."""
         target = self._target(key)
         with s3_errors(self._address(key)):
             try:
@@ -159,16 +160,16 @@ class S3Store:
         return self._head(key).checksum
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yield the objects whose key begins with a prefix, leaving out directory markers."""
+        """Yield the objects with a key prefix, without directory markers."""
         check_prefix(prefix)
         return (each for each in self._objects(prefix) if isinstance(each, StoredObject))
 
     def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
-        """Yield the objects below a prefix, whatever their names, or one level of them."""
+        """Yield the objects below a prefix, with any names, or one level of them."""
         return self._objects(prefix, "/" if level else "")
 
     def delete(self, key: str) -> None:
-        """Delete an object; one that is not there is no error."""
+        """Delete an object. A missing object is not an error."""
         target = self._target(key)
         with s3_errors(self._address(key)):
             try:
@@ -191,8 +192,8 @@ class S3Store:
         return found
 
     def _check_bucket(self, key: str) -> None:
-        """Raise if the bucket is not there, which the answer to a HEAD of an object hides."""
-        # A 403 settles nothing: to see the bucket takes a right that reading its objects does not.
+        """Raise if the bucket is missing, which a HEAD of an object does not tell."""
+        # A 403 proves nothing: a HEAD of the bucket needs an additional right.
         try:
             s3_client().head_bucket(Bucket=self.bucket)
         except ClientError as error:
@@ -209,7 +210,7 @@ class S3Store:
                     yield Folder(each["Prefix"].removeprefix(root))
                 for each in page.get("Contents", ()):
                     key = each["Key"].removeprefix(root)
-                    # Consoles and Hadoop keep an empty object for a directory.
+                    # Consoles and Hadoop write an empty object for a directory.
                     if key and not (key.endswith("/") and each["Size"] == 0):
                         yield _stored(key, each["Size"], each)
 
@@ -224,13 +225,13 @@ class S3Store:
         elif self.find(key) is None:
             write = _put_parts
         else:
-            return False  # parts are refused only after all of them were sent
+            return False  # multipart uploads are refused only after all parts were sent
         with s3_errors(self._address(key)):
             return _wins(lambda: write(target, stream, size))
 
 
 def _read(target: Mapping[str, str], consume: Callable[[_Answer], _T]) -> _T:
-    """Ask for an object, again if the answer is cut short."""
+    """Get an object; retry if the answer is cut off or damaged."""
     for attempt in range(1, _READ_ATTEMPTS):
         answer = s3_client().get_object(**target)
         with closing(answer["Body"]), suppress(*CUT_SHORT):
@@ -252,7 +253,7 @@ def _whole_body(answer: _Answer) -> bytes:
 def _part(answer: _Answer, start: int, stop: int) -> Part:
     body = _whole_body(answer)
     _, slash, size = answer.get("ContentRange", "").rpartition("/")
-    # A store that knows no ranges answers with all of it.
+    # A store without range requests returns the whole object.
     return Part(body, int(size)) if slash else Part(body[start:stop], len(body))
 
 
@@ -267,13 +268,16 @@ def _stored(key: str, size: int, facts: Mapping[str, Any]) -> StoredObject:
 
 
 def _has_own_key(head: Mapping[str, Any]) -> bool:
-    """Tell whether an object is encrypted with a key of KMS or of its owner: no ETag is an MD5."""
+    """Return whether an object is encrypted such that its ETag is not an MD5.
+
+    Its key is of KMS or the customer's.
+    """
     by = head.get("ServerSideEncryption", "")
     return by.startswith("aws:kms") or "SSECustomerAlgorithm" in head
 
 
 def _wins(write: Callable[[], None]) -> bool:
-    """Run a conditional write; return False when the object is there already."""
+    """Run a conditional write; return False if the object exists already."""
     for pause in (*_CONFLICT_PAUSES, None):
         try:
             write()
@@ -313,7 +317,7 @@ def _put_parts(target: Mapping[str, str], stream: BinaryIO, size: int) -> None:
             **upload, MultipartUpload={"Parts": parts}, IfNoneMatch="*"
         )
     except BaseException as error:
-        # Otherwise the parts stay, unseen and paid for.
+        # Otherwise the parts stay invisible and cost money.
         abort = partial(client.abort_multipart_upload, **upload)
         if isinstance(error, Exception):
             with suppress(ClientError, BotoCoreError):
@@ -324,9 +328,10 @@ def _put_parts(target: Mapping[str, str], stream: BinaryIO, size: int) -> None:
 
 
 def _part_checksum(client: Any) -> dict[str, str]:
-    """Return the checksum to announce: AWS refuses parts that carry one unannounced.
+    """Return the checksum to announce. AWS refuses parts with an unannounced checksum.
 
-    Newer botocore adds one to each part, unless AWS_REQUEST_CHECKSUM_CALCULATION is when_required.
+    Newer botocore adds one to each part, unless AWS_REQUEST_CHECKSUM_CALCULATION is
+    when_required.
     """
     calculated = getattr(client.meta.config, "request_checksum_calculation", "")
     return {"ChecksumAlgorithm": "CRC32"} if calculated == "when_supported" else {}

@@ -65,22 +65,22 @@ __all__ = [
 
 MAX_CONNECTIONS = 32
 
-# botocore retries until an answer begins; these fail in the midst of one, or at its end.
+# botocore retries until an answer begins. These errors occur within an answer or at its end.
 CUT_SHORT = (IncompleteReadError, ReadTimeoutError, ResponseStreamingError, FlexibleChecksumError)
 
-# To make a client takes 0.2 s of CPU, so that threads wait for one rather than make one each. A
-# lock for each process: one that was held while the process forked would never come free.
+# Creating a client takes 0.2 s of CPU, so threads share one. There is a lock per process, because a
+# lock held during a fork would stay locked.
 _CREATING: dict[int, Lock] = {}
 
-# Tasks on many machines throttle a bucket together; each waits longer with every try. What the user
-# has set (AWS_MAX_ATTEMPTS, max_attempts of a profile) wins.
+# Tasks on many machines throttle a bucket together, and each retry waits longer. The user's setting
+# (AWS_MAX_ATTEMPTS, max_attempts of a profile) takes precedence.
 _ATTEMPTS = 8
-# An endpoint that says nothing at all is rarely cured by waiting more.
+# More attempts rarely help with an endpoint that does not answer at all.
 _SILENT_ATTEMPTS = 3
 _SILENCE = (ConnectTimeoutError, ReadTimeoutError)
 
 _WAITS = Waits()
-# An upload that an interrupt has left behind takes its parts back.
+# The abort of an upload's parts must run even after an interrupt.
 _TIDYING = "before-send.s3.AbortMultipartUpload"
 
 _REFUSED = {
@@ -105,10 +105,10 @@ _NO_CREDENTIALS = (
 )
 
 
-def s3_client() -> Any:  # boto3 makes a client's methods at run time
-    """Return this process's client for the AWS_* environment as it is now.
+def s3_client() -> Any:  # boto3 creates a client's methods at run time
+    """Return this process's client for the current AWS_* environment.
 
-    Processes do not share one: two that were forked would read each other's answers.
+    Processes do not share a client: two forked ones would read each other's answers.
     """
     settings = ((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
     pid = os.getpid()
@@ -118,7 +118,7 @@ def s3_client() -> Any:  # boto3 makes a client's methods at run time
 
 @lru_cache(maxsize=8)
 def _client(pid: int, environment: tuple[tuple[str, str], ...], patience: S3Timeouts) -> Any:
-    # A session of its own, because boto3's default one may not be used by two threads at once.
+    # A separate session, because boto3's default session is not thread-safe.
     core = get_session()
     attempts = core.get_config_variable("max_attempts") or _ATTEMPTS
     config = Config(
@@ -140,7 +140,7 @@ def _client(pid: int, environment: tuple[tuple[str, str], ...], patience: S3Time
 
 
 def _before_send(request: Any, event_name: str, **_: object) -> None:
-    """Stop what an interrupt has left behind, and note that the request waits."""
+    """Raise after an interrupt; otherwise record that the request waits."""
     if event_name != _TIDYING:
         check_interrupted()
     _WAITS.begin(_public(request.url))
@@ -149,7 +149,7 @@ def _before_send(request: Any, event_name: str, **_: object) -> None:
 def _after_attempt(
     attempts: int, response: Any = None, caught_exception: Exception | None = None, **_: object
 ) -> None:
-    """End the wait of a request that was answered, and that for an endpoint that stays silent."""
+    """End the wait of an answered request; give up on an endpoint that stays silent."""
     if response is not None and response[0].status_code < 500:
         _WAITS.end()
     elif isinstance(caught_exception, _SILENCE) and attempts >= _SILENT_ATTEMPTS:
@@ -157,15 +157,15 @@ def _after_attempt(
 
 
 def error_code(error: ClientError) -> str:
-    """Return the code of a service's answer; for one without a body, the HTTP status."""
+    """Return the error code of a service's answer; the HTTP status for an empty body."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 @contextmanager
 def s3_errors(address: str) -> Iterator[None]:
-    """Turn boto3's errors into the store's. Messages never hold what the service said.
+    """Convert boto3's errors into the store's. Messages never include the service's text.
 
-    `address` is what the call was about.
+    `address` is the object of the call.
     """
     try:
         yield
@@ -192,7 +192,7 @@ def s3_errors(address: str) -> Iterator[None]:
 
 
 def no_object(address: str) -> MissingFileError:
-    """Return the error for an address that holds no object."""
+    """Return the error for a missing object."""
     return MissingFileError(
         f"There is no object {address}: it was moved or deleted outside of the lake; restore it "
         "from a backup or an older version."
@@ -200,14 +200,14 @@ def no_object(address: str) -> MissingFileError:
 
 
 def no_bucket(address: str) -> StoreUnreachableError:
-    """Return the error for an address whose bucket does not exist."""
+    """Return the error for a missing bucket."""
     return StoreUnreachableError(
         f"There is no bucket for {address}: create it, or correct the name or the endpoint."
     )
 
 
 def _broken_body(error: BotoCoreError, address: str) -> StoreError:
-    """Return the error for a body that ends early, or does not have the checksum announced."""
+    """Return the error for a body that is cut off or has the wrong checksum."""
     if isinstance(error, FlexibleChecksumError):
         what = "does not have the checksum that S3 announces for it"
     elif isinstance(error, IncompleteReadError) or "IncompleteRead" in str(error):
@@ -229,7 +229,7 @@ def _endpoint(error: BotoCoreError) -> str:
 
 def _public(text: str) -> str:
     url = urlsplit(text)
-    # Rebuilt from its parts, since a URL may hold a password.
+    # Rebuilt from its parts, because a URL may contain a password.
     return f"{url.scheme}://{url.netloc.rpartition('@')[2]}" if url.netloc else "The S3 endpoint"
 
 

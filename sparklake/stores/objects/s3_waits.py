@@ -11,19 +11,19 @@ from dataclasses import dataclass, replace
 from sparklake.config import S3Timeouts, s3_timeouts_here
 
 SAY_SECONDS = 3.0
-"""How long a request waits before that is said."""
+"""How long a request waits before a warning, in seconds."""
 
 _AGAIN_SECONDS = 15.0
 _LOOK_SECONDS = 0.5
 
-# Where nothing handles it, Python writes a warning to stderr.
+# Without a handler, Python writes warnings to stderr.
 _LOG = logging.getLogger("sparklake.s3")
 
 _given = [S3Timeouts()]
 
 
 def use_timeouts(timeouts: S3Timeouts) -> None:
-    """Set the timeouts of this process; the environment wins over them."""
+    """Set the timeouts of this process. The environment takes precedence."""
     _given[0] = timeouts
 
 
@@ -34,7 +34,7 @@ def timeouts() -> S3Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """One request that has no answer yet."""
+    """A request without an answer so far."""
 
     endpoint: str
     since: float
@@ -42,14 +42,14 @@ class _Wait:
 
 
 class Waits:
-    """The requests of this process that wait, of which a thread speaks when they take long.
+    """The waiting requests of this process, with a thread that warns of long waits.
 
-    Every thread has one request at a time. The watching thread lives while there are some.
+    Every thread has one request at a time. The watching thread runs while there are requests.
     """
 
     def __init__(self) -> None:
         self._forget()
-        # A forked child has neither the thread nor the requests, and a lock that may stay held.
+        # A forked child has neither the thread nor the requests, and the lock may be held.
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
@@ -58,7 +58,7 @@ class Waits:
         self._is_watched = False
 
     def begin(self, endpoint: str) -> None:
-        """Note that this thread sends a request, or sends it again."""
+        """Record that this thread sends or resends a request."""
         me = threading.get_ident()
         with self._lock:
             earlier = self._waiting.get(me)
@@ -71,7 +71,7 @@ class Waits:
                 threading.Thread(target=self._watch, name="sparklake-wait", daemon=True).start()
 
     def end(self) -> None:
-        """Note that this thread waits no more."""
+        """Record that this thread's request has ended."""
         with self._lock:
             self._waiting.pop(threading.get_ident(), None)
 

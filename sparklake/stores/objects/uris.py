@@ -1,9 +1,9 @@
-"""From a path or URI to an object store.
+"""Object stores by path or URI.
 
-One rule for odd names: **a URI is verbatim**. Nothing is percent-encoded or decoded, and '?' and
-'#' are ordinary characters, so what follows `file://` is the path as the file system spells it.
-Hadoop's `Path` and the AWS tools read URIs in this way too, so one text means the same place to
-sparklake, to Spark and to a shell.
+One rule for unusual names: **a URI is verbatim**. Nothing is percent-encoded or decoded, and '?'
+and '#' are ordinary characters, so the rest of a `file://` URI is the exact path. Hadoop's `Path`
+and the AWS tools do the same, so one string means the same place to sparklake, to Spark and to a
+shell.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _S3 = ("s3", "s3a")
 
 
 def normalise_store_uri(uri_or_path: str) -> str:
-    """Return the one spelling of a store's root: `file:///path` or `s3://bucket/prefix`.
+    """Return the canonical URI of a root: `file:///path` or `s3://bucket/prefix`.
 
-    Paths are made absolute, and `~/` is the home directory; symbolic links are not resolved.
+    Paths become absolute, and `~/` is the home directory. Symbolic links are not resolved.
     """
     if not _is_s3(uri_or_path):
         path = _local_path(uri_or_path)
@@ -46,7 +46,7 @@ def normalise_store_uri(uri_or_path: str) -> str:
 
 
 def open_store(uri: str) -> ObjectStore:
-    """Return the store at a path or URI; nothing is read, and it need not exist yet."""
+    """Return the store at a path or URI. Nothing is read, and it need not exist yet."""
     canonical = normalise_store_uri(uri)
     if not _is_s3(canonical):
         return LocalStore(Path(canonical.removeprefix("file://")))
@@ -54,10 +54,7 @@ def open_store(uri: str) -> ObjectStore:
 
 
 def open_object(uri: str) -> tuple[ObjectStore, str]:
-    """Return a store and the key in it of the object at any address, for reading.
-
-    The store's root is the bucket, or the root of the file system.
-    """
+    """Return the store and the key of an object at any address, for reads."""
     if not _is_s3(uri):
         return LocalStore(Path("/")), _local_path(uri).removeprefix("/")
     bucket, key = _bucket_and_rest(uri)
@@ -65,14 +62,14 @@ def open_object(uri: str) -> tuple[ObjectStore, str]:
 
 
 def check_object_uri(uri: str) -> None:
-    """Raise InvalidUriError for what is no address of an object; opens nothing."""
+    """Raise InvalidUriError for an invalid object address, without opening it."""
     key = _bucket_and_rest(uri)[1] if _is_s3(uri) else _local_path(uri).removeprefix("/")
     if not key:
         raise _invalid(uri, "names no object: add its key")
 
 
 def normalise_object_uri(uri: str) -> str:
-    """Return the one spelling of an object's address; raise InvalidUriError for what is none."""
+    """Return the canonical URI of an object; raise InvalidUriError for an invalid one."""
     check_object_uri(uri)
     if not _is_s3(uri):
         return f"file://{_local_path(uri)}"
@@ -80,7 +77,7 @@ def normalise_object_uri(uri: str) -> str:
 
 
 def _s3_store(bucket: str, prefix: str) -> ObjectStore:
-    # Not at the top: boto3 is optional, and takes most of a second to import.
+    # Lazy import: boto3 is optional, and its import takes most of a second.
     from sparklake.stores.objects.s3 import S3Store
 
     return S3Store(bucket, prefix)
@@ -98,7 +95,7 @@ def _local_path(uri: str) -> str:
         at_home = uri == "~" or uri.startswith("~/")
         return _absolute(os.path.expanduser(uri) if at_home else uri)  # noqa: PTH111
     if scheme[1].lower() != "file":
-        # The text is left out: such URIs may carry credentials.
+        # The URI is omitted from the message, because it may contain credentials.
         raise InvalidUriError(f"There is no object store for {scheme[1]}:// here: use {SUPPORTED}.")
     path = uri[len("file:") :]
     if path.startswith("//"):
@@ -110,7 +107,7 @@ def _local_path(uri: str) -> str:
 
 
 def _absolute(path: str) -> str:
-    # POSIX lets two leading slashes mean something else, and abspath keeps them.
+    # POSIX allows a special meaning for two leading slashes, and abspath keeps them.
     return "/" + os.path.abspath(path).lstrip("/")  # noqa: PTH100
 
 

@@ -17,12 +17,11 @@ __all__ = ["connect_ref_store"]
 
 
 def connect_ref_store(dsn: str, restart: Callable[[], str] | None = None) -> RefStore:
-    """Return the ref store behind a connection string, its schema brought up to date.
+    """Return the ref store of a connection string, and migrate its schema.
 
-    Where the server cannot be reached, `restart` starts it and returns its connection string.
-
-    Raises InvalidInputError for what is no connection string, RefStoreUnavailableError for a
-    database that cannot be used.
+    If the server is unreachable, `restart` starts it and returns its connection string. Raises
+    InvalidInputError for an invalid connection string, and RefStoreUnavailableError for an
+    unusable database.
     """
     connections = Connections(dsn, restart)
     try:

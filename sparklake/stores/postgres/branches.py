@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.ids import CommitId
     from sparklake.stores.postgres.connections import Connections
 
-# One statement: a branch and its layers are of one moment. A `force` sees nothing as read-only.
+# One statement reads a branch and its layers at one moment. With `force` nothing is read-only.
 _SELECT = """
     SELECT b.name, b.commit_id, b.hidden, floor(extract(epoch FROM b.expires))::bigint,
            coalesce(b.expires <= clock_timestamp(), false), b.read_only AND NOT %(force)s::boolean,
@@ -58,19 +58,19 @@ ONE_BRANCH = _SELECT + " AND b.name = %(name)s ORDER BY l.id DESC"
 
 
 def locked_state(connection: psycopg.Connection, scope: Scope, name: str) -> BranchState:
-    """Return a branch that is locked, and therefore there."""
+    """Return a locked branch, which therefore exists."""
     values = {"uid": scope.uid, "force": scope.force, "name": name}
     (found,) = states_of(connection.execute(ONE_BRANCH, values).fetchall())
     return found
 
 
 def all_branches(connection: psycopg.Connection, uid: str) -> Sequence[BranchState]:
-    """Return all branches in the byte order of their names, as part of a transaction."""
+    """Return all branches in the byte order of their names, within a transaction."""
     return states_of(connection.execute(ALL_BRANCHES, {"uid": uid, "force": False}).fetchall())
 
 
 def states_of(rows: Sequence[tuple[Any, ...]]) -> Sequence[BranchState]:
-    """Return the branches of selected rows, which come by branch, its newest layer first."""
+    """Return the branches of rows sorted by branch, then newest layer first."""
     return [_state(list(joined)) for _, joined in groupby(rows, key=itemgetter(0))]
 
 
@@ -106,12 +106,12 @@ _SWAP = f"""
         AND (%(is_new)s::boolean OR {IS_KEPT})
 """  # noqa: S608
 
-# The name of a lock, as a number.
+# The lock's name as a number.
 _TURN = "hashtextextended(%(turn)s, 0)"
 
 
 class PostgresBranches:
-    """Holds the branches of one repository."""
+    """The branches of one repository."""
 
     def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
@@ -162,7 +162,7 @@ class PostgresBranches:
         return states_of(self._connections.fetch(ALL_BRANCHES, self._values))
 
     def delete(self, name: str, who: str, *, if_expired: bool = False) -> None:
-        """Delete a branch and what is staged on it."""
+        """Delete a branch and its staged changes."""
         with self._connections.transaction() as connection:
             head = lock_branch(connection, self._scope, name, Action.DELETE)
             if if_expired and not locked_state(connection, self._scope, name).may_be_pruned:
@@ -176,7 +176,7 @@ class PostgresBranches:
             log_operation(connection, self._uid, who, verb.value, name, head, None)
 
     def set_lifetime(self, name: str, lifetime: timedelta | None) -> BranchState:
-        """Let a branch expire that long from now, or never."""
+        """Set when a branch expires, from now; None is never."""
         with self._connections.transaction() as connection:
             lock_branch(connection, self._scope, name)
             connection.execute(
@@ -196,7 +196,8 @@ class PostgresBranches:
             ]
             self._swap(connection, move)
             if known:
-                # What was made once more, after the fence, names nothing that is gone.
+                # A commit that was made again after the fence refers to no deleted
+                # object.
                 renew_commits(connection, self._uid, known)
             if not self._take_layers(connection, move):
                 raise RaceLostError(f"staged changes of {move.branch!r} were taken by another")
@@ -212,7 +213,7 @@ class PostgresBranches:
                 )
 
     def _take_layers(self, connection: psycopg.Connection, move: BranchMove) -> bool:
-        """Remove what a move has applied; tells whether it was all there."""
+        """Remove the layers that a move has applied; return whether all were there."""
         applied = sorted(set(move.applied_layers))
         if move.cut is not None:
             return cut_layers(connection, self._uid, move.branch, applied, move.cut)
@@ -220,18 +221,19 @@ class PostgresBranches:
 
     @contextmanager
     def turn(self, name: str, seconds: float) -> Iterator[None]:
-        """Hold the turn of a branch, after those who asked for it before."""
+        """Hold a branch's turn, in FIFO order of requests."""
         with ExitStack() as held:
             connection = held.enter_context(self._connections.transaction())
             _wait_for_turn(connection, self._turn(name), seconds)
             yield
-            # What was done in turn is done, even where the server has gone away meanwhile.
+            # Work done in turn is valid, even if the server has become unreachable
+            # since.
             with suppress(RefStoreUnavailableError):
                 held.close()
 
     def is_turn_held(self, name: str) -> bool:
         """Return whether someone holds the turn of a branch."""
-        # As a statement of its own it gives back at once what it gets.
+        # A separate statement releases the lock at once.
         query = f"SELECT NOT pg_try_advisory_xact_lock({_TURN})"
         ((is_held,),) = self._connections.fetch(query, {"turn": self._turn(name)})
         return bool(is_held)
@@ -269,8 +271,8 @@ class PostgresBranches:
 
 
 def _wait_for_turn(connection: psycopg.Connection, turn: str, seconds: float) -> None:
-    """Take a lock that goes with the transaction; Postgres serves who waits in order."""
-    # 0 would be no bound at all.
+    """Take a lock for the rest of the transaction. Postgres serves waiters in FIFO order."""
+    # A timeout of 0 would mean none.
     bound = f"{max(round(seconds * 1000), 1)}ms"
     connection.execute("SELECT set_config('lock_timeout', %s, true)", (bound,))
     with suppress(psycopg.errors.LockNotAvailable):

@@ -33,12 +33,12 @@ _INSERT = """
 
 IS_KEPT = """NOT EXISTS (SELECT 1 FROM sparklake.expired_commits
     WHERE repository_uid = %(uid)s AND commit_id = %(commit)s)"""
-"""A condition of what lets a ref stand at a commit, under a lock that fences wait for."""
+"""The condition of setting a ref to a commit, under a lock that fences wait for."""
 
-# A walk by levels that meets each commit once. UNION drops a row that is equal to an earlier one,
-# so the distance must take no part in equality, or a commit would be walked once per distance. An
-# interval of n days less 24n hours does that: all of them are equal, for a day is 24 hours, and yet
-# each remembers its n. `before` counts the commits of the levels above in the same way, so that the
+# A walk by levels that visits each commit once. UNION drops a row equal to an earlier one, so the
+# distance must not be part of equality, or a commit would be visited once per distance. An interval
+# of n days less 24n hours achieves this: all such intervals are equal, because a day is 24 hours,
+# but each stores its n. `before` counts the commits of the previous levels in the same way, so the
 # walk ends at the level that fills the limit.
 _WALK = """
     WITH RECURSIVE walk (id, distance, before) AS (
@@ -72,7 +72,7 @@ _ANCESTRY = (
     """
 )
 
-# A look-up by id for each commit, as above.
+# A look-up by id for each commit, as in _WALK.
 _BAND = """
     WITH RECURSIVE walk (id) AS (
         SELECT given COLLATE "C" FROM unnest(%(ids)s::text[]) AS given
@@ -94,7 +94,7 @@ _ANCESTRY_DOWN_TO = (
     """
 )
 
-# A look-up by id for each step, as above.
+# A look-up by id for each step, as in _WALK.
 _LINE = """
     WITH RECURSIVE line (id, step) AS (
         SELECT %(id)s::text COLLATE "C", 0
@@ -118,7 +118,7 @@ _FIRST_ANCESTOR = (
 
 
 class PostgresCommits:
-    """Holds the commits of one repository."""
+    """The commits of one repository."""
 
     def __init__(self, connections: Connections, uid: str) -> None:
         self._connections = connections
@@ -160,7 +160,7 @@ class PostgresCommits:
         return [_commit(row) for row in rows]
 
     def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
-        """Return what is kept of what commits may have changed."""
+        """Return the stored change summaries of commits, where they exist."""
         rows = self._connections.fetch(
             "SELECT id, touched FROM sparklake.commits WHERE repository_uid = %(uid)s"
             " AND id = ANY(%(ids)s) AND touched IS NOT NULL",
@@ -178,7 +178,7 @@ class PostgresCommits:
         return {commit_id for (commit_id,) in rows}
 
     def first_ancestor(self, commit_id: CommitId, steps: int) -> Commit | None:
-        """Return the commit that many first parents back, None past the first."""
+        """Return the commit `steps` first parents back; None past the first."""
         rows = self._connections.fetch(
             _FIRST_ANCESTOR, {"uid": self._uid, "id": commit_id, "steps": steps}
         )
@@ -186,7 +186,7 @@ class PostgresCommits:
 
 
 def all_commits(connection: psycopg.Connection, uid: str) -> Sequence[Commit]:
-    """Return all commits by generation and id, as part of a transaction."""
+    """Return all commits by generation and id, within a transaction."""
     query = _SELECT + " WHERE c.repository_uid = %(uid)s ORDER BY c.generation, c.id"
     return [_commit(row) for row in connection.execute(query, {"uid": uid})]
 
@@ -194,15 +194,15 @@ def all_commits(connection: psycopg.Connection, uid: str) -> Sequence[Commit]:
 def insert_commit(
     connection: psycopg.Connection, uid: str, commit: Commit, touched: bytes | None
 ) -> bool:
-    """Add a commit, as part of the transaction that makes a branch point at it.
+    """Add a commit, within the transaction that moves a branch to it.
 
-    Tells whether it was not there.
+    Returns whether the commit is new.
     """
     return connection.execute(_INSERT, _row(uid, commit, touched)).rowcount > 0
 
 
 def mark_expired(connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId]) -> None:
-    """Let commits expire, as part of the transaction that raises the fence."""
+    """Mark commits as expired, within the transaction that raises the fence."""
     if commit_ids:
         connection.execute(
             "INSERT INTO sparklake.expired_commits (repository_uid, commit_id)"
@@ -212,7 +212,7 @@ def mark_expired(connection: psycopg.Connection, uid: str, commit_ids: Sequence[
 
 
 def check_kept(connection: psycopg.Connection, uid: str, commit_id: CommitId) -> None:
-    """Raise ExpiredError for a commit that has expired, as part of a transaction."""
+    """Raise ExpiredError for an expired commit, within a transaction."""
     query = f"SELECT {IS_KEPT}"
     row = connection.execute(query, {"uid": uid, "commit": commit_id}).fetchone()
     if row is not None and not row[0]:
@@ -220,7 +220,7 @@ def check_kept(connection: psycopg.Connection, uid: str, commit_id: CommitId) ->
 
 
 def renew_commits(connection: psycopg.Connection, uid: str, commit_ids: Sequence[CommitId]) -> None:
-    """Let commits that were made once more be as new, under the lock of a branch."""
+    """Remove the expiry of commits that were made again, under the lock of a branch."""
     connection.execute(
         "DELETE FROM sparklake.expired_commits WHERE repository_uid = %s AND commit_id = ANY(%s)",
         (uid, list(commit_ids)),
@@ -270,7 +270,7 @@ def log_operation(
     from_commit: CommitId | None,
     to_commit: CommitId | None,
 ) -> None:
-    """Add a line to the log, as part of the transaction that moves the ref."""
+    """Add an entry to the log, within the transaction that moves the ref."""
     connection.execute(
         """
         INSERT INTO sparklake.operations
@@ -282,14 +282,14 @@ def log_operation(
 
 
 class PostgresOperations:
-    """Holds the log of one repository."""
+    """The log of ref moves of one repository."""
 
     def __init__(self, connections: Connections, uid: str) -> None:
         self._connections = connections
         self._uid = uid
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
-        """Return the latest operations, newest first; of one ref, or of all."""
+        """Return the latest operations, newest first, of one ref or of all."""
         rows = self._connections.fetch(
             """
             SELECT sequence, floor(extract(epoch FROM date))::bigint, who, verb, ref,

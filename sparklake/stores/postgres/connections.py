@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10
 
 _START_SECONDS = 30.0
-"""How long a connection waits for a server that starts up or recovers."""
+"""How long a connection waits, in seconds, for a server that starts or recovers."""
 
 _WAIT_SECONDS = 0.02
 _MAX_WAIT_SECONDS = 0.5
@@ -36,7 +36,7 @@ _PORTS = re.compile(r"[\d,]*")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The database that a connection string points at; its text and repr hold no secret."""
+    """The database of a connection string. Its text and repr contain no secret."""
 
     name: str
     conninfo: str = field(repr=False)
@@ -46,30 +46,27 @@ class Target:
         return self.name
 
     def connect(self) -> psycopg.Connection:
-        """Return a new connection; wait while the server starts up, for a bounded time.
-
-        Raises psycopg's errors.
-        """
+        """Return a new connection; wait a bounded time while the server starts up."""
         retrying = Retrying(
             stop=stop_after_delay(_START_SECONDS),
             wait=wait_random_exponential(multiplier=_WAIT_SECONDS, max=_MAX_WAIT_SECONDS),
             retry=retry_if_exception(self._is_starting),
             reraise=True,
         )
-        # Server-side prepared statements would not survive a pooler between here and the server.
+        # Server-side prepared statements would fail behind a connection pooler.
         return retrying(psycopg.connect, self.conninfo, autocommit=True, prepare_threshold=None)
 
     def _is_starting(self, error: BaseException) -> bool:
-        """Tell whether a connection failed because the server does not accept any yet."""
+        """Return whether the server refused a connection because it is starting."""
         if not isinstance(error, psycopg.OperationalError) or _timed_out(error):
             return False
         if _STARTING.search(str(error)):
             return True
-        # The words are in the server's language; the answer to a ping is not.
+        # The message is in the server's language. The reply to a ping is not.
         return PGconn.ping(self.conninfo.encode()) == Ping.REJECT
 
     def explain(self, error: Exception) -> str:
-        """Return the driver's words about an error, with the password blotted out."""
+        """Return the driver's message of an error, with the password masked."""
         words = " ".join(str(error).split()) or type(error).__name__
         return words.replace(self.password, "***") if self.password else words
 
@@ -79,7 +76,7 @@ def _timed_out(error: psycopg.OperationalError) -> bool:
 
 
 def public_dsn(dsn: str) -> str:
-    """Return a connection string without its secrets; raise InvalidInputError as `parse_dsn`."""
+    """Return a connection string without secrets; raise InvalidInputError."""
     parts = _parts(dsn)
     if not _SECRETS & parts.keys():
         return dsn
@@ -87,10 +84,11 @@ def public_dsn(dsn: str) -> str:
 
 
 def parse_dsn(dsn: str) -> Target:
-    """Return what a connection string points at; raise InvalidInputError, which echoes nothing.
+    """Return the target of a connection string.
 
-    A password with unquoted '@' or '/' would end up in host, port or database name, and so in
-    messages: such a string is refused.
+    Raises InvalidInputError, whose message omits the string. A password with unquoted '@' or
+    '/' would end up in the host, port or database name, and so in messages. Such a string is
+    refused.
     """
     parts = _parts(dsn)
     defaults = {"connect_timeout": str(CONNECT_SECONDS), "application_name": "sparklake"}
@@ -133,11 +131,11 @@ _Result = TypeVar("_Result")
 
 
 class Connections:
-    """Lends each statement, transaction or stream a connection of its own.
+    """A pool of connections. Each statement, transaction or stream gets its own connection.
 
-    Safe for threads: there are as many connections as there are uses at one time. A connection
-    that turns out dead before it has done anything is replaced, once. `restart` starts a server
-    that cannot be reached again, and returns its DSN; nothing is repeated that may have been done.
+    Thread-safe: there are as many connections as concurrent uses. A connection that is dead on
+    its first use is replaced, once. `restart` starts an unreachable server again and returns
+    its DSN. A statement that may have run is never repeated.
     """
 
     def __init__(self, dsn: str, restart: Callable[[], str] | None = None) -> None:
@@ -149,7 +147,7 @@ class Connections:
         self._closed = False
 
     def fetch(self, query: LiteralString, values: Mapping[str, object]) -> list[tuple[Any, ...]]:
-        """Run one statement that only reads, and return its rows."""
+        """Run one read-only statement, and return its rows."""
 
         def run(connection: psycopg.Connection) -> list[tuple[Any, ...]]:
             return connection.execute(query, values).fetchall()
@@ -161,7 +159,7 @@ class Connections:
 
     @contextmanager
     def transaction(self, begin: LiteralString = "BEGIN") -> Iterator[psycopg.Connection]:
-        """Lend a connection for one transaction, committed at the end unless there is an error."""
+        """Yield a connection for one transaction; commit unless there is an error."""
         with self._errors_told():
             connection, _ = self._first(lambda fresh: fresh.execute(begin))
             try:
@@ -174,7 +172,7 @@ class Connections:
                 self._give_back(connection)
 
     def close(self) -> None:
-        """Close the idle connections, and later those that are lent out."""
+        """Close idle connections now, and connections in use when they are returned."""
         with self._lock:
             self._closed = True
             self._leave_to_parent()
@@ -185,7 +183,7 @@ class Connections:
     def _first(
         self, step: Callable[[psycopg.Connection], _Result]
     ) -> tuple[psycopg.Connection, _Result]:
-        """Take a connection's first step; when an idle one fails for being dead, on a new one."""
+        """Run a connection's first step; if an idle connection is dead, use a new one."""
         connection = self._take_idle()
         if connection is not None:
             try:
@@ -221,9 +219,9 @@ class Connections:
             return self._idle.pop() if self._idle else None
 
     def _leave_to_parent(self) -> None:
-        """Drop the connections that a forked child has from its parent, whose sessions go on.
+        """Drop connections inherited by fork. The parent's sessions go on.
 
-        They are cut off from the server first: closing a connection takes leave of it.
+        The descriptors are redirected first, because closing a connection ends its session.
         """
         if self._pid == os.getpid():
             return
@@ -245,7 +243,7 @@ class Connections:
         try:
             connection.execute("ROLLBACK")
         except psycopg.Error:
-            connection.close()  # The server rolls back what it no longer hears of.
+            connection.close()  # The server rolls back a lost connection.
 
     @contextmanager
     def _errors_told(self) -> Iterator[None]:

@@ -1,8 +1,8 @@
-"""Branch rows and staging layers: the locks that keep them together.
+"""Branch rows and staging layers, and the locks that keep them consistent.
 
-Locks are always taken in this order: repository, branch, layer, rows. Whoever changes which layers
-a branch has, or seals one, holds the branch. A writer of rows holds its layer FOR SHARE, which a
-sealer waits for.
+Locks are always taken in this order: repository, branch, layer, rows. A change to a branch's set of
+layers, and the seal of a layer, locks the branch. A writer of rows locks its layer FOR SHARE, and a
+seal waits for this lock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The repository whose refs are changed; by force, even where it is read-only."""
+    """The repository whose refs are changed. With `force`, even if it is read-only."""
 
     uid: str
     force: bool = False
@@ -41,8 +41,8 @@ def lock_branch(
 ) -> CommitId:
     """Lock a branch until the transaction ends; return its head.
 
-    Raises where its guard refuses an action, or its fence is another one than is given; as long as
-    the lock is held neither changes.
+    Raises if its guard refuses an action, or its fence differs from the given one. Neither
+    changes while the lock is held.
     """
     row = connection.execute(
         "SELECT commit_id, read_only, protected, fence FROM sparklake.branches"
@@ -59,7 +59,7 @@ def lock_branch(
 
 
 def guard_of(read_only: bool, protected: Sequence[str]) -> Guard:
-    """Return the guard that a branch's row says."""
+    """Return the guard in a branch's row."""
     return Guard(read_only, frozenset(map(Action, protected)))
 
 
@@ -82,10 +82,10 @@ def layer_of(row: tuple[Any, ...]) -> Layer:
 def hold_open_layer(
     connection: psycopg.Connection, scope: Scope, branch: str, fence: int | None
 ) -> int | None:
-    """Keep the layer that takes writes open until the transaction ends; return its id.
+    """Keep the open layer open until the transaction ends; return its id.
 
-    None where the branch takes no writes, or has another fence: who makes it refuse them seals its
-    layers after that, so that a layer which is open was found so by a guard that still stands.
+    Returns None if the branch refuses writes or has another fence. A change of guard or fence
+    seals the layers afterwards, so an open layer means that the guard found here still applies.
     """
     row = connection.execute(
         """
@@ -110,7 +110,7 @@ def hold_open_layer(
 def insert_layer(
     connection: psycopg.Connection, uid: str, branch: str, meta_range_id: str | None = None
 ) -> int:
-    """Put a layer on top of a locked branch: open for rows, or a run."""
+    """Add a layer on top of a locked branch: an open one for rows, or a run."""
     row = connection.execute(
         """
         INSERT INTO sparklake.layers (repository_uid, branch, kind, sealed, meta_range_id)
@@ -129,7 +129,7 @@ def insert_layer(
 
 
 def seal_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
-    """Seal the layers of a locked branch, after the writers that are under way."""
+    """Seal the layers of a locked branch, after the writes in progress."""
     connection.execute(
         "UPDATE sparklake.layers SET sealed = true"
         " WHERE repository_uid = %s AND branch = %s AND NOT sealed",
@@ -140,7 +140,7 @@ def seal_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
 def drop_sealed_layers(
     connection: psycopg.Connection, uid: str, branch: str, layer_ids: Sequence[int]
 ) -> int:
-    """Remove sealed layers of a locked branch and what they hold; return how many there were."""
+    """Remove sealed layers of a locked branch and their rows; return their number."""
     gone = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s"
         " AND id = ANY(%s::bigint[]) AND sealed RETURNING id",
@@ -150,7 +150,7 @@ def drop_sealed_layers(
 
 
 def drop_layers(connection: psycopg.Connection, uid: str, branch: str) -> None:
-    """Remove every layer of a locked branch and what they hold."""
+    """Remove every layer of a locked branch and its rows."""
     gone = connection.execute(
         "DELETE FROM sparklake.layers WHERE repository_uid = %s AND branch = %s RETURNING id",
         (uid, branch),
@@ -165,14 +165,15 @@ def cut_layers(
     layer_ids: Collection[int],
     cut: LayerCut,
 ) -> bool:
-    """Take something out of sealed layers of a locked branch; tells whether all were there.
+    """Remove records from sealed layers of a locked branch; return whether all exist.
 
-    All its layers get new ids, in their order: one that takes writes is waited for.
+    All layers of the branch get new ids, in the same order. This waits for writes into an open
+    layer.
     """
     layers = layers_of(connection, uid, branch)
     if not {each.id for each in layers if each.sealed}.issuperset(layer_ids):
         return False
-    # The oldest first: a later layer must keep the higher id.
+    # The oldest comes first: a later layer must keep the higher id.
     for layer in reversed(layers):
         if layer.id in layer_ids:
             _drop_from_layer(connection, layer, cut.within)
@@ -199,9 +200,9 @@ def _drop_from_layer(
 
 
 def _renew_layer(connection: psycopg.Connection, layer: Layer, run: MetaRangeId | None) -> None:
-    """Give a layer a new id, above all others, or removes it where it holds nothing.
+    """Give a layer the highest id, or remove an empty layer.
 
-    `run` is what is left of a run.
+    `run` is the rest of a run.
     """
     renewed = connection.execute(
         """
@@ -222,7 +223,7 @@ def _renew_layer(connection: psycopg.Connection, layer: Layer, run: MetaRangeId 
 
 
 def drop_repository_layers(connection: psycopg.Connection, uid: str) -> None:
-    """Remove every layer of a locked repository, locking its branches first."""
+    """Remove every layer of a locked repository, after locking its branches."""
     connection.execute(
         "SELECT 1 FROM sparklake.branches WHERE repository_uid = %s ORDER BY name FOR UPDATE",
         (uid,),
@@ -236,8 +237,8 @@ def drop_repository_layers(connection: psycopg.Connection, uid: str) -> None:
 def _drop_rows(connection: psycopg.Connection, layers: Sequence[tuple[int]]) -> int:
     """Delete the rows of deleted layers.
 
-    It must be a statement of its own: deleting the layers waited for their writers, and only a
-    later statement sees what those wrote.
+    It must be a separate statement: the deletion of the layers waited for their writers, and
+    only a later statement sees the rows of these writers.
     """
     layer_ids = [layer_id for (layer_id,) in layers]
     if layer_ids:

@@ -1,4 +1,4 @@
-"""Brings a database to the schema that this version of sparklake knows."""
+"""Schema migrations of a database to this version of sparklake."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from sparklake.stores.postgres.connections import Connections
 
-# Any constant does, as long as no other program that shares the database takes it.
+# Any constant works that no other program in the same database uses.
 _LOCK = 0x737061726B6C616B
 
 
@@ -27,7 +27,7 @@ class Migration:
 
 
 def known_migrations() -> tuple[Migration, ...]:
-    """Return the migrations that come with this version, in order."""
+    """Return the migrations of this version, in order."""
     folder = resources.files("sparklake.stores") / "migrations"
     files = sorted(
         (file for file in folder.iterdir() if file.name.endswith(".sql")),
@@ -40,10 +40,10 @@ def known_migrations() -> tuple[Migration, ...]:
 
 
 def migrate(connections: Connections) -> None:
-    """Apply the missing migrations in one transaction; does nothing where none is missing.
+    """Apply the missing migrations in one transaction; a no-op if none is missing.
 
-    Of several processes one does it while the others wait. Raises RefStoreUnavailableError for a
-    schema that is newer than this version.
+    One of several processes does it while the others wait. Raises RefStoreUnavailableError for
+    a schema newer than this version.
     """
     migrations = known_migrations()
     newest = migrations[-1].version
@@ -61,7 +61,7 @@ def migrate(connections: Connections) -> None:
 
 
 def _version(connection: psycopg.Connection, target: str, newest: int) -> int | None:
-    """Return the version of the schema, None where there is no schema yet."""
+    """Return the version of the schema; None for no schema."""
     found = connection.execute(
         "SELECT 1 FROM pg_catalog.pg_tables"
         " WHERE schemaname = 'sparklake' AND tablename = 'schema_migrations'"
@@ -79,7 +79,7 @@ def _version(connection: psycopg.Connection, target: str, newest: int) -> int | 
 
 
 def _bootstrap(connection: psycopg.Connection) -> None:
-    # CREATE SCHEMA IF NOT EXISTS asks for the right to create one even where there is one.
+    # CREATE SCHEMA IF NOT EXISTS requires the right to create a schema even if it exists.
     found = connection.execute("SELECT to_regnamespace('sparklake') IS NOT NULL").fetchone()
     if found is None or not found[0]:
         connection.execute("CREATE SCHEMA sparklake")

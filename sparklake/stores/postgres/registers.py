@@ -46,7 +46,7 @@ _NOW = """
 
 
 class PostgresCollections:
-    """Lets one garbage collection at a time see what must stay."""
+    """The garbage collections of one repository, at most one at a time."""
 
     def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
@@ -55,7 +55,7 @@ class PostgresCollections:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep every other collection out, by a lock that goes with a transaction."""
+        """Exclude every other collection, by a transaction-level lock."""
         with ExitStack() as held:
             connection = held.enter_context(self._connections.transaction())
             row = connection.execute(
@@ -65,7 +65,7 @@ class PostgresCollections:
             if row is None or not row[0]:
                 raise CollectionOpenError("a garbage collection is under way: wait for its end")
             yield
-            # What was done stays done, even where the server has gone away meanwhile.
+            # The work is valid, even if the server has become unreachable since.
             with suppress(RefStoreUnavailableError):
                 held.close()
 
@@ -77,12 +77,13 @@ class PostgresCollections:
 
     @contextmanager
     def begin(self) -> Iterator[Moment]:
-        """Raise all fences, lets commits expire, and return the repository as of that moment."""
+        """Raise all fences and expire commits; return the repository at that moment."""
         with ExitStack() as held:
             with self._connections.transaction() as connection:
                 lock_settings(connection, self._scope)
                 _raise_fences(connection, self._uid)
-                # It sees all that was published, and nothing can be while the locks are held.
+                # It sees everything published. Nothing can be published while the
+                # locks are held.
                 reading = held.enter_context(self._connections.transaction(ONE_MOMENT))
                 moment = _moment(reading, self._uid)
                 mark_expired(connection, self._uid, sorted(moment.expiring))
@@ -90,7 +91,7 @@ class PostgresCollections:
 
 
 def snapshot_of(connection: psycopg.Connection, uid: str) -> RefsSnapshot:
-    """Return all refs and all commits, as part of a transaction of one moment."""
+    """Return all refs and all commits, within a transaction of one snapshot."""
     return RefsSnapshot(
         tuple(all_branches(connection, uid)),
         tuple(all_tags(connection, uid)),
@@ -109,7 +110,7 @@ def _moment(connection: psycopg.Connection, uid: str) -> Moment:
 
 
 def _raise_fences(connection: psycopg.Connection, uid: str) -> None:
-    """Raise the fences of a locked repository, after the writers that are under way."""
+    """Raise the fences of a locked repository, after the writes in progress."""
     connection.execute("UPDATE sparklake.repositories SET fence = fence + 1 WHERE uid = %s", (uid,))
     connection.execute(
         "SELECT 1 FROM sparklake.branches WHERE repository_uid = %s ORDER BY name FOR UPDATE",
@@ -133,7 +134,7 @@ _SELECT_PURGES = """
 
 
 class PostgresPurges:
-    """Holds the purges of one repository."""
+    """The purges of one repository."""
 
     def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
@@ -141,7 +142,7 @@ class PostgresPurges:
         self._force = scope.force
 
     def add(self, purge: Purge) -> None:
-        """Keep a purge; raise ReadOnlyError."""
+        """Store a purge; raise ReadOnlyError."""
         with self._connections.transaction() as connection:
             row = connection.execute(
                 "SELECT read_only FROM sparklake.repositories WHERE uid = %s FOR SHARE",
@@ -206,14 +207,14 @@ _SELECT_RUNS = """
 
 
 class PostgresHookRuns:
-    """Holds the runs of hooks of one repository."""
+    """The hook runs of one repository."""
 
     def __init__(self, connections: Connections, uid: str) -> None:
         self._connections = connections
         self._uid = uid
 
     def add(self, run: HookRun) -> None:
-        """Keep a run."""
+        """Store a run."""
         with self._connections.transaction() as connection:
             connection.execute(
                 """
@@ -239,7 +240,7 @@ class PostgresHookRuns:
         return _run(*rows[0]) if rows else None
 
     def list(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Return the latest runs, newest first; of one branch or tag, or of all."""
+        """Return the latest runs, newest first, of one branch or tag or of all."""
         rows = self._connections.fetch(
             _SELECT_RUNS + " AND (%(ref)s::text IS NULL OR ref = %(ref)s)"
             " ORDER BY sequence DESC LIMIT %(limit)s",

@@ -1,7 +1,7 @@
-"""What can be set of one repository, in Postgres.
+"""The settings of one repository, in Postgres.
 
-The repository's row is the truth, and every branch's row says what it makes of that branch. They
-change together, in the order of all locks: the repository, its branches, their layers.
+The repository's row is authoritative. Every branch's row has the guard derived from it. They change
+together, in the order of all locks: the repository, its branches, their layers.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _SELECT = """
 
 
 class PostgresSettings:
-    """Holds what can be set of one repository."""
+    """The settings of one repository."""
 
     def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
         self._uid = scope.uid
 
     def get(self) -> RepositorySettings:
-        """Return the settings as they are now."""
+        """Return the current settings."""
         return _found(self._connections.fetch(_SELECT, {"uid": self._uid}))
 
     def change(
         self, edit: Callable[[RepositorySettings], RepositorySettings]
     ) -> RepositorySettings:
-        """Put what an edit makes of the settings in their place; return it."""
+        """Replace the settings with an edit of them; return the new settings."""
         with self._connections.transaction() as connection:
             query = _SELECT + " FOR NO KEY UPDATE"
             rows = connection.execute(query, {"uid": self._uid}).fetchall()
@@ -59,7 +59,7 @@ class PostgresSettings:
 
 
 def lock_settings(connection: psycopg.Connection, scope: Scope) -> None:
-    """Lock a repository until the transaction ends; raise ReadOnlyError, unless forced."""
+    """Lock a repository for the transaction; raise ReadOnlyError, unless forced."""
     query = _SELECT + " FOR NO KEY UPDATE"
     settings = _found(connection.execute(query, {"uid": scope.uid}).fetchall())
     if settings.read_only and not scope.force:
@@ -67,9 +67,9 @@ def lock_settings(connection: psycopg.Connection, scope: Scope) -> None:
 
 
 def hold_settings(connection: psycopg.Connection, scope: Scope) -> RepositorySettings:
-    """Keep the settings as they are until the transaction ends; return them.
+    """Keep the settings unchanged until the transaction ends; return them.
 
-    Raises ReadOnlyError, unless forced. Of a repository that is gone it returns those of a new one.
+    Raises ReadOnlyError, unless forced. For a deleted repository it returns the defaults.
     """
     rows = connection.execute(_SELECT + " FOR SHARE", {"uid": scope.uid}).fetchall()
     settings = settings_of(*rows[0]) if rows else RepositorySettings()
@@ -84,7 +84,7 @@ def settings_of(
     metadata: Mapping[str, str],
     retention: Mapping[str, Any] | None,
 ) -> RepositorySettings:
-    """Return the settings that a repository's row says."""
+    """Return the settings in a repository's row."""
     rules = (
         ProtectionRule(pattern, frozenset(map(Action, actions)))
         for pattern, actions in sorted(protection.items())
@@ -94,7 +94,7 @@ def settings_of(
 
 
 def columns_of(settings: RepositorySettings) -> tuple[bool, Jsonb, Jsonb, Jsonb | None]:
-    """Return what a repository's row says of settings."""
+    """Return the columns of settings in a repository's row."""
     rules = {each.pattern: sorted(each.actions) for each in settings.protection}
     kept = None if settings.retention is None else Jsonb(asdict(settings.retention))
     return settings.read_only, Jsonb(rules), Jsonb(dict(settings.metadata)), kept
@@ -114,10 +114,10 @@ def _found(rows: Sequence[tuple[Any, ...]]) -> RepositorySettings:
 
 
 def _guard_branches(connection: psycopg.Connection, uid: str, settings: RepositorySettings) -> None:
-    """Let every branch refuse what it must from now on.
+    """Update the guards of all branches.
 
-    Their layers are sealed, which waits for the writers under way, and sends those who come to the
-    branch, where they are refused.
+    Their layers are sealed. This waits for writes in progress, and makes later writers lock the
+    branch, whose guard then refuses them.
     """
     rows = connection.execute(
         "SELECT name, read_only, protected FROM sparklake.branches"

@@ -40,17 +40,17 @@ _COLUMNS = "id, place, branch, who, floor(extract(epoch FROM started_at))::bigin
 
 
 class PostgresWrites:
-    """Holds the writes of one repository."""
+    """The writes of one repository."""
 
     def __init__(self, connections: Connections, uid: str) -> None:
         self._connections = connections
         self._uid = uid
 
     def begin(self, write_id: str, place: str, branch: str, who: str) -> Write:
-        """Note a write."""
+        """Register a write."""
         values = {"uid": self._uid, "id": write_id, "place": place, "branch": branch, "who": who}
         with self._connections.transaction() as connection:
-            # Locked, so that a repository which is being deleted gets no more of them.
+            # Locked, so that a repository in deletion gets no new writes.
             found = connection.execute(
                 "SELECT 1 FROM sparklake.repositories WHERE uid = %(uid)s FOR KEY SHARE", values
             ).fetchone()
@@ -69,7 +69,7 @@ class PostgresWrites:
         return _write(row)
 
     def find(self, write_id: str) -> Write | None:
-        """Return a write, whatever came of it."""
+        """Return a write in any state."""
         rows = self._connections.fetch(
             f"SELECT {_COLUMNS} FROM sparklake.writes"  # noqa: S608
             " WHERE repository_uid = %(uid)s AND id = %(id)s",
@@ -78,7 +78,7 @@ class PostgresWrites:
         return _write(rows[0]) if rows else None
 
     def abandon(self, write_ids: Sequence[str]) -> Sequence[Write]:
-        """Let those of some writes that are open never stage anything; return them."""
+        """Abandon the open ones of some writes, so that they never stage; return them."""
         with self._connections.transaction() as connection:
             # In the order of ids: two callers cannot deadlock.
             rows = connection.execute(
@@ -97,7 +97,7 @@ class PostgresWrites:
         return sorted(map(_write, rows), key=lambda each: (each.started_at, each.id))
 
     def list(self) -> Sequence[Write]:
-        """Return the writes that are open or abandoned, the oldest first."""
+        """Return the open and abandoned writes, oldest first."""
         rows = self._connections.fetch(
             f"SELECT {_COLUMNS} FROM sparklake.writes"  # noqa: S608
             " WHERE repository_uid = %(uid)s AND state <> 'done' ORDER BY started_at, id",
@@ -107,7 +107,7 @@ class PostgresWrites:
 
 
 def end_write(connection: psycopg.Connection, uid: str, branch: str, write_id: str) -> None:
-    """End an open write to a locked branch; raise WriteEndedError where it is not open."""
+    """End an open write to a locked branch; raise WriteEndedError if it is not open."""
     ended = connection.execute(
         "UPDATE sparklake.writes SET state = 'done'"
         " WHERE repository_uid = %s AND id = %s AND branch = %s AND state = 'open'",
@@ -128,7 +128,7 @@ _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class PostgresStaging:
-    """Holds the staged records of a repository's branches."""
+    """The staged records of a repository's branches."""
 
     def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
@@ -143,7 +143,8 @@ class PostgresStaging:
             if layer_id is not None:
                 _upsert(connection, layer_id, rows)
                 return
-        # A new transaction: the look may have locked a layer, and the branch must be locked first.
+        # A new transaction: the first one may have locked a layer, and the branch must be
+        # locked first.
         with self._connections.transaction() as connection:
             lock_branch(connection, self._scope, branch, Action.STAGE, fence=fence)
             if rows:
@@ -159,7 +160,7 @@ class PostgresStaging:
         *,
         fence: int | None,
     ) -> Layer:
-        """Seal what is below and put a run on top of it."""
+        """Seal the layers below, and add a run on top."""
         with self._connections.transaction() as connection:
             head = lock_branch(connection, self._scope, branch, Action.STAGE, fence=fence)
             if seen is not None:
@@ -171,14 +172,14 @@ class PostgresStaging:
         return Layer(layer_id, LayerKind.RUN, sealed=True, meta_range_id=meta_range_id)
 
     def seal(self, branch: str, action: Action | None = None) -> BranchState:
-        """Seal all layers, so that later writes go into a fresh one; return the branch."""
+        """Seal all layers, so that later writes go into a new one; return the branch."""
         with self._connections.transaction() as connection:
             lock_branch(connection, self._scope, branch, action)
             seal_layers(connection, self._uid, branch)
             return locked_state(connection, self._scope, branch)
 
     def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
-        """Stream the records of a rows layer in key order, as of one moment."""
+        """Stream the records of a rows layer in key order, from one snapshot."""
         with self._connections.transaction(_SNAPSHOT) as connection:
             yield from layer_rows(connection, self._uid, layer_id, prefix)
 
@@ -225,7 +226,7 @@ class PostgresStaging:
         *,
         fence: int | None,
     ) -> None:
-        """Take records out of the layers of a branch, and put a run on top."""
+        """Remove records from a branch's layers, and add a run on top."""
         with self._connections.transaction() as connection:
             action = Action.STAGE if run else Action.RESET
             head = lock_branch(connection, self._scope, branch, action, fence=fence)
@@ -238,7 +239,7 @@ class PostgresStaging:
 def layer_rows(
     connection: psycopg.Connection, uid: str, layer_id: int, prefix: bytes = b""
 ) -> Iterator[Record]:
-    """Stream the records of a rows layer in key order, as part of a transaction of one moment."""
+    """Stream the records of a rows layer in key order, within a snapshot transaction."""
     if not connection.execute(
         "SELECT 1 FROM sparklake.layers WHERE repository_uid = %s AND id = %s", (uid, layer_id)
     ).fetchall():
@@ -259,7 +260,7 @@ def layer_rows(
 def _check_seen(
     connection: psycopg.Connection, uid: str, head: CommitId, seen: BranchState
 ) -> None:
-    """Raise RaceLostError when a locked branch has changed since it was seen."""
+    """Raise RaceLostError if a locked branch has changed since it was read."""
     if (head, layers_of(connection, uid, seen.name)) != seen.content:
         raise RaceLostError(f"branch {seen.name!r} has changed: look at it again")
 

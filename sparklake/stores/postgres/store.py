@@ -48,13 +48,13 @@ _SELECT = """
 
 
 class PostgresRefStore:
-    """Holds the repositories of a lake in one database; safe for threads and forks."""
+    """The repositories of a lake in one database. Safe for threads and forks."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
     def id(self) -> str:
-        """Return the id that the lake got with its schema."""
+        """Return the id that the lake's schema was created with."""
         rows = self._connections.fetch("SELECT id::text FROM sparklake.lake", {})
         found: str = rows[0][0]
         return found
@@ -65,12 +65,12 @@ class PostgresRefStore:
         self._create(info, refs, who, RefVerb.CREATE_REPOSITORY)
 
     def restore_repository(self, info: RepositoryInfo, refs: RefsSnapshot, who: str) -> None:
-        """Create a repository that has refs and commit from the start, in one transaction."""
+        """Create a repository with refs and commits, in one transaction."""
         self._create(info, refs, who, RefVerb.RESTORE_REPOSITORY)
 
     def _create(self, info: RepositoryInfo, refs: RefsSnapshot, who: str, verb: RefVerb) -> None:
         with self._connections.transaction() as connection:
-            # One creation at a time: two new namespaces could overlap each other.
+            # One creation at a time: two new namespaces could overlap.
             connection.execute("LOCK TABLE sparklake.repositories IN SHARE ROW EXCLUSIVE MODE")
             _refuse_taken(connection, info)
             _insert_repository(connection, info)
@@ -92,7 +92,7 @@ class PostgresRefStore:
         return [_info(row) for row in rows]
 
     def delete_repository(self, name: str, *, force: bool = False) -> None:
-        """Forget a repository and its refs; its log stays."""
+        """Delete a repository and its refs; its log stays."""
         with self._connections.transaction() as connection:
             row = connection.execute(
                 "SELECT uid, read_only FROM sparklake.repositories WHERE name = %s FOR UPDATE",
@@ -113,12 +113,12 @@ class PostgresRefStore:
         return PostgresRefs(self._connections, Scope(uid, force))
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Close all connections."""
         self._connections.close()
 
 
 class PostgresRefs:
-    """Holds all that is mutable in one repository."""
+    """The mutable state of one repository."""
 
     def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
@@ -135,7 +135,7 @@ class PostgresRefs:
         self.collections = PostgresCollections(connections, scope)
 
     def snapshot(self) -> RefsSnapshot:
-        """Return all refs and all commits, read in one transaction that sees one moment."""
+        """Return all refs and all commits, from one snapshot."""
         with self._connections.transaction(ONE_MOMENT) as connection:
             return snapshot_of(connection, self._uid)
 
@@ -153,7 +153,7 @@ def _refuse_taken(connection: psycopg.Connection, info: RepositoryInfo) -> None:
     ).fetchone()
     if taken is not None:
         raise AlreadyExistsError(f"there is a repository {info.name!r} already")
-    # Not in SQL: where the links of a file system lead is for this machine to say.
+    # Not in SQL: only this machine can resolve the links of its file systems.
     others = connection.execute(
         "SELECT name, storage_namespace FROM sparklake.repositories ORDER BY name"
     ).fetchall()
@@ -184,7 +184,7 @@ def _insert_repository(connection: psycopg.Connection, info: RepositoryInfo) -> 
 
 
 def _insert_names(connection: psycopg.Connection, info: RepositoryInfo, refs: RefsSnapshot) -> None:
-    """Insert branches and tags, whose commits are there."""
+    """Insert branches and tags, after their commits."""
     cursor, uid = connection.cursor(), info.uid
     guards = [info.settings.guard(each.name) for each in refs.branches]
     cursor.executemany(

@@ -25,7 +25,7 @@ _ALL = """
 
 
 class PostgresTags:
-    """Holds the tags of one repository."""
+    """The tags of one repository."""
 
     def __init__(self, connections: Connections, scope: Scope) -> None:
         self._connections = connections
@@ -81,5 +81,5 @@ class PostgresTags:
 
 
 def all_tags(connection: psycopg.Connection, uid: str) -> Sequence[TagInfo]:
-    """Return all tags in the byte order of their names, as part of a transaction."""
+    """Return all tags in the byte order of their names, within a transaction."""
     return [TagInfo(*row) for row in connection.execute(_ALL, {"uid": uid})]
