@@ -142,7 +142,7 @@ def _is_empty(maps: pa.Array) -> pa.BooleanArray:
 
 
 def _is_plain_key(texts: pa.StringArray) -> pa.BooleanArray:
-    """Return which texts have no NUL, no leading '/', and no part that begins with '.'."""
+    """Return which texts have no NUL, no leading '/', and no part starting with '.'."""
     return pc.and_(
         pc.match_substring_regex(texts, r"^[^./\x00]"),
         pc.invert(pc.match_substring_regex(texts, r"/\.|\x00")),
