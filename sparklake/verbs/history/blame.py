@@ -1,7 +1,8 @@
 """Blame: the commit that gave each object below a prefix its current state.
 
-Each object follows the first parent that has an equal record. It belongs to the commit none of
-whose parents has one. Objects with the same path through the history are walked together.
+Each object follows the first parent that has an equal record. The walk stops at the commit whose
+parents all lack one, and that commit gets the object. Objects with the same path through the
+history are walked together.
 """
 
 from __future__ import annotations

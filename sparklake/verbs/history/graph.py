@@ -61,11 +61,17 @@ class HistoryGraph:
     edges: tuple[GraphEdge, ...]
 
     def to_svg(self) -> str:
-        """Return the picture as SVG; raise MissingDependencyError without the extra `graph`."""
+        """Return the picture as SVG.
+
+        Raises MissingDependencyError without the extra `graph`.
+        """
         return self._drawn("svg").decode()
 
     def to_png(self) -> bytes:
-        """Return the picture as PNG; raise MissingDependencyError without the extra `graph`."""
+        """Return the picture as PNG.
+
+        Raises MissingDependencyError without the extra `graph`.
+        """
         return self._drawn("png")
 
     def save(self, path: str | Path) -> None:

@@ -264,7 +264,7 @@ def _walk_path(
 ) -> Iterator[Commit]:
     """Yield the commits of `_walk` that changed the sought objects.
 
-    The walk skips the sides of a merge from which it took none of them.
+    At a merge that equals a parent in these objects, the walk follows only the first such parent.
     """
     walk, queue = Walk(context.graph), [place_of(start)]
     changes = Changes(context, walk, sought)
