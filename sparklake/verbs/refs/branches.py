@@ -21,7 +21,7 @@ _LONGEST = timedelta(days=36_500)
 
 
 def checked_lifetime(lifetime: timedelta | None) -> timedelta | None:
-    """Return a valid lifetime, None if a branch never expires; raise InvalidInputError."""
+    """Return a valid lifetime, or None for an unlimited one; raise InvalidInputError."""
     if lifetime is not None and not timedelta() < lifetime <= _LONGEST:
         raise InvalidInputError(f"a branch cannot expire in {lifetime}: give it up to 36,500 days")
     return lifetime

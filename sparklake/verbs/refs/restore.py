@@ -70,7 +70,7 @@ def restore_refs(
 
 
 def _find_settings(store: ObjectStore) -> KeptSettings | None:
-    """Return the settings next to a dump by sparklake, or None. lakeFS's dumps have none."""
+    """Return the settings next to a dump by sparklake, or None for a dump by lakeFS."""
     if store.find(SETTINGS_KEY) is None:
         return None
     try:
