@@ -1,1 +1,1 @@
-"""What runs inside tasks: bodies from Arrow batches to Arrow batches, the same on every engine."""
+"""Task bodies, from Arrow batches to Arrow batches, the same on every engine."""

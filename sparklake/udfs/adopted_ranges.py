@@ -1,12 +1,13 @@
-"""Ranges that are there already: what they name must be what was to be named, or as good.
+"""Check existing ranges: their addresses must be usable in place of ours.
 
 The id of a range does not depend on addresses, so a range of the same records may name other
-objects of equal content. It may be left over from changes that were dropped, and a garbage
-collection or the owner of an object may have deleted what it names. Its file never changes. So
-whoever writes a range that exists already reads it, and compares the addresses:
+objects of equal content. The existing range may be left over from dropped changes, and a garbage
+collection or the owner of an object may have deleted the objects that it names. Its file never
+changes. A task that writes a range which exists already therefore reads it and compares the
+addresses:
 
-- An object below `data/` is the lake's own. It stays, and is put back where it is gone.
-- Any other object may be deleted by its owner. It stands for ours only where a version names it.
+- An object below `data/` belongs to the lake. It is used, and restored if it is missing.
+- Any other object may be deleted by its owner. It is used only if a version names it.
 """
 
 from __future__ import annotations
@@ -42,14 +43,14 @@ from sparklake.udfs.strategies.objects import DATA_FOLDER
 
 COLLECTIONS_FOLDER = "_sparklake/gc"
 MARKER_KEY = f"{COLLECTIONS_FOLDER}/open"
-"""There while a collection takes objects, from before it begins to look for what is named."""
+"""The marker of an open collection. A collection writes it before it looks for named objects."""
 
 OBJECT_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Other:
-    """An object that an existing range names in place of ours; both addresses are full URIs."""
+    """An object that an existing range names in place of ours. Both addresses are full URIs."""
 
     key: bytes
     size: int
@@ -58,21 +59,21 @@ class _Other:
 
 
 def is_sweep_open(store: ObjectStore) -> bool:
-    """Return whether a collection may be taking objects."""
+    """Return whether a collection may be deleting objects."""
     return store.find(MARKER_KEY) is not None
 
 
 def check_adopted(
     store: ObjectStore, files: Mapping[str, bytes], versions: Sequence[MetaRangeId] = ()
 ) -> None:
-    """Check the ranges that exist at the keys of some files: what they name can stand for ours.
+    """Check that existing ranges at the keys of `files` can be used in place of ours.
 
-    An object of the lake's own that is gone is put back, from what our range names. `versions` are
-    trees of commits that are kept: what they name at the same path, their owners have to keep.
+    A missing object of the lake is restored from the object that our range names. `versions` are
+    the trees of kept commits: an owner must keep the objects that they name at the same path.
 
     Raises:
-        AddressTakenError: A range names an object that may not, or cannot, stand for ours.
-        CollectionOpenError: A collection may be taking what a range names.
+        AddressTakenError: A range names an object that may not or cannot be used in place of ours.
+        CollectionOpenError: A collection may be deleting an object that a range names.
     """
     for key, file in files.items():
         found = store.get(key)
@@ -83,7 +84,7 @@ def check_adopted(
 
 
 def full_addresses(root: str, entries: EntryColumns) -> Iterator[str]:
-    """Yield the addresses of entries as full URIs, each in its one spelling."""
+    """Yield the addresses of entries as normalised full URIs."""
     for address, relative in zip(
         entries.address.to_pylist(), entries.relative.tolist(), strict=True
     ):
@@ -94,7 +95,7 @@ def _spelled(address: str) -> str:
     try:
         return normalise_object_uri(address)
     except InvalidUriError:
-        return address  # It was written by others, for a store that is none here.
+        return address  # Another tool wrote it, for a store that sparklake does not support.
 
 
 def _check_objects(
@@ -116,7 +117,7 @@ def _check_objects(
 
 
 def _others(store: ObjectStore, ours: Block, theirs: Block) -> list[_Other]:
-    """Return the objects to which two ranges of equal records give different addresses."""
+    """Return the objects whose addresses differ between two ranges of equal records."""
     differing = pc.not_equal(ours.stored_array(), theirs.stored_array())
     rows = np.flatnonzero(differing.to_numpy(zero_copy_only=False))
     if not len(rows):
@@ -124,9 +125,9 @@ def _others(store: ObjectStore, ours: Block, theirs: Block) -> list[_Other]:
     try:
         wanted = decode_entries(ours.take(rows))
     except CorruptFileError:
-        return []  # Records of something else than objects name none.
+        return []  # Records of other kinds than objects name no objects.
     found = decode_entries(theirs.take(rows))
-    # Most differ in their time alone.
+    # Most records differ only in their time.
     moved = pc.not_equal(wanted.address, found.address).to_numpy(zero_copy_only=False)
     rows = rows[moved | (wanted.relative != found.relative)]
     ours, theirs = ours.take(rows), theirs.take(rows)
@@ -164,7 +165,7 @@ def _check_foreign(
 def _named_by(
     store: ObjectStore, versions: Sequence[MetaRangeId], keys: Sequence[bytes]
 ) -> set[tuple[bytes, str]]:
-    """Return the keys that some trees have of those asked for, each with an address of it."""
+    """Return the pairs of a requested key and its address in any of the trees."""
     wanted, hull = set(keys), Interval(keys[0], successor(keys[-1]))
     return {
         (key, address)
@@ -181,7 +182,7 @@ def _addresses(store: ObjectStore, block: Block) -> Iterable[tuple[bytes, str]]:
 
 
 def _is_there(address: str) -> bool:
-    """Tell whether an object can be found at a full URI; a store that fails counts as no."""
+    """Tell whether an object exists at a full URI. A failing store counts as no."""
     with suppress(SparklakeError):
         store, key = open_object(address)
         return store.find(key) is not None
@@ -214,16 +215,16 @@ def _put_back(store: ObjectStore, other: _Other) -> None:
             source.get_to_file(place, scratch / "found")
         except MissingFileError:
             if source is store and place.startswith(f"{DATA_FOLDER}/"):
-                return  # Both are gone: purged, or staged by addresses at which nothing is.
+                return  # Both are missing: purged, or staged with an address of no object.
             raise _taken(other) from None
-        # A copy: of a file that is not ours a link would change with it.
+        # Copy, because a hard link to a file of another owner would change with that file.
         shutil.copyfile(scratch / "found", scratch / "copy")
         if (scratch / "copy").stat().st_size != other.size:
-            raise _taken(other)  # Other versions may name it, and would read something else.
+            raise _taken(other)  # Other versions may name it and would read other content.
         store.put_files_if_absent({key: scratch / "copy"})
 
 
 def _place(store: ObjectStore, address: str) -> tuple[ObjectStore, str]:
-    """Return the store and key of a full URI: the namespace's own store for what lies in it."""
+    """Return the store and key of a full URI. Inside the namespace, it is `store`."""
     key = address.removeprefix(f"{store.uri}/")
     return (store, key) if key != address else open_object(address)

@@ -1,4 +1,4 @@
-"""Differences rolled up by folder: how many objects, and how many bytes came and went."""
+"""Differences per folder: counts of objects, and bytes added and removed."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ FOLDER_SCHEMA = pa.schema(
         *(pa.field(name, pa.int64(), nullable=False) for name in COUNTS),
     ]
 )
-"""`path` ends in '/' for a folder. Bytes are those of objects that came and of those that went; of
-a changed object both, of a conflict none."""
+"""`path` ends in '/' for a folder. A changed object counts in both columns of bytes, a conflict in
+neither."""
 
 FOLDER_DDL = ", ".join(["path string", *(f"{name} bigint" for name in COUNTS)])
 
 
 @dataclass(frozen=True, slots=True)
 class FolderDiff:
-    """What differs in a folder, or of an object that is not so deep; of all where path is "".
+    """The differences in a folder, or of one object above the depth of the summary.
 
-    A number stops at 2^63 - 1.
+    `path` is "" for the total. Every number is capped at 2^63 - 1.
     """
 
     path: str
@@ -44,25 +44,25 @@ class FolderDiff:
     bytes_removed: int = 0
 
     def plus(self, other: FolderDiff) -> FolderDiff:
-        """Return both together, under the path of this one."""
+        """Return the sum of both, under the path of this one."""
         return FolderDiff(
             self.path, *(bounded(getattr(self, name) + getattr(other, name)) for name in COUNTS)
         )
 
     def at(self, path: str) -> FolderDiff:
-        """Return the same numbers of another path."""
+        """Return the same numbers under another path."""
         return FolderDiff(path, *(getattr(self, name) for name in COUNTS))
 
 
 @dataclass(frozen=True, slots=True)
 class FolderBatch:
-    """Rolls changes up to so many levels below a prefix that all their paths have."""
+    """A summary of changes by the folders `depth` levels below a common prefix."""
 
     prefix: str
     depth: int
 
     def __call__(self, changes: Changes) -> pa.RecordBatch:
-        """Return changes as a batch of FOLDER_SCHEMA, a row for each run of paths of a folder."""
+        """Return a batch of FOLDER_SCHEMA, one row per run of paths in a folder."""
         folders = self._folders(text_of(changes.keys()))
         starts = _run_starts(folders)
         before, after, there = _sizes(changes.left), _sizes(changes.right), ~changes.conflicts
@@ -79,11 +79,11 @@ class FolderBatch:
         return pa.record_batch([folders.take(pa.array(starts)), *sums], schema=FOLDER_SCHEMA)
 
     def _folders(self, paths: pa.StringArray) -> pa.StringArray:
-        """Return for each path the folder of this depth around it, itself if it has none."""
+        """Return each path's folder at this depth, or the path if it has no such folder."""
         if not self.depth:
             return pa.array([""] * len(paths), pa.string())
         below = pc.utf8_slice_codeunits(paths, len(self.prefix))
-        # A path without so many folders does not match, and stays as it is.
+        # A path with fewer folders does not match and stays unchanged.
         pattern = f"(?s)^((?:[^/]*/){{{self.depth}}}).*$"
         folders = pc.replace_substring_regex(below, pattern, r"\1")
         return pc.binary_join_element_wise(pa.scalar(self.prefix), folders, "")
@@ -96,13 +96,13 @@ def folder_rows(batch: pa.RecordBatch) -> Iterator[FolderDiff]:
 
 
 def _sizes(rows: Rows) -> Positions:
-    """Return the size of each row's object, 0 where there is none."""
+    """Return the size of each row's object, 0 where there is no object."""
     sizes = np.zeros(len(rows.at), np.int64)
     sizes[rows.present] = decode_entries(rows.records()).size
     return sizes
 
 
 def _run_starts(texts: pa.StringArray) -> Positions:
-    """Return where another text than the one before it stands; there is at least one text."""
+    """Return the positions where a new text begins. `texts` must not be empty."""
     differ = pc.not_equal(texts[1:], texts[:-1]).to_numpy(zero_copy_only=False)
     return np.flatnonzero(np.concatenate(([True], differ)))

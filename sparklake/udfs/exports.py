@@ -1,4 +1,4 @@
-"""Bodies of an export: its plan, removals, copies and manifest."""
+"""Task bodies of an export: survey, removals, copies and manifest."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ MANIFEST_SCHEMA = pa.schema(
         pa.field("commit", pa.string(), nullable=False),
     ]
 )
-"""`type` is added, changed or removed; `address` where the object lies in the lake, a full URI."""
+"""`type` is added, changed or removed. `address` is the full URI of the object in the lake."""
 
 
 class ManifestFormat(str, Enum):
-    """The form of a manifest's files, and how their names end."""
+    """The file format of a manifest, which is also the suffix of its files."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -60,20 +60,20 @@ def encode_manifest(table: pa.Table, form: ManifestFormat) -> bytes:
 
 
 COPY_THREADS = 8
-"""How many objects a task copies at a time: each holds 16 MiB in memory, or twice that, at most."""
+"""The number of objects that a task copies at once. Each uses 16 to 32 MiB of memory at most."""
 
 MARKER_KEY = "_sparklake_export.json"
-"""Where an export says what it is."""
+"""The file that describes an export."""
 MANIFEST_FOLDER = "_manifest/"
 
 MOST_UNFIT = 100
-"""How many objects that cannot be exported a task reports."""
+"""The number of unfit objects that a task reports by name."""
 
 REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
 
 
 class Step(str, Enum):
-    """What a pass over the changes does with them."""
+    """A pass over the changes of an export."""
 
     SURVEY = "survey"
     REMOVE = "remove"
@@ -91,9 +91,9 @@ class Unfit:
 
 @dataclass(slots=True)
 class ExportReport:
-    """What a task did, or would do; `copied_bytes` is of added and changed objects.
+    """The counts of one task, planned or done. `copied_bytes` covers added and changed objects.
 
-    It stops at 2^63 - 1.
+    `copied_bytes` is capped at 2^63 - 1.
     """
 
     position: int = 0
@@ -105,13 +105,13 @@ class ExportReport:
     unfit: list[Unfit] = field(default_factory=list)
 
     def note_unfit(self, path: str, reason: str) -> None:
-        """Note an object that the destination cannot hold."""
+        """Record an object that the destination cannot hold."""
         self.unfit_count += 1
         if len(self.unfit) < MOST_UNFIT:
             self.unfit.append(Unfit(path, reason))
 
     def plus(self, other: ExportReport) -> None:
-        """Add what another task did."""
+        """Add the counts of another task."""
         for name in ("added", "changed", "removed", "copied_bytes", "unfit_count"):
             setattr(self, name, bounded(getattr(self, name) + getattr(other, name)))
         self.unfit = (self.unfit + other.unfit)[:MOST_UNFIT]
@@ -119,10 +119,11 @@ class ExportReport:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What all tasks of an export have in common.
+    """The settings that all tasks of an export share.
 
-    A manifest goes to names that begin with `manifest`; `reserves` keeps the names of an export's
-    own files free. Without `removals` what is gone stays, without `writes` nothing is copied.
+    The names of manifest files begin with `manifest`. With `reserves`, objects may not use the
+    names of the export's own files. Without `removals`, removed objects stay at the destination.
+    Without `writes`, nothing is copied.
     """
 
     workspace: Workspace
@@ -148,7 +149,10 @@ def decode_reports(batches: Iterable[pa.RecordBatch]) -> Iterator[ExportReport]:
 
 
 def export_body(export: Export, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield a report a task, as REPORT_SCHEMA; sides are left, which is there, and right."""
+    """Yield one report per task, as REPORT_SCHEMA.
+
+    The left side is the state of the destination, the right side the wanted state.
+    """
     store, destination = export.workspace.open_store(), open_destination(export.to)
     work = _STEPS[export.step]
     with Threads(COPY_THREADS, "sparklake-export") as pool:
@@ -165,7 +169,7 @@ def export_body(export: Export, batches: Iterable[pa.RecordBatch]) -> Iterator[p
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """One task under way."""
+    """One task in progress."""
 
     export: Export
     destination: Destination
@@ -173,7 +177,7 @@ class _Share:
     report: ExportReport
 
     def rows(self, changes: Changes) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Return what is to be there, and what is to be there no more, as MANIFEST_SCHEMA."""
+        """Return the objects to write and the objects to remove, as MANIFEST_SCHEMA."""
         namespace = self.export.workspace.storage_namespace
         if not self.export.writes:
             changes = changes.where(~changes.right.present)
@@ -188,7 +192,7 @@ class _Share:
         return self._manifest(kinds, written), self._manifest(removed, gone)
 
     def why_unfit(self, path: str) -> str:
-        """Return why there can be no object of a path, and "" where there can."""
+        """Return the reason why a path cannot be exported, or "" if it can."""
         own = path == MARKER_KEY or path.startswith(MANIFEST_FOLDER)
         if own and self.export.reserves:
             return "has a name that is kept for the export's own files"
@@ -203,7 +207,7 @@ class _Share:
         return pa.record_batch([types, *columns, kind, commits], schema=MANIFEST_SCHEMA)
 
     def count(self, written: pa.RecordBatch, gone: pa.RecordBatch) -> None:
-        """Count rows."""
+        """Add rows to the counts of the report."""
         kinds = written.column("type").to_pylist()
         added = kinds.count(ChangeType.ADDED.value)
         self.report.added += added
@@ -225,7 +229,7 @@ def _survey(share: _Share, parts: Iterable[Changes]) -> None:
 def _remove(share: _Share, parts: Iterable[Changes]) -> None:
     for changes in parts:
         _, gone = share.rows(changes)
-        # What it could not hold was never there, and its name could mean another object here.
+        # The destination never held an unfit path, and its name could mean another object there.
         paths = [each for each in gone.column("path").to_pylist() if not share.why_unfit(each)]
         for _ in share.pool.map(share.destination.remove, paths):
             share.report.removed += 1
@@ -244,7 +248,7 @@ def _copy(share: _Share, parts: Iterable[Changes]) -> None:
 
 
 def _copied(destination: Destination, row: Mapping[str, Any]) -> Unfit | None:
-    """Copy the object of a row; return what keeps the destination from holding it."""
+    """Copy the object of a row. Return it as unfit if the destination cannot hold it."""
     wanted = Wanted(**{each.name: row[each.name] for each in fields(Wanted)})
     try:
         destination.copy(wanted.path, wanted)
@@ -275,20 +279,20 @@ def _write_manifest(share: _Share, rows: Sequence[pa.RecordBatch]) -> None:
 
 
 class _Names:
-    """Finds the paths that a destination cannot hold, of those that a task sees in their order."""
+    """The check for unfit paths, for paths that a task passes in key order."""
 
     def __init__(self, share: _Share) -> None:
         self._share = share
         self._begun: list[str] = []
 
     def check(self, path: str) -> None:
-        """Note a path that is unfit."""
+        """Report a path if it is unfit."""
         reason = self._reason(path)
         if reason:
             self._share.report.note_unfit(path, reason)
 
     def _reason(self, path: str) -> str:
-        # Who holds all paths that the next one may lie below needs no others.
+        # Only earlier paths that are prefixes of this one can be its parents.
         while self._begun and not path.startswith(self._begun[-1]):
             self._begun.pop()
         above = (each for each in self._begun if path.startswith(f"{each}/"))

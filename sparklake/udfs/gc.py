@@ -1,7 +1,7 @@
-"""Bodies of a garbage collection: what lies in a namespace, what is named, and what goes.
+"""Task bodies of a garbage collection: list, mark, compare and sweep.
 
-Addresses are keys, in records as those of objects are. So what is sorted and compared to find out
-which objects nobody names is written as ranges, and diffed as they are.
+Addresses are written as keys of records, in the same ranges as objects. The objects without a name
+are therefore found by a diff of ranges.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _decode_ranges = msgspec.msgpack.Decoder(tuple[RangeInfo, ...]).decode
 
 
 def encode_work(shares: Iterable[str | Sequence[RangeInfo]]) -> pa.Table:
-    """Return prefixes to list, or ranges to read, as a table of TASK_SCHEMA, a row each."""
+    """Return prefixes to list, or ranges to read, as TASK_SCHEMA, one row each."""
     encoded = pa.array([_encode(each) for each in shares], pa.binary())
     return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
 
@@ -63,9 +63,10 @@ def encode_work(shares: Iterable[str | Sequence[RangeInfo]]) -> pa.Table:
 def listed_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield RECORD_SCHEMA for what lies under prefixes: objects whose paths are their keys.
+    """Yield RECORD_SCHEMA for the objects under prefixes. Their paths are their keys.
 
-    Raises NamespaceInUseError where another namespace lies among them.
+    Raises:
+        NamespaceInUseError: Another namespace lies under one of the prefixes.
     """
     store = open_store(workspace.storage_namespace)
     for batch in batches:
@@ -106,7 +107,7 @@ def _named_batch(own: OwnNamespace, block: Block) -> pa.RecordBatch:
 def distinct_run_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the ranges of a run from rows of RECORD_SCHEMA in key order, each key once."""
+    """Write the ranges of a run from sorted rows of RECORD_SCHEMA, each key once."""
     sink = open_sink(workspace)
     written = sink.write(_distinct(batches))
     sink.put()
@@ -120,11 +121,14 @@ def garbage_body(
     watched: str | None,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield RECORD_SCHEMA for what nobody names and is older.
+    """Yield RECORD_SCHEMA for unnamed objects that are older than `before`.
 
-    Sides are what is listed, and what is named, in two lists. `before` is in unix nanoseconds. What
-    lies under a spared prefix is passed over. Raises NamespaceInUseError for what lies in another
-    namespace in the one that is `watched`: a list from before may not know of it.
+    The sides are the listed objects, then the named objects in two lists. `before` is in unix
+    nanoseconds. Objects under a spared prefix are skipped.
+
+    Raises:
+        NamespaceInUseError: An object lies in another namespace inside of `watched`. A list from an
+            earlier run may predate that namespace.
     """
     store = workspace.open_store()
     marks = NamespaceMarks(open_store(watched)) if watched else None
@@ -141,7 +145,7 @@ def garbage_body(
 
 
 def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield WEIGHT_SCHEMA: how many objects a list has, and their bytes."""
+    """Yield WEIGHT_SCHEMA: the number of objects in a list, and their bytes."""
     store = workspace.open_store()
     for task in decode_tasks(batches):
         (blocks,) = open_sides(store, task.pieces)
@@ -152,9 +156,11 @@ def weigh_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Itera
 def sweep_body(
     workspace: Workspace, namespace: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Delete the objects of a list from a namespace; yield WEIGHT_SCHEMA of what is gone.
+    """Delete the objects of a list from a namespace. Yield WEIGHT_SCHEMA of the deleted.
 
-    Raises NamespaceInUseError before it deletes from a namespace that lies in this one.
+    Raises:
+        NamespaceInUseError: An object lies in a namespace inside of this one. Nothing is deleted
+            from that namespace.
     """
     lists, store = workspace.open_store(), open_store(namespace)
     marks = NamespaceMarks(store)
@@ -165,7 +171,7 @@ def sweep_body(
                 keys = [key.decode() for key in block.key_array().to_pylist()]
                 if not all(each.startswith(_FOLDER) for each in keys):
                     raise InvalidKeyError(f"a collection takes only what lies below {_FOLDER}")
-                # The list may be old: another namespace may have come since.
+                # The list may be old: another namespace may have been created since.
                 _check_apart(marks, keys)
                 list(threads.map(store.delete, keys))
                 yield _weight(decode_entries(block).size)
@@ -179,7 +185,7 @@ def _check_apart(marks: NamespaceMarks, keys: Iterable[str]) -> None:
 
 
 def _listed(store: ObjectStore, found: StoredObject) -> Iterator[Record]:
-    """Yield the record of an object, unless its key is none by which one could be named."""
+    """Yield the record of an object if records can name its key."""
     if found.key.endswith(f"/{MARKER_KEY}") and found.key.startswith(_FOLDER):
         raise nested_error(f"{store.uri}/{found.key.removesuffix(f'/{MARKER_KEY}')}")
     address = f"{store.uri}/{found.key}"
@@ -190,10 +196,10 @@ def _listed(store: ObjectStore, found: StoredObject) -> Iterator[Record]:
 
 
 def _keys(own: OwnNamespace, address: str, *, relative: bool) -> Iterator[str]:
-    """Yield what an address may be in the namespace.
+    """Yield every key in the namespace that an address may mean.
 
-    A full one may be another spelling of a place in it, or lead there by symbolic links: whatever
-    it could be stays.
+    A full address may be another spelling of a key, or reach it by symbolic links. All possible
+    keys are kept.
     """
     if address.startswith(_FOLDER):
         yield address

@@ -1,4 +1,4 @@
-"""A body that says what a merge would do, and writes nothing."""
+"""The task body of a merge preview, which writes nothing."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ def preview_body(
     choice: Choice,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Count what a merge of the chosen keys would change in dest: sides are base, source, dest.
+    """Count the changes that a merge of the chosen keys would make in dest.
 
-    What a strategy decides counts as changed as well, unless it is what dest has. The first
-    conflicts are reported, those that it decides, too. What is kept under other keys is reported.
+    The sides are base, source, dest. A key that a strategy decides counts as changed if the result
+    differs from dest. The first conflicts are reported, including decided ones, and so are objects
+    kept under other keys.
     """
     store = workspace.open_store()
     for task in decode_tasks(batches):
@@ -56,7 +57,7 @@ def preview_body(
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts what would change, block by block; only a conflict is looked at by itself."""
+    """Counts of the changes, block by block. Only conflicts are examined one by one."""
 
     judge: Judge
     counts: Counter[str] = field(default_factory=Counter)
@@ -73,7 +74,7 @@ class _Tally:
         self._contest([each for each in contested if isinstance(each, Conflict)])
 
     def result(self, logs: tuple[bytes, ...]) -> PreviewResult:
-        """Return the counts, without what conflicts keep under other paths."""
+        """Return the counts, without the objects that conflicts keep under other paths."""
         judge = self.judge
         said = PreviewResult(conflicts=judge.conflicts, unresolved=judge.left, logs=logs)
         return structs.replace(said, **self.counts)
@@ -98,7 +99,7 @@ def _size(key: bytes, stored: bytes) -> Sizes:
 
 
 def _sizes(rows: Rows) -> Sizes:
-    """Return the sizes of the objects of some rows, 0 where there is none."""
+    """Return the size of each row's object, 0 where there is no object."""
     sizes = np.zeros(len(rows.at), np.int64)
     sizes[rows.present] = decode_entries(rows.records()).size
     return sizes

@@ -1,4 +1,4 @@
-"""Tells which addresses lie in the repository's own storage namespace."""
+"""Addresses that lie in the repository's own storage namespace."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _FOLDERS_KEPT = 65536
 
 
 class OwnNamespace:
-    """Looks for addresses in a namespace, as the store would find them.
+    """A lookup of addresses in a namespace, resolved as the store resolves them.
 
-    On a file system that is where symbolic links lead, of folders and of the file itself.
+    On a file system, symbolic links of folders and of the file itself are followed.
     """
 
     def __init__(self, namespace: str) -> None:
@@ -33,11 +33,11 @@ class OwnNamespace:
         self._real_folder = lru_cache(_FOLDERS_KEPT)(_real_folder)
 
     def has(self, address: str) -> bool:
-        """Return whether the namespace has an address that has been normalised."""
+        """Return whether a normalised address lies in the namespace."""
         return self.find_key(address) is not None
 
     def find_key(self, address: str) -> str | None:
-        """Return the key in the namespace of an address that has been normalised, or None."""
+        """Return the key of a normalised address in the namespace, or None."""
         if not self._is_local:
             root = next((each for each in self._roots if address.startswith(each)), None)
             return None if root is None else address.removeprefix(root)
@@ -45,12 +45,12 @@ class OwnNamespace:
             return None
         folder, _, name = address.removeprefix(_FILE).rpartition("/")
         place = f"{self._real_folder(folder)}{name}"
-        # A link in the namespace is an object of it, wherever it leads.
+        # A link inside the namespace is an object of it, wherever the link points.
         found = place if place.startswith(self._roots) or not _is_link(place) else _real(place)
         return found.removeprefix(self._roots[0]) if found.startswith(self._roots) else None
 
     def direct(self, addresses: pa.StringArray) -> pa.StringArray:
-        """Return addresses, of which those that lead into the namespace by links name it."""
+        """Return addresses. Those that reach the namespace by links are replaced by its URIs."""
         if not self._is_local:
             return addresses
         is_file = pc.starts_with(addresses, _FILE)
@@ -65,7 +65,7 @@ class OwnNamespace:
         return address if key is None else f"{self._uri}/{key}"
 
     def mask(self, addresses: pa.StringArray) -> Mask:
-        """Tells the same of a column of plain addresses."""
+        """Return which of the plain addresses in a column lie in the namespace."""
         if not self._is_local:
             found = [pc.starts_with(addresses, root) for root in self._roots]
             return _truth(pc.or_(*found))
@@ -92,7 +92,7 @@ def _real(path: str) -> str:
 
 
 def _is_link(path: str) -> bool:
-    # Not Path.is_symlink: this is asked for every object that was imported from a disk.
+    # Not Path.is_symlink: this runs for every object imported from a disk.
     return os.path.islink(path)  # noqa: PTH114
 
 

@@ -1,4 +1,4 @@
-"""Bodies of a purge: who names which address, what is to go, and its deletion with a receipt."""
+"""Task bodies of a purge: find named addresses, list those to delete, delete them."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from sparklake.udfs.workspace import TASK_SCHEMA, Workspace
 from sparklake.udfs.write import RECORD_SCHEMA
 
 PART_ROWS = 20_000
-"""How many rows a part of a receipt has, about; a task deletes a part."""
+"""The approximate number of rows in a part of a receipt. One task deletes one part."""
 
 DELETE_THREADS = 16
-# Addresses that are spelled in the one way that there is.
+# Addresses that have only one spelling.
 _PLAIN_ADDRESS = r"^(s3://|file://(/[^./][^/]*)+$)"
 
 MOST_NAMED = 10
-"""How many paths that stand in the way a task names."""
+"""The number of paths that a task reports for each obstacle."""
 
 FOUND_SCHEMA = pa.schema(
     [
@@ -59,19 +59,20 @@ FOUND_SCHEMA = pa.schema(
         pa.field("shared", pa.bool_(), nullable=False),
     ]
 )
-"""`commit` is the first that names the address for the path, "" of what was never committed."""
+"""`commit` is the first commit that names the address for the path, "" if it was never committed.
+"""
 
 RECEIPT_SCHEMA = FOUND_SCHEMA.append(pa.field("deleted_at", pa.timestamp("us", tz="UTC")))
-"""`deleted_at` is null where nothing was deleted: delete it at the source."""
+"""`deleted_at` is null if the object was not deleted. Delete it at its source."""
 
 REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Some ranges, or rows, of one origin: the `order`-th commit, or what a branch has staged.
+    """Ranges or rows of one origin: the `order`-th commit, or the staging of a branch.
 
-    `branch` is a branch whose head or staging has them, if one does.
+    `branch` is a branch whose head or staging contains them, or "".
     """
 
     ranges: tuple[RangeInfo, ...]
@@ -83,7 +84,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """That a path which is to be purged names an address."""
+    """A use of an address by a path that is to be purged."""
 
     path: str
     order: int
@@ -95,7 +96,7 @@ class Naming:
 
 @dataclass(frozen=True)
 class Patterns:
-    """The paths to purge, as globs; one that ends with '/' is all below it."""
+    """The paths to purge, as globs. A glob that ends with '/' covers everything below it."""
 
     globs: tuple[str, ...]
 
@@ -109,7 +110,7 @@ class Patterns:
 
 @dataclass(slots=True)
 class FoundReport:
-    """What a task has found: parts of the list, and what stands in the way."""
+    """The findings of one task: parts of the list, and obstacles to the purge."""
 
     parts: list[str] = field(default_factory=list)
     counts: PurgeCounts = field(default_factory=PurgeCounts)
@@ -121,7 +122,7 @@ class FoundReport:
 
 
 def purge_folder(purge_id: str) -> str:
-    """Return the folder of what is kept of a purge, a key in the storage namespace."""
+    """Return the folder of a purge's own files, as a key in the storage namespace."""
     return f"_sparklake/purges/{purge_id}/"
 
 
@@ -132,7 +133,7 @@ decode_found = msgspec.msgpack.Decoder(FoundReport).decode
 
 
 def encode_work(work: Iterable[object]) -> pa.Table:
-    """Return scans, or the names of parts, as a table of TASK_SCHEMA, a row each."""
+    """Return scans, or the names of parts, as a table of TASK_SCHEMA, one row each."""
     encoded = pa.array([_encode(each) for each in work], pa.binary())
     return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
 
@@ -140,7 +141,7 @@ def encode_work(work: Iterable[object]) -> pa.Table:
 def scan_body(
     workspace: Workspace, patterns: Patterns, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield RECORD_SCHEMA: each address that is named, with a Naming where that is purged."""
+    """Yield RECORD_SCHEMA: named addresses, with a Naming if the path is to be purged."""
     store, own = workspace.open_store(), OwnNamespace(workspace.storage_namespace)
     for batch in batches:
         for encoded in batch.column("task"):
@@ -171,9 +172,9 @@ def _named(
 
 
 def one_spelling(addresses: pa.Array, own: OwnNamespace) -> pa.Array:
-    """Return addresses of which those of one object are equal: an object may be staged by any.
+    """Return addresses in one spelling per object, because any spelling may be staged.
 
-    One that leads into the namespace by symbolic links is that of the object which is there.
+    An address that reaches the namespace by symbolic links becomes the address of the object there.
     """
     odd = pc.invert(pc.match_substring_regex(addresses, _PLAIN_ADDRESS))
     if pc.any(odd).as_py():
@@ -193,7 +194,7 @@ def _normal(address: str) -> str:
 def found_body(
     workspace: Workspace, folder: str, also_external: bool, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write what is to go as parts of FOUND_SCHEMA; takes the addresses in their order.
+    """Write the objects to delete as parts of FOUND_SCHEMA. Addresses must be sorted.
 
     Yields a FoundReport as REPORT_SCHEMA.
     """
@@ -219,7 +220,7 @@ class _Listing:
     _rows: list[dict[str, Any]] = field(default_factory=list)
 
     def take(self, address: str, namings: Iterable[bytes]) -> None:
-        """Note who names an address, if that is to be purged."""
+        """Record the uses of an address if one of them is to be purged."""
         is_shared, found = False, dict[str, Naming]()
         for stored in namings:
             if not stored:
@@ -253,7 +254,7 @@ class _Listing:
         )
         if is_shared and len(self.report.shared) < MOST_NAMED:
             self.report.shared.append(found[0].path)
-        # An address is never in two parts: each is deleted by one task.
+        # An address is never in two parts, so one task deletes it.
         if len(self._rows) >= PART_ROWS:
             self.write()
 
@@ -264,7 +265,7 @@ class _Listing:
                 self.report.live.append((naming.branch, naming.path))
 
     def write(self) -> None:
-        """Write what is held as a part, named by what it holds: a task may run twice."""
+        """Write the held rows as a part. A task may run twice, so the content names it."""
         if not self._rows:
             return
         body = _parquet(pa.Table.from_pylist(self._rows, schema=FOUND_SCHEMA))
@@ -275,7 +276,7 @@ class _Listing:
 
 
 def own_key(workspace: Workspace, address: str) -> str | None:
-    """Return the key of an object that is the repository's own to delete."""
+    """Return the key of an object that the repository may delete, or None."""
     root = f"{workspace.storage_namespace}/"
     key = address.removeprefix(root)
     if not address.startswith(root) or not key.startswith(f"{DATA_FOLDER}/"):
@@ -289,25 +290,26 @@ def own_key(workspace: Workspace, address: str) -> str | None:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the objects to purge are, and how they are deleted."""
+    """The stores of the objects to purge, and their deletion."""
 
     workspace: Workspace
     store: ObjectStore
     also_external: bool
 
     def is_external(self, address: str) -> bool:
-        """Tell whether an object is not the repository's own."""
+        """Return whether an object lies outside of the repository's own data."""
         return own_key(self.workspace, address) is None
 
     def find_owner(self, address: str) -> str | None:
-        """Return the other namespace of which an object would be deleted, None for no such one."""
+        """Return the other namespace that contains an object to delete, or None."""
         place = self._place(address)
         return None if place is None else place[0].find(place[2])
 
     def delete(self, address: str) -> int | None:
-        """Delete an object; return when, in unix microseconds, and None for one to be kept.
+        """Delete an object. Return the unix microseconds of the deletion, None if it is kept.
 
-        Raises NamespaceInUseError for one of another namespace.
+        Raises:
+            NamespaceInUseError: The object belongs to another namespace.
         """
         place = self._place(address)
         if place is None:
@@ -342,7 +344,7 @@ def delete_body(
     also_external: bool,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Delete what parts list, and then writes those of the receipt; yield their names."""
+    """Delete the objects of parts, then write the parts of the receipt. Yield their names."""
     store = workspace.open_store()
     places = _Places(workspace, store, also_external)
     for batch in batches:
@@ -351,14 +353,14 @@ def delete_body(
             found = parquet.read_table(io.BytesIO(store.get(f"{folder}found/{name}.parquet")))
             moments = _deleted(places, found)
             receipt = found.append_column(RECEIPT_SCHEMA.field("deleted_at"), moments)
-            # Where it was written before, that says when the objects went.
+            # An existing receipt is kept: it has the time of the first deletion.
             store.put_if_absent(f"{folder}receipt/{name}.parquet", _parquet(receipt))
             encoded_name = pa.array([_encode(name)], pa.binary())
             yield pa.record_batch([encoded_name], schema=REPORT_SCHEMA)
 
 
 def _deleted(places: _Places, found: pa.Table) -> pa.Array:
-    """Delete the objects of rows; return when, and null where one is not ours."""
+    """Delete the objects of rows. Return the times, null where an object is kept."""
     addresses = found.column("address").to_pylist()
     names = list(dict.fromkeys(addresses))
     with Threads(DELETE_THREADS, "sparklake-purge") as pool:

@@ -1,4 +1,4 @@
-"""Bodies that read: the objects of a ref, and what differs between refs."""
+"""Task bodies that read: the objects of a ref, and the differences between refs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ DIFF_SCHEMA = pa.schema(
         pa.field("base_checksum", pa.string()),
     ]
 )
-"""`type` is a ChangeType; `size` in bytes, of the right side unless the object is not there."""
+"""`type` is a ChangeType. `size` is in bytes, of the right side if it has the object, else of the
+left."""
 
 DIFF_DDL = (
     "type string, path string, size bigint, "
@@ -51,10 +52,10 @@ Encode = Callable[[Changes], pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class DiffRow:
-    """One object that differs; checksums are None where the object is not there.
+    """An object that differs. A checksum is None where the object does not exist.
 
-    Of a conflict, left is dest, right is source, and base is what both had; else base is None. What
-    is special about it is its `reason`.
+    In a conflict, left is dest, right is source, and base is the merge base. Without a conflict,
+    base is None. `reason` explains a special conflict.
     """
 
     type: ChangeType
@@ -67,7 +68,7 @@ class DiffRow:
 
 
 def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield OBJECT_SCHEMA: sides are base, then staged layers, the newest first."""
+    """Yield OBJECT_SCHEMA. The sides are base, then staged layers, the newest first."""
     for base, *layers in _tasks(workspace, batches):
         for block in apply(layers, base, ChangeCounts()):
             yield object_batch(block, workspace.storage_namespace)
@@ -76,20 +77,20 @@ def list_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterat
 def diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield DIFF_SCHEMA, or what changes are encoded as: sides are left, right."""
+    """Yield DIFF_SCHEMA, or the batches that `encode` returns. The sides are left, right."""
     for left, right in _tasks(workspace, batches):
         yield from map(encode or diff_batch, diff(left, right))
 
 
 def removed_batch(changes: Changes) -> pa.RecordBatch:
-    """Return the keys, of a two-way diff, that the right side does not have."""
+    """Return the keys of a two-way diff that the right side lacks."""
     return pa.record_batch([changes.where(~changes.right.present).keys()], names=["key"])
 
 
 def staged_diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what `diff_body` does: sides are base, then staged layers, the newest first."""
+    """Yield the same as `diff_body`. The sides are base, then staged layers, newest first."""
     for base, *layers in _tasks(workspace, batches):
         yield from map(encode or diff_batch, staged_diff(layers, base))
 
@@ -97,7 +98,7 @@ def staged_diff_body(
 def three_way_diff_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], encode: Encode | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what `diff_body` does of what a merge would change: sides are base, source, dest."""
+    """Yield the changes of a merge, as `diff_body` does. The sides are base, source, dest."""
     for base, source, dest in _tasks(workspace, batches):
         yield from map(encode or diff_batch, three_way_diff(base, source, dest))
 
@@ -110,7 +111,7 @@ def _tasks(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterator[
 
 
 def diff_row(change: Change | Conflict) -> DiffRow:
-    """Return the row of a change; of a conflict, left is dest and right is source."""
+    """Return the row of a change. In a conflict, left is dest and right is source."""
     if isinstance(change, Conflict):
         kind, values = ChangeType.CONFLICT, (change.dest, change.source, change.base)
     else:
@@ -137,7 +138,7 @@ def diff_batch(changes: Changes) -> pa.RecordBatch:
         [ChangeType.CONFLICT.value, ChangeType.ADDED.value, ChangeType.REMOVED.value],
         ChangeType.CHANGED.value,
     )
-    # A conflict of which both sides are gone is none, so one of the two is there.
+    # A conflict always has an object on one of the two sides.
     size = pc.coalesce(right.size, left.size)
     columns = [
         pa.array(kinds, pa.string()),
@@ -152,7 +153,7 @@ def diff_batch(changes: Changes) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """What a diff shows of one side; null where there is no object."""
+    """The columns of one side of a diff, null where there is no object."""
 
     size: pa.Array
     checksum: pa.Array

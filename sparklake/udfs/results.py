@@ -1,4 +1,4 @@
-"""What tasks say to the driver: a small message for each piece of the plan, and for conflicts."""
+"""Messages from tasks to the driver: results of pieces, counts and conflicts."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ RESULT_SCHEMA = pa.schema([pa.field("result", pa.binary(), nullable=False)])
 
 
 class PieceResult(msgspec.Struct, frozen=True, tag="piece"):
-    """Says which ranges a piece of the plan made, in key order."""
+    """The ranges that a piece of the plan produced, in key order."""
 
     position: int
     written: tuple[WrittenRange, ...]
 
 
 class ChangesResult(msgspec.Struct, frozen=True, tag="changes"):
-    """Says what a task changed."""
+    """The counts of a task's changes."""
 
     counts: ChangeCounts
 
 
 class KeysResult(msgspec.Struct, frozen=True, tag="keys"):
-    """Says which keys a task changed; None when they are too many."""
+    """The keys that a task changed, or None if there are too many."""
 
     keys: tuple[bytes, ...] | None
 
 
 class ConflictCountResult(msgspec.Struct, frozen=True, tag="conflict-count"):
-    """Says how many conflicts a task met, and how many of them nothing has decided.
+    """The counts of a task's conflicts, in total and undecided.
 
-    `logs` is the folders of Delta logs of which it met something that is not as in dest.
+    `logs` are the folders of Delta logs in which the task found a record that differs from dest.
     """
 
     conflicts: int
@@ -47,15 +47,15 @@ class ConflictCountResult(msgspec.Struct, frozen=True, tag="conflict-count"):
 
 
 class ConflictResult(msgspec.Struct, frozen=True, tag="conflict"):
-    """One conflict; only the first ones of a task are reported."""
+    """One conflict. A task reports only its first ones."""
 
     conflict: Conflict
 
 
 class Kept(NamedTuple):
-    """A side of a conflict on a key, whose object another key is wanted for; its stored value.
+    """An object of a conflict's side on `key`, to be kept under the key `wanted`.
 
-    The value's record id is that of the first key.
+    The record id in `stored` is that of `key`.
     """
 
     key: bytes
@@ -64,13 +64,13 @@ class Kept(NamedTuple):
 
 
 class KeptResult(msgspec.Struct, frozen=True, tag="kept"):
-    """Says which object a task wants to be kept besides what it has written."""
+    """An object that a task asks to keep besides its own results."""
 
     kept: Kept
 
 
 class PreviewResult(msgspec.Struct, frozen=True, tag="preview"):
-    """Says what a merge would change in dest, sizes in bytes, and what it could not decide."""
+    """The changes that a merge would make in dest, and its conflicts. Sizes are in bytes."""
 
     added: int = 0
     changed: int = 0
@@ -84,14 +84,14 @@ class PreviewResult(msgspec.Struct, frozen=True, tag="preview"):
 
 
 class ErrorsResult(msgspec.Struct, frozen=True, tag="errors"):
-    """Says how many rows of an import a task has left out, by reason; has the first of them."""
+    """The counts of rows that a task of an import left out, by reason, and first rows."""
 
     counts: dict[Reason, int]
     first: tuple[Defect, ...]
 
 
 class CacheResult(msgspec.Struct, frozen=True, tag="cache"):
-    """Says what the cache did for the process of a task, in all its tasks so far."""
+    """The cache statistics of a task's process, over all its tasks so far."""
 
     process: str
     counts: CacheCounts
@@ -114,7 +114,7 @@ _decode = msgspec.msgpack.Decoder(Result).decode
 
 
 def encode_results(results: Iterable[Result]) -> pa.RecordBatch:
-    """Return results, and what the cache did, as one batch of RESULT_SCHEMA."""
+    """Return results and the cache statistics as one batch of RESULT_SCHEMA."""
     cache = CacheResult(*TALLY.report())
     said = (*results, cache) if cache.counts.reads else results
     column = pa.array([_encode(result) for result in said], pa.binary())

@@ -1,4 +1,4 @@
-"""What is to be staged: rows of objects and of removals become staged records."""
+"""Rows to stage: objects and removals become staged records."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ STAGE_SCHEMA = pa.schema(
         pa.field("deleted", pa.bool_()),
     ]
 )
-"""`path` is required, `size` and `address` too unless `deleted` is true. A missing `checksum` is
-computed from the object; a missing `mtime` is the time of staging."""
+"""`path` is required. `size` and `address` are required unless `deleted` is true. A missing
+`checksum` is computed from the object. A missing `mtime` is the time of staging."""
 
 
-# Texts that every check of a row lets pass; what they do not match is checked by itself.
+# Texts within these limits pass every check of a row. Other rows are checked one by one.
 _PLAIN_TEXT_BYTES = 8 * 1024
 _PLAIN_URI = r"^(s3a?://[A-Za-z0-9._-]{3,255}/|file:///)[^./\x00]"
 
 _SCHEME = re.compile("^[A-Za-z][A-Za-z0-9+.-]*:/")
-"""Begins a URI, also one of Hadoop's with a single slash, which no key of a namespace is."""
+"""The beginning of a URI, including Hadoop URIs with a single slash. No key begins this way."""
 
 
 def stage_body(
@@ -54,10 +54,13 @@ def stage_body(
     *,
     closed: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Turn rows of STAGE_SCHEMA into rows of RECORD_SCHEMA; raise InvalidRecordError.
+    """Turn rows of STAGE_SCHEMA into rows of RECORD_SCHEMA.
 
-    `staged_at` is in unix nanoseconds. With `closed`, raises CollectionOpenError for an address
-    that lies in the namespace.
+    `staged_at` is in unix nanoseconds.
+
+    Raises:
+        InvalidRecordError: A row is invalid.
+        CollectionOpenError: `closed` is set, and an address lies in the namespace.
     """
     for batch in batches:
         rows = microsecond_mtimes(staged_columns(batch))
@@ -88,7 +91,7 @@ def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
 
 
 def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
-    """Return which rows need no look of their own: whole, without metadata, and not removals."""
+    """Return which rows pass every check: whole, without metadata, not removals."""
     if not {"path", "size", "address", "checksum"} <= set(rows.schema.names):
         return np.zeros(rows.num_rows, bool)
     path, address = rows.column("path"), rows.column("address")
@@ -102,7 +105,7 @@ def plain_rows(rows: pa.RecordBatch, storage_namespace: str) -> Mask:
             is_uri,
             pc.and_(
                 pc.match_substring_regex(address, _PLAIN_URI),
-                # Inside of the namespace, an address is kept relative.
+                # An address inside the namespace is stored relative.
                 pc.invert(pc.starts_with(address, storage_namespace)),
             ),
             pc.and_(
@@ -139,7 +142,7 @@ def _is_empty(maps: pa.Array) -> pa.BooleanArray:
 
 
 def _is_plain_key(texts: pa.StringArray) -> pa.BooleanArray:
-    """Return which texts are keys at first sight: no part of dots, no '/' in front, no NUL."""
+    """Return which texts have no NUL, no leading '/', and no part starting with '.'."""
     return pc.and_(
         pc.match_substring_regex(texts, r"^[^./\x00]"),
         pc.invert(pc.match_substring_regex(texts, r"/\.|\x00")),
@@ -170,7 +173,7 @@ def plain_records(rows: pa.RecordBatch, staged_at: int) -> pa.RecordBatch:
 
 
 def _plain_mtimes(rows: pa.RecordBatch, staged_at: int) -> tuple[Positions, Positions]:
-    """Return the seconds of plain rows, and the nanoseconds after them."""
+    """Return the seconds of plain rows, and the nanoseconds within the second."""
     second, nano = divmod(staged_at, SECOND)
     if "mtime" not in rows.schema.names:
         return np.full(rows.num_rows, second), np.full(rows.num_rows, nano)
@@ -184,7 +187,10 @@ def _plain_mtimes(rows: pa.RecordBatch, staged_at: int) -> tuple[Positions, Posi
 
 
 def staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with the types of STAGE_SCHEMA, but for mtimes; other widths are allowed."""
+    """Return a batch with the types of STAGE_SCHEMA, except for mtimes.
+
+    Given types may differ in width or encoding.
+    """
     for index, name in enumerate(batch.schema.names):
         given, wanted = batch.column(index), STAGE_SCHEMA.field(name).type
         if not _means(given.type, wanted):
@@ -214,7 +220,7 @@ def _means(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> Record:
-    """Return the record of one row of STAGE_SCHEMA; raise what is wrong with it."""
+    """Return the record of one row of STAGE_SCHEMA. Raise the fitting error if it is invalid."""
     path = row.get("path")
     if path is None:
         raise InvalidRecordError("a row to stage has no path")

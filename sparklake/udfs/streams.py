@@ -1,4 +1,4 @@
-"""Opens the sides of a task's pieces as streams, each file once."""
+"""The sides of a task's pieces as streams. Each file is opened once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from sparklake.graveler.sstable.store import read_ranges
 
 
 def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator[Block]]:
-    """Return a stream for each side of some pieces, which all have the same number of sides.
+    """Return a stream for each side of some pieces with the same number of sides.
 
-    A task works on all its pieces at once: what is done for many records costs little more than
-    for few. Between its pieces no side has a record, unless the result is cut by `within_each`.
+    A task works on all its pieces at once, because the cost per call is nearly independent of the
+    number of records. Between the pieces no side has a record, unless `within_each` cuts the
+    result.
     """
     streams = zip(*(each.piece.sides for each in pieces), strict=True)
     hull = Interval(pieces[0].piece.interval.start, pieces[-1].piece.interval.stop)
@@ -26,14 +27,14 @@ def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator
 
 
 def within_each(blocks: Blocks, pieces: Sequence[TaskPiece]) -> Iterator[tuple[TaskPiece, Blocks]]:
-    """Yield each piece with the part of a stream that lies in its interval, to be used at once."""
+    """Yield each piece with the part of a stream in its interval, to consume at once."""
     stream = _Cut(iter(blocks))
     for each in pieces:
         yield each, stream.within(each.piece.interval)
 
 
 def records_of(blocks: Blocks, choice: Choice) -> Blocks:
-    """Return what a stream has of the chosen keys."""
+    """Return the records of the chosen keys in a stream."""
     return blocks if choice.is_everything else _chosen(blocks, choice)
 
 
@@ -44,7 +45,7 @@ def _chosen(blocks: Blocks, choice: Choice) -> Iterator[Block]:
 
 
 class _Cut:
-    """Hands out a stream in intervals of ascending keys; every record lies in one of them."""
+    """A stream cut into intervals of ascending keys. Every record lies in one of them."""
 
     def __init__(self, blocks: Iterator[Block]) -> None:
         self._blocks = filter(len, blocks)
@@ -61,7 +62,7 @@ class _Cut:
 
 
 def _read(store: ObjectStore, sides: Sequence[Side], hull: Interval) -> Iterator[Block]:
-    # A side is ranges or rows, never both.
+    # A side has ranges or rows, never both.
     rows = [row for side in sides for row in side.rows]
     if rows:
         yield block_of_records(rows)

@@ -1,4 +1,4 @@
-"""What every task body builds on: settings, tasks, and the sink of its ranges."""
+"""The base of every task body: settings, tasks, and the sink of its ranges."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _decode = msgspec.msgpack.Decoder(Task).decode
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """What a task needs to know of its repository.
+    """The settings of a repository that its tasks need.
 
-    What the trees `versions` name may stand for other objects of equal content at the same paths.
-    `instance` is the repository's uid.
+    Objects named by the trees in `versions` may replace other objects of equal content at the same
+    paths. `instance` is the repository's uid.
     """
 
     storage_namespace: str
@@ -47,16 +47,16 @@ class Workspace:
 
     @property
     def compresses(self) -> bool:
-        """Whether tables are compressed, as they are where their bytes travel."""
+        """Whether tables are compressed. Only tables of remote stores are."""
         return not self.storage_namespace.startswith("file://")
 
     def open_store(self) -> ObjectStore:
-        """Return the repository's store; tables of a remote one come from this machine's cache."""
+        """Return the repository's store. Tables of a remote store are cached on this machine."""
         return open_cached_store(self.storage_namespace, self.cache, self.instance)
 
 
 def encode_tasks(tasks: Iterable[Task]) -> pa.Table:
-    """Return tasks in key order as a table of TASK_SCHEMA, a row each."""
+    """Return tasks in key order as a table of TASK_SCHEMA, one row each."""
     encoded = pa.array([_encode(task) for task in tasks], pa.binary())
     return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
 
@@ -70,9 +70,9 @@ def decode_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[Task]:
 
 @dataclass(slots=True)
 class RangeSink:
-    """Puts the ranges that a task writes into the store, many at a time.
+    """A buffer of the ranges that a task writes, which puts many of them at once.
 
-    With `withheld`, nothing is put before `put` is called. `versions` are those of a Workspace.
+    With `withheld`, nothing is put before `put` is called. `versions` are those of the Workspace.
     """
 
     store: ObjectStore
@@ -84,30 +84,34 @@ class RangeSink:
     _bytes: int = 0
 
     def write(self, blocks: Blocks) -> tuple[WrittenRange, ...]:
-        """Cut records in key order into ranges; return them."""
+        """Cut records in key order into ranges, and return the ranges."""
         return tuple(self.cut(blocks))
 
     def cut(self, blocks: Blocks) -> Iterator[WrittenRange]:
-        """Cut records in key order into ranges; yield each when it is written."""
+        """Cut records in key order into ranges, and yield each one when it is written."""
         for written, file in write_ranges(blocks, self.range_records, compress=self.compress):
             self._add(written.info, file)
             yield written
 
     def write_one(self, records: Block) -> RangeInfo:
-        """Write the records of one range, already cut."""
+        """Write the records of one range that is already cut."""
         info, file = make_range(records, compress=self.compress)
         self._add(info, file)
         return info
 
     def drop(self) -> None:
-        """Let go of the ranges that have not been put."""
+        """Discard the ranges that have not been put."""
         self._files, self._bytes = {}, 0
 
     def put(self) -> None:
-        """Make the ranges durable in the store, and let go of them here.
+        """Make the buffered ranges durable in the store, and empty the buffer.
 
-        Of those that exist already, what they name can stand for what ours name. Raises
-        AddressTakenError or CollectionOpenError.
+        Ranges that exist already must name objects that can be used in place of ours.
+
+        Raises:
+            AddressTakenError: An existing range names an object that cannot be used.
+            CollectionOpenError: A collection may be deleting an object that an existing range
+                names.
         """
         adopted = self._files.keys() - set(self.store.put_many_if_absent(self._files))
         check_adopted(self.store, {key: self._files[key] for key in adopted}, self.versions)
@@ -121,7 +125,7 @@ class RangeSink:
 
 
 def open_sink(workspace: Workspace, *, withheld: bool = False) -> RangeSink:
-    """Open the store of a workspace for one task."""
+    """Open the store of a workspace, and return a sink for one task."""
     return sink_into(workspace.open_store(), workspace, withheld=withheld)
 
 

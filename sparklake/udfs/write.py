@@ -1,4 +1,4 @@
-"""Bodies that write ranges: staged layers over a base, a merge, a run of staged records."""
+"""Task bodies that write ranges: layers over a base, a merge, and runs of records."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ RECORD_SCHEMA = pa.schema(
 def apply_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch], choice: Choice = ALL
 ) -> Iterator[pa.RecordBatch]:
-    """Write what layers have of the chosen keys over a base: sides are base, then layers.
+    """Write the chosen keys of staged layers over a base.
 
-    The newest layer is the first.
+    The sides are base, then layers, the newest first.
     """
     for task in decode_tasks(batches):
         sink, counts, changed = open_sink(workspace), ChangeCounts(), ChangedKeys()
@@ -61,10 +61,10 @@ def merge_body(
     batches: Iterable[pa.RecordBatch],
     choice: Choice = ALL,
 ) -> Iterator[pa.RecordBatch]:
-    """Write a three-way merge of the chosen keys, the others as in dest.
+    """Write a three-way merge of the chosen keys. Other keys keep dest's value.
 
-    Sides are base, source, dest. A task in which a conflict is left writes nothing and reports the
-    first ones; nor does one write anything whose strategy fails.
+    The sides are base, source, dest. A task with an undecided conflict writes nothing and reports
+    its first conflicts. If a strategy fails, its task writes nothing.
     """
     for task in decode_tasks(batches):
         judge = Judge(resolution, workspace.storage_namespace)
@@ -85,7 +85,7 @@ def merge_body(
 def virtual_merge_body(
     workspace: Workspace, name: CommitId, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the virtual merge of a name: where both sides changed a key, that they disagree."""
+    """Write the virtual merge `name`. A key changed by both sides becomes a disagreement."""
 
     def disagree(conflicts: Sequence[Conflict]) -> list[bytes | None]:
         return [disagreement(each.key, name) for each in conflicts]
@@ -107,7 +107,7 @@ def run_body(workspace: Workspace, batches: Iterable[pa.RecordBatch]) -> Iterato
 
 
 def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceResult]:
-    """Write the records of a task as ranges, which begin anew with each of its pieces."""
+    """Write the records of a task as ranges. Every piece begins a new range."""
     return [
         PieceResult(each.position, sink.write(inside))
         for each, inside in within_each(blocks, task.pieces)
@@ -115,20 +115,20 @@ def written_pieces(sink: RangeSink, task: Task, blocks: Blocks) -> list[PieceRes
 
 
 def _keys(changed: ChangedKeys) -> list[KeysResult]:
-    """Return the message of a task that has changed something."""
+    """Return the message about changed keys, or no message if nothing changed."""
     if changed.keys is None:
         return [KeysResult(None)]
     return [KeysResult(tuple(changed.keys))] if changed.keys else []
 
 
 def record_block(batch: pa.RecordBatch) -> Block:
-    """Return the block of a batch of RECORD_SCHEMA in key order."""
+    """Return a batch of RECORD_SCHEMA in key order as a block."""
     keys, stored = (batch.column(name).cast(pa.binary()) for name in ("key", "stored"))
     return block_of(keys, stored)
 
 
 def _distinct(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Pass on blocks that are not empty; raise InvalidRecordError for a key that is repeated."""
+    """Yield the non-empty blocks; raise InvalidRecordError for a repeated key."""
     last = None
     for block in blocks:
         if not len(block):

@@ -37,10 +37,12 @@ def commit(
     allow_empty: bool = False,
     choice: Choice = ALL,
 ) -> Commit:
-    """Commit what is staged on a branch, of the chosen keys; the rest stays staged.
+    """Commit the staged changes of the chosen keys. Other changes stay staged.
 
-    Raises NoChangesError when that is nothing, ChangesTakenError when another writer has committed
-    it meanwhile, RaceLostError when the branch kept moving.
+    Raises:
+        NoChangesError: There are no such changes.
+        ChangesTakenError: Another writer has committed them meanwhile.
+        RaceLostError: The branch kept moving.
     """
     check_namespace(context.store)
     attempts = Attempts(context, context.title("commit", branch), layered=True)
@@ -51,7 +53,7 @@ def commit(
     def attempt() -> Commit:
         nonlocal had_changes, fence
         state = context.refs.staging.seal(branch, Action.COMMIT)
-        # A later attempt takes over what the first one has made.
+        # A later attempt reuses the ranges of the first one, so it keeps that fence.
         fence = state.fence if fence is None else fence
         state = replace(state, fence=fence)
         if had_changes and not state.layers:
@@ -66,7 +68,7 @@ def commit(
 
 
 def explain_commit(context: Context, branch: str, choice: Choice = ALL) -> Explanation:
-    """Return what a commit of a branch would do; it seals, write and moves nothing."""
+    """Return the plan of a commit. It seals nothing, writes nothing and moves nothing."""
     name = get_branch(context, branch).name
 
     def plan(found: Resolved) -> Plan:
@@ -96,7 +98,7 @@ def _commit_sealed(
             "`sparklake diff` of the branch shows what is"
         )
     if tree.id == head.meta_range_id and not allow_empty:
-        # The layers hold only what the head holds already: they would make the branch look dirty.
+        # The layers change nothing. If they stayed, the branch would look dirty.
         who = signature.committer
         context.refs.branches.move(
             BranchMove(
@@ -117,7 +119,7 @@ def apply_layers(
     layers: Sequence[Layer],
     choice: Choice = ALL,
 ) -> MetaRange:
-    """Write the tree of staged layers over a base; the base itself when they change nothing."""
+    """Write the tree of staged layers over a base. Without changes, return the base."""
     plan = staged.plan(base, layers)
     if not plan.stretches and not plan.adopted:
         return base
@@ -128,13 +130,13 @@ def apply_layers(
 
 
 def reset_object(context: Context, branch: str, path: str) -> None:
-    """Drop what is staged of one object; where nothing is, that is no error."""
+    """Drop the staged change of one object. Without one, this is a no-op."""
     key = object_key(path)
     _reset(context, branch, Interval(key, successor(key)))
 
 
 def reset_prefix(context: Context, branch: str, prefix: str) -> None:
-    """Drop what is staged of all objects whose paths begin with a prefix."""
+    """Drop the staged changes of all objects whose paths begin with a prefix."""
     _reset(context, branch, prefix_interval(key_prefix(prefix)))
 
 

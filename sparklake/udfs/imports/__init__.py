@@ -1,1 +1,1 @@
-"""What tasks do for an import: read a source, check its rows, write their ranges."""
+"""Task bodies of an import: read a source, check its rows, write their ranges."""

@@ -1,7 +1,7 @@
-"""Rows that cannot be imported, and why not: they travel among the records, and become a table.
+"""Defects: rows that cannot be imported, and the table of errors.
 
-A defect is sorted with the records, under a key that no object can have, so that a source is read
-once, and the tasks which write ranges write the table of errors too.
+A defect is sorted with the records, under a key that no object can have. So the source is read
+once, and the tasks that write ranges also write the table of errors.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ ERROR_SCHEMA = pa.schema(
         pa.field("message", pa.string(), nullable=False),
     ]
 )
-"""`path` is the destination; what is not UTF-8 or very long is shown as well as it can be."""
+"""`path` is the destination. Text that is not UTF-8 is escaped, and long text is cut."""
 
 MARK = b"\x00"
-"""Begins the key of a defect, and no object's. Defects sort before all records."""
+"""The first byte of a defect's key. No object's key begins with it, and defects sort first."""
 
 _SHOWN = 2048
 _KEY_BYTES = 256
 
 
 class Reason(str, Enum):
-    """Why a row cannot be imported."""
+    """The reason why a row cannot be imported."""
 
     MISSING_PATH = "missing_path"
     INVALID_PATH = "invalid_path"
@@ -68,7 +68,7 @@ _decode = msgspec.msgpack.Decoder(Defect).decode
 def new_defect(
     path: str | None, address: str | None, size: int | None, reason: Reason, message: str
 ) -> Defect:
-    """Return a defect of texts that may be anything."""
+    """Return a defect with its texts made printable and cut to a bounded length."""
     return Defect(
         path=None if path is None else shown(path),
         address=None if address is None else shown(address),
@@ -79,19 +79,19 @@ def new_defect(
 
 
 def shown(text: str) -> str:
-    """Return a text of bounded length that can be encoded."""
+    """Return a text that can be encoded, cut to a bounded length."""
     return text[:_SHOWN].encode(errors="backslashreplace").decode()
 
 
 def defect_record(defect: Defect) -> Record:
-    """Return a defect as a row to sort: equal rows for equal defects, in the order of paths."""
+    """Return a defect as a row to sort by path. Equal defects give equal rows."""
     payload = _encode(defect)
     path = (defect.path or "").encode()[:_KEY_BYTES]
     return MARK + path + MARK + sha256(payload).digest(), payload
 
 
 def defects_of(payloads: pa.BinaryArray) -> list[Defect]:
-    """Return the defects in a column of what `defect_record` stores."""
+    """Return the defects in a column of payloads that `defect_record` stored."""
     return [_decode(each) for each in payloads.to_pylist()]
 
 
@@ -102,7 +102,7 @@ def error_table(defects: Sequence[Defect]) -> pa.Table:
 
 
 def error_file(defects: Sequence[Defect], position: int) -> tuple[str, bytes]:
-    """Return the name and the bytes of a Parquet file; a task that runs again makes the same."""
+    """Return the name and bytes of a Parquet file of errors. A repeated task returns the same."""
     sink = pa.BufferOutputStream()
     pq.write_table(error_table(defects), sink)
     body = sink.getvalue().to_pybytes()

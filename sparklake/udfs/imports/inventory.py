@@ -1,4 +1,4 @@
-"""S3 Inventory: its manifest, and its files as rows of objects."""
+"""S3 Inventory: the manifest, and the files as rows of objects."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ from sparklake.udfs.workspace import TASK_SCHEMA
 _BATCH_ROWS = 32768
 _HASHED_AT_ONCE = 1024 * 1024
 
-# As they are named in Parquet and ORC; CSV has the same names without "_", in CamelCase.
+# The names in Parquet and ORC. CSV has the same names in CamelCase, without "_".
 _NAMES = ("key", "size", "e_tag", "last_modified_date", "is_latest", "is_delete_marker")
 _RENAMED = {each.replace("_", ""): each for each in _NAMES}
 
 
 @dataclass(frozen=True, slots=True)
 class S3Inventory:
-    """An S3 Inventory, by the URI of its manifest.json, to import objects from.
+    """An S3 Inventory to import objects from, by the URI of its manifest.json.
 
-    Only keys under the prefix are taken, and named without it; a '/' is put at its end.
+    Only keys under the prefix are imported, without the prefix in their paths. A '/' is added to
+    the prefix if it has none.
     """
 
     manifest: str
@@ -49,19 +50,19 @@ class S3Inventory:
 
     @property
     def folder(self) -> str:
-        """The prefix with a '/' at its end, or nothing."""
+        """The prefix with a '/' at its end, or "" without a prefix."""
         return f"{self.prefix.rstrip('/')}/" if self.prefix.rstrip("/") else ""
 
 
 class InventoryFile(msgspec.Struct, frozen=True):
-    """One file of an inventory, as its manifest says."""
+    """One file of an inventory, as listed in its manifest."""
 
     key: str
     md5: str | None = msgspec.field(name="MD5checksum", default=None)
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
-    """The manifest.json of an inventory, of which more is said than this."""
+    """The fields of an inventory's manifest.json that an import uses."""
 
     source_bucket: str
     destination_bucket: str
@@ -71,19 +72,19 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def place(self) -> str:
-        """The bucket that the files are in, which may be given as an ARN."""
+        """The bucket of the inventory's files, taken from its ARN if it is given as one."""
         return self.destination_bucket.rpartition(":")[2]
 
     @property
     def columns(self) -> list[str]:
-        """The names of a CSV's columns, those that matter as Parquet has them."""
+        """The column names of a CSV, with those that are used spelled as in Parquet."""
         names = (each.strip() for each in self.file_schema.split(","))
         return [_RENAMED.get(each.lower(), each) for each in names]
 
 
 @dataclass(frozen=True, slots=True)
 class InventoryTerms:
-    """What a task needs to know of an inventory."""
+    """The settings of an inventory that its tasks need."""
 
     source_bucket: str
     place: str
@@ -93,7 +94,7 @@ class InventoryTerms:
 
 
 def read_manifest(inventory: S3Inventory) -> Manifest:
-    """Read a manifest; raise InvalidInputError for what is none, or of no use."""
+    """Read a manifest; raise InvalidInputError if it is invalid or cannot be used."""
     uri = normalise_object_uri(inventory.manifest)
     store, key = open_object(uri)
     try:
@@ -116,13 +117,13 @@ def read_manifest(inventory: S3Inventory) -> Manifest:
 
 
 def inventory_work(manifest: Manifest) -> pa.Table:
-    """Return the files of an inventory as TASK_SCHEMA, a row each."""
+    """Return the files of an inventory as TASK_SCHEMA, one row each."""
     encoded = pa.array([msgspec.msgpack.encode(each) for each in manifest.files], pa.binary())
     return pa.table([pa.array(range(len(encoded)), pa.int64()), encoded], schema=TASK_SCHEMA)
 
 
 def inventory_terms(manifest: Manifest, folder: str) -> InventoryTerms:
-    """Return what the tasks need of a manifest."""
+    """Return the settings that the tasks need from a manifest."""
     return InventoryTerms(
         manifest.source_bucket,
         manifest.place,
@@ -137,8 +138,8 @@ def read_inventory(
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows of IMPORT_SCHEMA for the files of an inventory, given as TASK_SCHEMA.
 
-    Raises CorruptFileError for a file that does not have the checksum, or the form, that the
-    manifest says.
+    Raises:
+        CorruptFileError: A file does not have the checksum or the format that the manifest states.
     """
     decode = msgspec.msgpack.Decoder(InventoryFile).decode
     for batch in batches:
@@ -200,7 +201,8 @@ def _csv(path: Path, terms: InventoryTerms) -> Iterator[pa.RecordBatch]:
         ),
     ) as batches:
         for batch in batches:
-            # As forms are encoded: a space is "+". What is not UTF-8 is for the checks of rows.
+            # Keys are form-encoded: "+" is a space. The checks of rows report text that is not
+            # UTF-8.
             given = (each.replace("+", " ") for each in batch.column("key").to_pylist())
             keys = pa.array([unquote_to_bytes(each) for each in given], pa.binary())
             columns = {name: batch.column(name) for name in wanted}
@@ -211,7 +213,7 @@ _READERS = {"parquet": _parquet, "orc": _orc, "csv": _csv}
 
 
 def _objects(rows: pa.RecordBatch, terms: InventoryTerms) -> pa.RecordBatch:
-    """Return the objects among the rows of an inventory: latest versions that are no markers."""
+    """Return the rows of objects: latest versions, without delete or folder markers."""
     columns = {name: rows.column(name) for name in rows.schema.names}
     columns["key"] = columns["key"].cast(pa.binary())
     columns["size"] = columns["size"].cast(pa.int64())
@@ -224,7 +226,7 @@ def _objects(rows: pa.RecordBatch, terms: InventoryTerms) -> pa.RecordBatch:
 
 
 def _is_object(columns: Mapping[str, pa.Array]) -> pa.BooleanArray:
-    """Tells what is no empty object that a console or Hadoop keeps for a directory."""
+    """Return which rows are not the empty folder objects of a console or Hadoop."""
     empty = pc.equal(columns["size"].fill_null(-1), 0)
     key = columns["key"]
     is_marker = pc.and_(empty, pc.ends_with(key, "/"))

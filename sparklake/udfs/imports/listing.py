@@ -1,4 +1,4 @@
-"""Lists a directory or bucket prefix, split into parts that tasks share."""
+"""The listing of a directory or bucket prefix, split into parts for tasks."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _PARTS_WANTED = 128
 _MOST_TASKS = 1024
 _MOST_LEVELS = 256
 _MOST_ENTRIES = 100_000
-"""How many names of a level are looked at; one with more is not split."""
+"""The number of names read from one level. A level with more names is not split."""
 
 _BATCH_ROWS = 4096
 _LISTED_AT_ONCE = 8
 
 
 class Part(msgspec.Struct, frozen=True):
-    """What a task lists of a source: all below a prefix, or one level of it."""
+    """A part of a source that a task lists: everything below a prefix, or one level."""
 
     prefix: str
     level: bool = False
 
 
 def split_source(store: ObjectStore, wanted: int = _PARTS_WANTED) -> list[Part]:
-    """Return parts that together are a source, as many as are wanted if it has as many folders.
+    """Return disjoint parts that cover a source: `wanted`, if it has enough folders.
 
-    It looks at the folders, level by level, and only so far. The order of a listing does not
-    matter, and of objects nothing is kept.
+    Folders are read level by level until there are enough parts. The order of a listing does not
+    matter, and objects are not kept in memory.
     """
     waiting, parts = deque([""]), list[Part]()
     for _ in range(_MOST_LEVELS):
@@ -57,7 +57,7 @@ def split_source(store: ObjectStore, wanted: int = _PARTS_WANTED) -> list[Part]:
 
 
 def _look_at(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | None:
-    """Return the folders of a level, and whether it has objects; None if it is not to be split."""
+    """Return a level's folders and whether it has objects, or None to not split it."""
     folders, has_objects, count = [], False, 0
     for count, each in enumerate(store.scan(prefix, level=True), start=1):
         if count > _MOST_ENTRIES:
@@ -70,7 +70,7 @@ def _look_at(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | None:
 
 
 def listing_work(parts: list[Part]) -> pa.Table:
-    """Return parts as TASK_SCHEMA, one or several a row."""
+    """Return parts as TASK_SCHEMA, one or several per row."""
     size = -(-len(parts) // _MOST_TASKS) or 1
     rows = [msgspec.msgpack.encode(parts[at : at + size]) for at in range(0, len(parts), size)]
     positions = pa.array(range(len(rows)), pa.int64())
@@ -78,7 +78,7 @@ def listing_work(parts: list[Part]) -> pa.Table:
 
 
 def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield rows of IMPORT_SCHEMA for the objects of a source, in parts given as TASK_SCHEMA."""
+    """Yield rows of IMPORT_SCHEMA for the objects in parts of a source (TASK_SCHEMA)."""
     store = open_store(source)
     decode = msgspec.msgpack.Decoder(list[Part]).decode
     tasks = (each.as_py() for batch in batches for each in batch.column("task"))
@@ -88,7 +88,7 @@ def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
         for chunk in chain.from_iterable(listings):
             yield _rows(store.uri, chunk)
         return
-    # An answer of S3 has a thousand keys and takes its time.
+    # A response of S3 has at most 1,000 keys and is slow, so listings run in parallel.
     with Threads(_LISTED_AT_ONCE, "sparklake-list") as threads:
         active = list(islice(listings, _LISTED_AT_ONCE))
         while active:
@@ -111,7 +111,7 @@ def _chunks(store: ObjectStore, part: Part) -> Iterator[list[StoredObject]]:
 
 
 def _rows(root: str, chunk: list[StoredObject]) -> pa.RecordBatch:
-    # Names of files need not be UTF-8: that is for the checks of rows to say.
+    # File names may not be UTF-8. The checks of rows report that.
     keys = [each.key.encode(errors="surrogateescape") for each in chunk]
     start = f"{root}/".encode()
     mtimes = pa.array([checked_microseconds(each.mtime) for each in chunk], pa.int64())

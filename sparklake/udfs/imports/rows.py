@@ -1,4 +1,4 @@
-"""Rows of objects become records, and rows that cannot be imported become defects."""
+"""Checks of imported rows: valid rows become records, invalid rows become defects."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ from sparklake.udfs.staged_rows import (
 from sparklake.udfs.workspace import Workspace
 
 IMPORT_SCHEMA = pa.schema([each for each in STAGE_SCHEMA if each.name != "deleted"])
-"""`path`, `size` and `address`, a full URI, are required. A missing `checksum` is computed from the
-object, or the ETag asked for; a missing `mtime` is the time of the import."""
+"""`path`, `size` and `address` (a full URI) are required. A missing `checksum` is the ETag, or is
+computed from the object. A missing `mtime` is the time of the import."""
 
 Read = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
-"""Makes rows of IMPORT_SCHEMA of what a task is given."""
+"""A function that turns the input of a task into rows of IMPORT_SCHEMA."""
 
-# Addresses without parts of dots or NUL, which every check lets pass.
+# Addresses without NUL and without parts that begin with '.'. They pass every check.
 _PLAIN_ADDRESS = r"^(s3a?://[A-Za-z0-9._-]{3,255}|file://)(/[^./\x00][^/\x00]*)+$"
 Spoiled = dict[int, dict[str, str]]
-"""Which texts of which rows are not UTF-8, shown as well as they can be."""
+"""The texts that are not UTF-8, escaped, by row and column."""
 
 _TEXTS = ("path", "address", "checksum", "content_type", "metadata")
 _UNKNOWN = "-"
@@ -57,9 +57,9 @@ _UNKNOWN = "-"
 def import_body(
     workspace: Workspace, terms: ImportTerms, read: Read, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Turn a task's part of a source into rows of RECORD_SCHEMA, defects among them."""
+    """Turn a task's part of a source into rows of RECORD_SCHEMA, including defects."""
     own = OwnNamespace(workspace.storage_namespace)
-    # Hashing lets go of the interpreter lock, so a task's threads share its cores.
+    # Hashing releases the interpreter lock, so the threads of a task use all its cores.
     with Threads(name="sparklake-hash") as threads:
         rows_of = _Rows(workspace, terms, own, threads)
         for rows in read(batches):
@@ -69,7 +69,7 @@ def import_body(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Checks and encodes rows: by columns as long as nothing is odd about them, else one by one."""
+    """A check and encoder of rows: plain rows by columns, other rows one by one."""
 
     workspace: Workspace
     terms: ImportTerms
@@ -84,7 +84,7 @@ class _Rows:
         plain[list(spoiled)] = False
         if (plain & missing).any():
             rows = self._with_checksums(rows, plain & missing)
-            # Of an object that is gone there is none: what is wrong is said row by row.
+            # A missing object has no checksum. The check of its single row reports the reason.
             plain &= ~_lacks_checksum(rows)
         if plain.any():
             yield self._encoded(rows if plain.all() else rows.filter(pa.array(plain)))
@@ -186,7 +186,7 @@ def _unreadable(texts: dict[str, str]) -> _Wrong:
 
 
 def _odd(row: dict[str, Any]) -> _Wrong:
-    """Return what is wrong with what a row need not have."""
+    """Return the error of a row's optional fields, or None."""
     if not is_storable((row.get("mtime") or 0) * MICROSECOND):
         return Reason.INVALID_MTIME, f"the mtime is {OUT_OF_YEARS}"
     if any(value is None for _, value in row.get("metadata") or ()):
@@ -218,7 +218,7 @@ def _wrong_address(address: str) -> str | None:
 
 
 def _readable(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, Spoiled]:
-    """Return rows whose texts are UTF-8, null where they were not, and what they were there."""
+    """Return rows with UTF-8 texts only, and the other texts, which become null."""
     spoiled: Spoiled = {}
     for name in _TEXTS:
         index = rows.schema.get_field_index(name)
@@ -260,7 +260,7 @@ def _lacks_checksum(rows: pa.RecordBatch) -> Mask:
 
 
 def _marked(rows: pa.RecordBatch, missing: Mask) -> pa.RecordBatch:
-    """Return rows that all have a checksum, to look at what else there may be about them."""
+    """Return rows with placeholders for missing checksums, to run the other checks."""
     if not missing.any():
         return rows
     if "checksum" not in rows.schema.names:

@@ -1,4 +1,4 @@
-"""Bodies of an import: sorted rows become ranges, bad rows a table of defects."""
+"""Task bodies of an import: sorted rows become ranges, defects a table of errors."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from sparklake.udfs.write import record_block
 
 @dataclass(frozen=True, slots=True)
 class ImportTerms:
-    """How rows are imported.
+    """The settings of an import.
 
-    `folder` is put before every path; `imported_at`, in unix nanoseconds, is the time of objects
-    that come without one. Where `skips`, rows with errors are left out and the rest is written.
-    All errors go to Parquet files under `errors_to`, the first `reported` of each task to the
+    `folder` is put before every path. `imported_at`, in unix nanoseconds, is the time of objects
+    without one. With `skips`, rows with errors are left out and the others are written. All errors
+    go to Parquet files under `errors_to`, and the first `reported` errors of each task to the
     driver.
     """
 
@@ -47,9 +47,9 @@ _ERRORS_A_FILE = 50_000
 def ranges_body(
     workspace: Workspace, terms: ImportTerms, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the ranges of an import from rows of RECORD_SCHEMA in key order, defects first.
+    """Write the ranges of an import from sorted rows of RECORD_SCHEMA, defects first.
 
-    From the first error on nothing more is written, unless errors are skipped.
+    After the first error nothing more is written, unless errors are skipped.
     """
     ledger = Ledger(workspace, terms)
     sink = open_sink(workspace)
@@ -65,7 +65,7 @@ def ranges_body(
 
 
 def each_once(blocks: Iterable[Block], lose: Callable[[list[Record]], Record]) -> Iterator[Block]:
-    """Pass on records in key order, of each key one: the one that `lose` returns of several."""
+    """Yield records in key order, one per key: the one that `lose` returns of several."""
     held = EMPTY
     for block in filter(len, blocks):
         together = block
@@ -96,7 +96,7 @@ def _without_others(block: Block, lose: Callable[[list[Record]], Record]) -> Blo
 
 
 def _records(batches: Iterable[pa.RecordBatch], ledger: Ledger) -> Iterator[Block]:
-    """Yield the records among sorted rows; the ledger gets the defects, which come first."""
+    """Yield the records among sorted rows. Defects come first and go into the ledger."""
     for batch in batches:
         rows = batch
         if rows.num_rows and rows.column("key")[0].as_py().startswith(MARK):
@@ -109,7 +109,7 @@ def _records(batches: Iterable[pa.RecordBatch], ledger: Ledger) -> Iterator[Bloc
 
 @dataclass(slots=True)
 class Ledger:
-    """Holds what a task knows of errors: counts, the first ones, and those of the next file."""
+    """The errors of a task: counts, the first ones, and those of the next file."""
 
     workspace: Workspace
     terms: ImportTerms
@@ -119,7 +119,7 @@ class Ledger:
     _files: int = 0
 
     def note(self, defects: list[Defect]) -> None:
-        """Count defects, and write a file when there are enough of them."""
+        """Count defects, and write a file once there are enough of them."""
         self.counts.update(each.reason for each in defects)
         self._first += defects[: max(0, self.terms.reported - len(self._first))]
         if self.terms.errors_to is not None:
@@ -128,9 +128,9 @@ class Ledger:
                 self._write()
 
     def note_twice(self, group: list[Record]) -> Record:
-        """Return which of several records of a key stands, and notes the others.
+        """Return the record of a key that is kept of several, and report the others.
 
-        It is the latest; of these the one of the least address.
+        The latest record is kept. Of equally late records, the one with the least address is kept.
         """
         group = sorted(group, key=_precedence)
         path = key_path(group[0][0])
@@ -140,13 +140,13 @@ class Ledger:
         return group[0]
 
     def while_empty(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """Pass blocks on until there is an error, and read the rest to find all of them."""
+        """Yield blocks until the first error, then read the rest to find all errors."""
         for block in blocks:
             if not self.counts:
                 yield block
 
     def result(self) -> ErrorsResult:
-        """Write what is left; return what the driver should know."""
+        """Write the pending errors, and return the result for the driver."""
         while self._pending:
             self._write()
         return ErrorsResult(dict(self.counts), tuple(self._first))
@@ -164,6 +164,6 @@ class Ledger:
 
 
 def _precedence(record: Record) -> tuple[int, str, bytes]:
-    """Order records of a key: the one that stands is the least."""
+    """Return the sort key of the records of a key. The least record is kept."""
     address, _, _, mtime, _, _, _ = entry_fields(record_data(*record))
     return -mtime, address, record[1]

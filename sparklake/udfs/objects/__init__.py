@@ -1,1 +1,1 @@
-"""Objects as Arrow rows, and the bodies that copy them."""
+"""Objects as Arrow rows, and the task bodies that copy them."""

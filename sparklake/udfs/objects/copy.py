@@ -1,4 +1,4 @@
-"""Bodies that stage moved, copied and restored records."""
+"""Task bodies that stage moved, copied and restored records."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from sparklake.udfs.write import written_pieces
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A share of a move or copy: records, and those already there under their new keys.
+    """A share of a move or copy: the records, and existing records at their new keys.
 
-    The new ranges are at the place `position` of the run, the removals at `removals`, if any.
+    The new ranges take the place `position` of the run. The removals, if any, take the place
+    `removals`.
     """
 
     position: int
@@ -44,7 +45,7 @@ _decode = msgspec.msgpack.Decoder(Transfer).decode
 
 
 def encode_transfers(transfers: Iterable[Transfer]) -> pa.Table:
-    """Return shares as a table of TASK_SCHEMA, a row each."""
+    """Return shares as a table of TASK_SCHEMA, one row each."""
     encoded = pa.array([_encode(each) for each in transfers], pa.binary())
     return pa.table([pa.array(range(len(encoded))), encoded], schema=TASK_SCHEMA)
 
@@ -52,7 +53,7 @@ def encode_transfers(transfers: Iterable[Transfer]) -> pa.Table:
 def transfer_body(
     workspace: Workspace, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the ranges of a run; raise AlreadyExistsError, and then nothing is staged."""
+    """Write the ranges of a run. If it raises AlreadyExistsError, nothing is staged."""
     for batch in batches:
         for encoded in batch.column("task"):
             yield _transferred(workspace, _decode(encoded.as_py()))
@@ -100,7 +101,10 @@ def _unless_there(blocks: Blocks, existing: Blocks) -> Iterator[Block]:
 def restore_body(
     workspace: Workspace, choice: Choice, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write what left needs to be as right is, of the chosen keys: sides are left, right."""
+    """Write the changes that make the chosen keys of left equal to right.
+
+    The sides are left, right.
+    """
     for task in decode_tasks(batches):
         sink, counts = open_sink(workspace), ChangeCounts()
         left, right = (records_of(each, choice) for each in open_sides(sink.store, task.pieces))
@@ -116,7 +120,7 @@ def _staged(left: Blocks, right: Blocks, counts: ChangeCounts) -> Iterator[Block
 
 
 def _restored_records(changes: Changes) -> Block:
-    """Return the records of the right side, and a tombstone wherever it has none."""
+    """Return the records of the right side, and tombstones for keys that it lacks."""
     gone = changes.left.where(~changes.right.present)
     removals = block_of_records([tombstone(key) for key in gone.keys().array().to_pylist()])
     there = changes.right.records()

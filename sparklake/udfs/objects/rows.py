@@ -45,7 +45,7 @@ OBJECT_SCHEMA = pa.schema(
         pa.field("content_type", pa.string(), nullable=False),
     ]
 )
-"""`size` in bytes, `address` a full URI."""
+"""`size` is in bytes. `address` is a full URI."""
 
 OBJECT_DDL = (
     "path string, size bigint, checksum string, mtime timestamp, address string, "
@@ -57,8 +57,8 @@ OBJECT_DDL = (
 class ObjectInfo:
     """An object at a ref.
 
-    `size` in bytes, `mtime` in unix nanoseconds, of whole microseconds and within the years 1 to
-    9999, `address` a full URI.
+    `size` is in bytes. `mtime` is in unix nanoseconds, in whole microseconds and within the years 1
+    to 9999. `address` is a full URI.
     """
 
     path: str
@@ -71,7 +71,7 @@ class ObjectInfo:
 
 
 def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
-    """Return the object that a record stands for."""
+    """Return the object of a record."""
     address, size, checksum, mtime, metadata, kind, address_type = entry_fields(
         record_data(*record)
     )
@@ -82,7 +82,7 @@ def object_info(record: Record, storage_namespace: str) -> ObjectInfo:
 
 
 def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
-    """Return the objects that records stand for as one batch of OBJECT_SCHEMA."""
+    """Return the objects of records as one batch of OBJECT_SCHEMA."""
     entries = decode_entries(block)
     inside = pc.binary_join_element_wise(storage_namespace, entries.address, "/")
     relative = entries.relative
@@ -101,7 +101,7 @@ def object_batch(block: Block, storage_namespace: str) -> pa.RecordBatch:
 
 
 def text_of(keys: pa.BinaryArray) -> pa.StringArray:
-    """Return keys as paths; raise InvalidKeyError for one that is not UTF-8."""
+    """Return keys as paths; raise InvalidKeyError for a key that is not UTF-8."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
@@ -125,7 +125,7 @@ def object_rows(batch: pa.RecordBatch) -> Iterator[ObjectInfo]:
 
 
 def object_record(each: ObjectInfo, storage_namespace: str) -> Record:
-    """Return the record of an object; an address in the namespace is kept relative to it."""
+    """Return the record of an object. An address inside the namespace becomes relative."""
     inside = each.address.removeprefix(f"{storage_namespace}/")
     relative = "://" not in inside
     if relative:
@@ -163,12 +163,13 @@ def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
 def unix_microseconds(times: pa.TimestampArray) -> pa.Int64Array:
     """Return timestamps of any unit in unix microseconds.
 
-    Times out of the years 1 to 9999 stay out of them, where 64 bits could not hold them, too.
+    A time outside of the years 1 to 9999 is moved closer if 64 bits cannot hold it, but stays
+    outside.
     """
     unit = times.type.unit
     if unit not in _COARSE_UNITS:
         return times.cast(pa.timestamp("us", tz=times.type.tz), safe=False).cast(pa.int64())
-    # A cast from a coarser unit would wrap.
+    # A cast from a coarser unit would overflow.
     factor = _COARSE_UNITS[unit]
     least, most = FIRST_MICROSECOND // factor - 1, LAST_MICROSECOND // factor + 1
     values = pc.min_element_wise(times.cast(pa.int64()), pa.scalar(most), skip_nulls=False)
@@ -177,7 +178,7 @@ def unix_microseconds(times: pa.TimestampArray) -> pa.Int64Array:
 
 
 _COARSE_UNITS = {"s": SECOND_MICROS, "ms": SECOND_MICROS // 1000}
-"""Microseconds."""
+"""Microseconds per unit."""
 
 
 FILE_SCHEMA = pa.schema(
@@ -188,7 +189,7 @@ FILE_SCHEMA = pa.schema(
         OBJECT_SCHEMA.field("mtime"),
     ]
 )
-"""`name` is the path below the write's place, `checksum` "" where nothing has computed it yet."""
+"""`name` is the path below the folder of the write. `checksum` is "" if it is not yet computed."""
 
 
 def share_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -202,9 +203,9 @@ def share_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def checksum_body(
     workspace: Workspace, place: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows of FILE_SCHEMA with the checksums of their files; raise MissingFileError."""
+    """Yield rows of FILE_SCHEMA with the checksums of files; raise MissingFileError."""
     store = workspace.open_store()
-    # Hashing lets go of the interpreter lock, so a task's threads share its cores.
+    # Hashing releases the interpreter lock, so the threads of a task use all its cores.
     with Threads(name="sparklake-hash") as threads:
         for rows in share_rows(batches):
             keys = (f"{place}/{name}" for name in rows.column("name").to_pylist())

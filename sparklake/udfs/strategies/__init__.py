@@ -1,6 +1,6 @@
-"""How conflicts are decided: by a side, by path, or by functions that users write.
+"""Merge strategies: by side, by path, or by functions that users write.
 
-What a user's own strategy needs is here; docs/merging.md says how to write one.
+This package exports the names that a user's own strategy needs. See docs/merging.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The strategy that loses nothing: two objects in the place of one."""
+"""The strategy that keeps both objects of a conflict."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 _MARK = b".source"
 _ROOM = 16
-"""Bytes that a number may take in a name that is taken."""
+"""The bytes reserved for a number that makes a name unique."""
 
 
 def keep_both(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Keep dest's object where it is, and source's as `a.source.csv` beside `a.csv`.
+    """Keep dest's object at its path, and source's as `a.source.csv` beside `a.csv`.
 
-    Of an object that one side changed and the other deleted, there is one to keep. Where the new
-    path would be too long, the conflict stays.
+    If one side deleted the object, the changed object is kept. If the new path would be too long,
+    the conflict stays.
     """
     keys = conflicts.column("key").to_pylist()
     has_source, has_dest = (
@@ -42,9 +42,9 @@ def _decision(key: bytes, has_source: bool, has_dest: bool) -> Decision:
 
 
 def kept_keys(key: bytes, wanted: bytes) -> Iterator[bytes]:
-    """Yield the keys for what is kept of `key`, best first: `wanted`, then with numbers from 2 on.
+    """Yield keys for the kept object of `key`: `wanted`, then with numbers from 2.
 
-    A number follows `.source`, also where the name has no extension: `_SUCCESS.source-2`. In other
+    The number follows `.source`, also in a name without an extension: `_SUCCESS.source-2`. In other
     names it goes before the extension.
     """
     yield wanted

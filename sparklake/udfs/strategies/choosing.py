@@ -1,4 +1,4 @@
-"""From what users name to how conflicts are decided."""
+"""Parsing of merge strategies and rules as users give them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BUILT_IN = {
     "union-lines": f"{_HERE}.lines:union_lines",
     "keep-both": f"{_HERE}.both:keep_both",
 }
-"""Where the strategies are that come along, besides those of class Strategy."""
+"""The targets of the built-in strategies, besides the members of Strategy."""
 
 _MAX_LABEL_BYTES = 16 * 1024
 _TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -42,13 +42,13 @@ StrategyLike = Strategy | str | Function | None
 """A strategy as users give it: a name, `module:function`, or a function."""
 
 RulesLike = Mapping[str, StrategyLike] | Sequence[tuple[str, StrategyLike]] | None
-"""Strategies by globs over paths, in their order."""
+"""Strategies by globs over paths, in order of precedence."""
 
 
 def parse_resolution(
     strategy: StrategyLike = None, rules: RulesLike = None, delta: bool = True
 ) -> Resolution:
-    """Return how conflicts are decided; raise InvalidInputError."""
+    """Return the resolution of a strategy and rules; raise InvalidInputError."""
     pairs: Any = rules.items() if isinstance(rules, Mapping) else rules or ()
     if not isinstance(pairs, Iterable):
         raise InvalidInputError(f"rules are pairs of a glob and a strategy, not {rules!r}")
@@ -64,7 +64,7 @@ def parse_resolution(
 
 
 def parse_strategy(strategy: StrategyLike) -> Chosen:
-    """Return what decides; raise InvalidInputError for a name that means nothing here."""
+    """Return a strategy; raise InvalidInputError if it is unknown or unusable."""
     if strategy is None or isinstance(strategy, Strategy):
         return strategy
     if isinstance(strategy, str):
@@ -76,12 +76,12 @@ def parse_strategy(strategy: StrategyLike) -> Chosen:
         raise InvalidInputError(f"{strategy!r} is no merge strategy: give a name or a function")
     name = getattr(strategy, "__qualname__", type(strategy).__qualname__)
     module = getattr(strategy, "__module__", None) or type(strategy).__module__
-    # It goes into the metadata of a commit, which are UTF-8.
+    # The name goes into the metadata of a commit, which are UTF-8.
     named = f"{module}:{name}".encode(errors="backslashreplace").decode()
     carried = Carried(named, strategy)
     try:
         pickle.dumps(carried)
-    except Exception as error:  # whatever a function of others holds
+    except Exception as error:  # Objects inside of a user's function may raise any error.
         raise InvalidInputError(
             f"the merge strategy {carried.name!r} cannot travel to tasks: "
             f"{type(error).__name__}: {error}"
@@ -111,7 +111,7 @@ def named_strategy(name: str) -> Chosen:
 
 
 def check_rule(text: str) -> None:
-    """Raise InvalidInputError for what is no `GLOB=STRATEGY`; imports nothing."""
+    """Raise InvalidInputError for an invalid `GLOB=STRATEGY`. Import nothing."""
     glob, name = rule_pair(text)
     glob_pattern(glob)
     named_strategy(name)
@@ -127,6 +127,6 @@ def _rule(pair: object) -> Rule:
 
 @cache
 def entry_point_targets() -> dict[str, str]:
-    """Return where the strategies are that packages offer, by their names."""
+    """Return the targets of strategies that packages offer, by name."""
     found = entry_points(group=ENTRY_POINTS)
     return {each.name: each.value.partition("[")[0].strip() for each in found}

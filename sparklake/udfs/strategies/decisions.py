@@ -1,4 +1,4 @@
-"""What a strategy is given, and what it answers."""
+"""The input of a strategy, and its decisions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENTRY_TYPE = pa.struct(
         pa.field("content_type", pa.string()),
     ]
 )
-"""`address` is a full URI, `size` in bytes."""
+"""`address` is a full URI. `size` is in bytes."""
 
 CONFLICT_SCHEMA = pa.schema(
     [
@@ -35,35 +35,35 @@ CONFLICT_SCHEMA = pa.schema(
         *(pa.field(side, ENTRY_TYPE) for side in ("base", "source", "dest")),
     ]
 )
-"""A side is null where it has no object; `path` is null where the key is not UTF-8."""
+"""A side is null if it has no object. `path` is null if the key is not UTF-8."""
 
 
 class Take(str, Enum):
-    """A decision by name. To take a side that has no object deletes the key."""
+    """A decision by name. Taking a side that has no object deletes the key."""
 
     BASE = "base"
     SOURCE = "source"
     DEST = "dest"
     DELETE = "delete"
     CONFLICT = "conflict"
-    """Leaves the conflict: the merge stops, and lists it."""
+    """The conflict stays: the merge stops and lists it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Keeps the object of dest where it is, and that of source under another path.
+    """A decision to keep dest's object in place, and source's under another path.
 
-    Where that path is taken by other content, a number is put after its name.
+    If other content has that path, a number is added to its name.
     """
 
     path: str | bytes
 
 
 Decision = Take | str | NewObject | Both
-"""What becomes of one key; a text is the value of a Take."""
+"""The decision on one key. A text is the value of a Take."""
 
 Function = Callable[[pa.RecordBatch, Objects], "Sequence[Decision] | pa.Array"]
-"""A decision for each row of a batch of CONFLICT_SCHEMA."""
+"""A function that returns a decision for each row of a batch of CONFLICT_SCHEMA."""
 
 
 def conflict_batch(conflicts: Sequence[Conflict], storage_namespace: str) -> pa.RecordBatch:
@@ -83,7 +83,7 @@ def conflict_batch(conflicts: Sequence[Conflict], storage_namespace: str) -> pa.
 
 
 def find_path(key: bytes) -> str | None:
-    """Return the path of a key, None where it is not UTF-8."""
+    """Return the path of a key, or None if it is not UTF-8."""
     try:
         return key_path(key)
     except InvalidKeyError:

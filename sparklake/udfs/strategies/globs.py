@@ -1,9 +1,9 @@
 """Globs over the paths of objects.
 
-`?` is one character and `*` any number of them, both within a folder; `**` between slashes is any
-number of folders, none too, and at the end all that begins so far. Every other character stands
-for itself. Object keys are no file paths: `a//b`, `./a` and `a/` are keys of their own, which the
-libraries for files take for others.
+`?` is one character and `*` any number of characters, both within a folder. `**` between slashes is
+any number of folders, including none. `**` at the end is everything below. Every other character
+stands for itself. Object keys are not file paths: `a//b`, `./a` and `a/` are distinct keys, which
+glob libraries for files would normalise.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparklake.stores.objects.keys import is_utf8
 
 @lru_cache(maxsize=1024)
 def glob_pattern(glob: str) -> re.Pattern[str]:
-    """Return what matches the same paths, whole; raise InvalidInputError."""
+    """Return a pattern that matches the same whole paths; raise InvalidInputError."""
     if not isinstance(glob, str):
         raise InvalidInputError(f"a glob is a text, not {glob!r}")
     if not glob:

@@ -1,4 +1,4 @@
-"""Decides the conflicts of one task by a resolution, and notes those that are left."""
+"""The decisions on a task's conflicts, and the conflicts that stay undecided."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ from sparklake.udfs.strategies.resolution import Carried, Chosen, Named, Resolut
 MAX_CONFLICTS_REPORTED = 10_000
 
 MAX_KEPT = 100_000
-"""How many objects a merge may keep under another path: the driver finds each of them a place."""
+"""The number of objects that a merge may keep under other paths. The driver places each of them."""
 
 _TAKES = {each.value: each for each in Take}
 
 
 @dataclass
 class Judge:
-    """Decides conflicts. Those that are left count as dest's, and the first ones are noted.
+    """The decisions on the conflicts of one task, by a resolution.
 
-    Those in the log of a Delta table are dest's, too, for the log is united by the driver.
-    If it `only_previews`, what strategies write is not kept.
+    Undecided conflicts get dest's value, and the first ones are reported. Conflicts in the log of a
+    Delta table also get dest's value, because the driver unites logs. With `only_previews`,
+    strategies store no objects.
     """
 
     resolution: Resolution
@@ -55,7 +56,7 @@ class Judge:
     kept: list[Kept] = field(default_factory=list)
 
     def decide(self, conflicts: Sequence[Conflict]) -> list[bytes | None]:
-        """Return the stored values that conflicts end with; raise StrategyError."""
+        """Return the stored values that resolve conflicts; raise StrategyError."""
         self.conflicts += len(conflicts)
         decisions: list[Decision] = [Take.DEST] * len(conflicts)
         rest = self._of_no_log(conflicts)
@@ -69,7 +70,7 @@ class Judge:
         ]
 
     def _of_no_log(self, conflicts: Sequence[Conflict]) -> list[int]:
-        """Return the places of conflicts that are in no log to unite."""
+        """Return the positions of conflicts outside of the logs that are united."""
         folders = (log_folder(each.key) for each in conflicts)
         unites = self.resolution.unites
         return [row for row, each in enumerate(folders) if each is None or not unites(each)]
@@ -77,10 +78,10 @@ class Judge:
     def _shared_out(
         self, conflicts: Sequence[Conflict], places: Sequence[int]
     ) -> list[tuple[Chosen, Sequence[int]]]:
-        """Return which conflicts each strategy decides, by their places."""
+        """Return the strategies, each with the positions of the conflicts that it decides."""
         if not self.resolution.rules:
             return [(self.resolution.strategy, places)] if places else []
-        # By identity: a function need not be hashable.
+        # Keyed by identity, because a function may not be hashable.
         chosen: dict[int, Chosen] = {}
         rows: defaultdict[int, list[int]] = defaultdict(list)
         for row in places:
@@ -105,7 +106,7 @@ class Judge:
 
     def _settled(self, conflict: Conflict, decision: Decision) -> bytes | None:
         if decision is Take.BASE and conflict.ancestors_disagree:
-            # There is no telling what base has, and it may well have something.
+            # The value of the base is unknown, and it may not be absent.
             decision = Take.CONFLICT
         if decision is Take.SOURCE:
             return conflict.source
@@ -147,7 +148,7 @@ def _base_expired(conflict: Conflict, commit_id: CommitId) -> ExpiredError:
 
 
 def too_many_kept() -> StrategyError:
-    """Return the error of a merge that would keep too many objects under other paths."""
+    """Return the error for too many objects kept under other paths."""
     return StrategyError(
         f"more than {MAX_KEPT:,} conflicts keep both objects; nothing has changed. Decide some of "
         "them by another rule"
@@ -157,12 +158,12 @@ def too_many_kept() -> StrategyError:
 def _asked(
     chosen: Named | Carried, conflicts: Sequence[Conflict], objects: Objects
 ) -> list[Decision]:
-    """Return what a function decides, checked; raise StrategyError, whatever it raises."""
+    """Return the checked decisions of a function. Turn all its errors into StrategyError."""
     try:
         function = chosen.load()
         returned = function(conflict_batch(conflicts, objects.storage_namespace), objects)
         answers = _listed(returned)
-    except Exception as error:  # of a function that others wrote
+    except Exception as error:  # A user's function may raise any error.
         what = (
             str(error) if isinstance(error, SparklakeError) else f"{type(error).__name__}: {error}"
         )
@@ -205,7 +206,7 @@ def _check_new(chosen: Named | Carried, conflict: Conflict, answer: NewObject) -
 def new_record(key: bytes, made: NewObject) -> Record:
     """Return the record of a new object at a key."""
     check_entry(key, made.entry)
-    # Not as an object at a path is made: a key that is there may be none of UTF-8.
+    # Not `entry_record`, because an existing key may not be UTF-8.
     return encode_record(key, entry_identity(made.entry), encode_entry(made.entry))
 
 

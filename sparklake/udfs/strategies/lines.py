@@ -13,27 +13,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_BYTES = 64 * 1024 * 1024
-"""How large an object may be that is merged by lines."""
+"""The largest object that is merged by lines."""
 
 Entry = dict[str, Any]
 
 
 def union_lines(conflicts: pa.RecordBatch, objects: Objects) -> list[Decision]:
-    """Write the lines that either side has, without those of base that a side removed.
+    """Write the lines of both sides, without the lines of base that a side removed.
 
-    They are in the order of dest; what only source added comes after them, in its order. The
-    conflict stays where a side deleted the object, where one holds a NUL byte and so is no text,
-    and where both sides changed metadata or content type. Raises StrategyError for an object of
-    more than MAX_BYTES.
+    Lines have the order of dest. Lines that only source added follow, in the order of source. The
+    conflict stays if a side deleted the object, if a side contains a NUL byte and so is not text,
+    or if both sides changed metadata or content type.
+
+    Raises:
+        StrategyError: An object is larger than MAX_BYTES.
     """
     return [_decision(row, objects) for row in conflicts.to_pylist()]
 
 
 def merged_lines(base: bytes, source: bytes, dest: bytes) -> bytes:
-    """Return the union of lines; the last one ends as the others do.
+    """Return the union of lines. Every line of it ends with a newline.
 
-    A line may be there several times. How often it is in the end is what a three-way merge says of
-    its counts: the changes of both sides are made, but equal ones once.
+    A line may occur several times. The counts of each line are merged in three ways: the changes of
+    both sides apply, and equal changes apply once.
     """
     listed = [_lines(text) for text in (base, source, dest)]
     counts = [Counter(lines) for lines in listed]
@@ -73,7 +75,7 @@ def _decision(row: dict[str, Any], objects: Objects) -> Decision:
 def _attributes(
     base: Entry | None, source: Entry, dest: Entry
 ) -> tuple[dict[str, str], str] | None:
-    """Return metadata and content type of the result, None where both sides changed them."""
+    """Return metadata and content type of the result, None if both sides changed them."""
     before, theirs, ours = base and _said(base), _said(source), _said(dest)
     if theirs in (before, ours):
         return ours
@@ -100,7 +102,7 @@ def _count(base: int, source: int, dest: int) -> int:
 
 
 def _beyond(lines: list[bytes], elsewhere: Counter[bytes]) -> list[bytes]:
-    """Return the lines that are not elsewhere: of equal ones, the first are taken for those."""
+    """Return the lines that are not elsewhere. The first of equal lines match those elsewhere."""
     rest = Counter(elsewhere)
     more = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""How a strategy gets at the contents of objects, in the task that decides."""
+"""Access to the contents of objects for strategies, in the deciding task."""
 
 from __future__ import annotations
 
@@ -17,32 +17,34 @@ from sparklake.stores.objects import open_object, open_store
 from sparklake.stores.objects.digests import contradicts
 
 DATA_FOLDER = "data"
-"""Where in a storage namespace the users' objects lie."""
+"""The folder of users' objects in a storage namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewObject:
-    """An object that was written to decide a conflict; `Objects.write` returns it."""
+    """An object written to decide a conflict, as `Objects.write` returns it."""
 
     entry: Entry
 
 
 @dataclass(frozen=True)
 class Objects:
-    """Reads objects by their addresses, and writes new ones into the storage namespace.
+    """A reader of objects by address, and a writer of new ones into the namespace.
 
-    What is written and not decided for, or in a merge that fails, is in no tree: garbage collection
-    takes it.
+    Garbage collection deletes written objects that no decision uses, and those of a failed merge.
     """
 
     storage_namespace: str
     only_previews: bool = False
 
     def read(self, place: str | Mapping[str, Any]) -> bytes:
-        """Return the bytes of an object: of an address, or of one side of a conflict.
+        """Return the bytes of an object, by its address or as one side of a conflict.
 
-        Of a side they are checked. Raises MissingFileError, and CorruptFileError for bytes that
-        are not of the size and the MD5 that the side has.
+        The bytes of a side are verified.
+
+        Raises:
+            MissingFileError: The object does not exist.
+            CorruptFileError: The bytes do not have the size and MD5 of the side.
         """
         if isinstance(place, str):
             store, key = open_object(place)
@@ -57,9 +59,9 @@ class Objects:
         content_type: str = DEFAULT_CONTENT_TYPE,
         metadata: Mapping[str, str] | None = None,
     ) -> NewObject:
-        """Write an object to a fresh place, durable on return; it is a decision.
+        """Write an object to a new key, and return it as a decision. It is durable on return.
 
-        In a preview nothing is written.
+        A preview writes nothing.
         """
         key = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
         if not self.only_previews:

@@ -1,4 +1,4 @@
-"""How the conflicts of a merge are decided, as one value that travels with its tasks."""
+"""The strategies and rules of a merge, as one value that is sent to its tasks."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from sparklake.udfs.strategies.globs import matches
 
 NO_STRATEGY = "none"
 DEFAULT_LABEL = "default"
-"""What lakeFS calls a merge without a strategy."""
+"""The name that lakeFS gives to a merge without a strategy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A strategy that each task imports: `target` is `module:function`."""
+    """A strategy that each task imports. `target` is `module:function`."""
 
     name: str
     target: str
 
     def load(self) -> Function:
-        """Return the function; raise InvalidInputError where it cannot be had."""
+        """Return the function; raise InvalidInputError if it cannot be imported."""
         return imported(self.target)
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A strategy that travels along: by value, where tasks could not import it."""
+    """A strategy that is sent to tasks, pickled by value if they could not import it."""
 
     name: str
     function: Function
@@ -45,19 +45,19 @@ class Carried:
         return self.function
 
     def __reduce__(self) -> tuple[Callable[[str, bytes], Carried], tuple[str, bytes]]:
-        # Not at the top: few merges need it.
+        # Lazy import: few merges need cloudpickle.
         import cloudpickle
 
         return _unpacked, (self.name, cloudpickle.dumps(self.function))
 
 
 Chosen = Strategy | Named | Carried | None
-"""What decides a conflict; None leaves it."""
+"""A strategy, or None to leave the conflict."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What decides the conflicts on the paths that a glob matches."""
+    """The strategy for conflicts on the paths that a glob matches."""
 
     glob: str
     strategy: Chosen
@@ -65,10 +65,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """How conflicts are decided: by the first rule that matches, or else by one strategy.
+    """The decisions for conflicts: the first matching rule, else the default strategy.
 
-    With `delta`, the logs of Delta tables are united before anything else is asked. Of an
-    `expired_base` nothing can be taken or read.
+    With `delta`, the logs of Delta tables are united before any strategy applies. The objects of an
+    `expired_base` can be neither taken nor read.
     """
 
     strategy: Chosen = None
@@ -77,23 +77,23 @@ class Resolution:
     expired_base: CommitId | None = None
 
     def chosen(self, key: bytes) -> Chosen:
-        """Return what decides a conflict on a key."""
+        """Return the strategy for a conflict on a key."""
         for rule in self.rules:
             if matches(rule.glob, key):
                 return rule.strategy
         return self.strategy
 
     def unites(self, folder: bytes) -> bool:
-        """Return whether the log of a Delta table in a folder is united, and not merged by keys.
+        """Return whether the Delta log in a folder is united instead of merged by keys.
 
-        Only a rule that names the folder of logs itself is for its files.
+        Only a rule whose glob names the log folder itself applies to the log's files.
         """
         first = commit_key(folder, 0)
         named = (rule.glob for rule in self.rules if LOG_FOLDER.rstrip("/") in rule.glob)
         return self.delta and not any(matches(glob, first) for glob in named)
 
     def side(self, folder: bytes) -> Strategy | None:
-        """Return which side wins the table whose log is in a folder: all kinds of its files."""
+        """Return the side that wins every kind of file of the table with this log folder."""
         table = table_folder(folder)
         names = (LAST_CHECKPOINT.encode(), b"part-0.parquet")
         first, *rest = map(self.chosen, (commit_key(folder, 0), *(table + each for each in names)))
@@ -103,19 +103,19 @@ class Resolution:
 
     @property
     def settles_all(self) -> bool:
-        """Whether no conflict can be left, nor a strategy fail."""
+        """Whether every conflict is decided, and no strategy can fail."""
         every = (self.strategy, *(rule.strategy for rule in self.rules))
         return all(isinstance(each, Strategy) for each in every)
 
     @property
     def asks_functions(self) -> bool:
-        """Whether functions decide conflicts, which may take what base has."""
+        """Whether functions decide conflicts, which may take base's object."""
         every = (self.strategy, *(rule.strategy for rule in self.rules))
         return any(isinstance(each, Named | Carried) for each in every)
 
     @property
     def label(self) -> str:
-        """What a commit says of it; of a single strategy, what lakeFS says."""
+        """The text in a commit's metadata. For a single strategy it is the same as lakeFS's."""
         if not self.rules:
             return DEFAULT_LABEL if self.strategy is None else strategy_name(self.strategy)
         said = [f"{rule.glob}={strategy_name(rule.strategy)}" for rule in self.rules]
@@ -123,7 +123,7 @@ class Resolution:
 
 
 def strategy_name(chosen: Chosen) -> str:
-    """Return what a strategy is called."""
+    """Return the name of a strategy."""
     if chosen is None:
         return NO_STRATEGY
     return chosen.value if isinstance(chosen, Strategy) else chosen.name
@@ -135,7 +135,7 @@ def imported(target: str) -> Function:
     module, _, name = target.partition(":")
     try:
         found: Any = attrgetter(name)(import_module(module))
-    except Exception as error:  # whatever a module of others does when it is imported
+    except Exception as error:  # The import of a user's module may raise any error.
         raise InvalidInputError(
             f"the merge strategy {target!r} cannot be imported: {type(error).__name__}: {error}; "
             "put its module where Python finds it, on executors too"
@@ -150,5 +150,5 @@ def imported(target: str) -> Function:
 def _unpacked(name: str, packed: bytes) -> Carried:
     import cloudpickle
 
-    # From the driver of this merge, as its task is.
+    # The bytes come from the driver of this merge, like the task itself.
     return Carried(name, cloudpickle.loads(packed))

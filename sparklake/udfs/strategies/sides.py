@@ -1,4 +1,4 @@
-"""Strategies that take one of the two sides, by what their entries say."""
+"""Strategies that take one of the two sides, by the fields of their entries."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from sparklake.udfs.strategies.objects import Objects
 
 
 def newest_wins(conflicts: pa.RecordBatch, objects: Objects) -> list[Take]:
-    """Take the object that was modified later, and one that was changed rather than none.
+    """Take the object with the later mtime. A changed object wins over a deletion.
 
-    Of two from the same microsecond neither wins: the conflict stays.
+    The conflict stays if both have the same microsecond.
     """
     return _higher(conflicts, "mtime")
 
 
 def larger_wins(conflicts: pa.RecordBatch, objects: Objects) -> list[Take]:
-    """Take the object of more bytes, and one that was changed rather than none.
+    """Take the larger object. A changed object wins over a deletion.
 
-    Of two of the same size neither wins: the conflict stays.
+    The conflict stays if both have the same size.
     """
     return _higher(conflicts, "size")
 

@@ -1,4 +1,4 @@
-"""The types of partition columns, learned from folders as Spark infers them for one directory."""
+"""The types of partition columns, inferred from folders as Spark infers them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ _MAX_DIGITS = 38
 
 @dataclass(slots=True)
 class PartitionColumns:
-    """Learns the partition columns of a table, however many folders it has."""
+    """The partition columns of a table, with their types inferred from folders.
+
+    Memory does not depend on the number of folders.
+    """
 
     values: dict[str, ValueType] = field(default_factory=dict)
     _example: str | None = None
 
     def add(self, relative: pa.Array) -> None:
-        """Learn from the paths of files; raise InvalidInputError where their columns differ."""
+        """Add the paths of files; raise InvalidInputError if their columns differ."""
         for folder in folders_of(relative).dictionary.to_pylist():
             partition = partition_of(folder)
             if self._example is None:
@@ -46,7 +49,7 @@ class PartitionColumns:
                 self.values[name].add(partition_value(text))
 
     def types(self, *, infers: bool) -> dict[str, str]:
-        """Return the names of the columns and their types, as DDL."""
+        """Return the names of the columns with their types, as DDL."""
         return {name: found.type if infers else "string" for name, found in self.values.items()}
 
 
@@ -60,13 +63,13 @@ def partition_type(values: Iterable[str | None]) -> str:
 
 @dataclass(slots=True)
 class ValueType:
-    """The narrowest type of the values that it has been told; nothing else is kept of them."""
+    """The narrowest type of the added values, which are not kept."""
 
     _fitting: list[str] | None = None
     _largest: int = 0
 
     def add(self, value: str | None) -> None:
-        """Learn of a value."""
+        """Add a value."""
         if value is None:
             return
         kinds = _HOLDS if self._fitting is None else self._fitting
@@ -86,7 +89,7 @@ def _integer_type(largest: int) -> str:
         return "integer"
     if largest <= _LONG_MAX:
         return "long"
-    # Of more digits than Spark can count, all are kept, as text.
+    # Spark's decimal has at most 38 digits. Longer numbers stay text.
     digits = len(str(largest))
     return f"decimal({digits},0)" if digits <= _MAX_DIGITS else "string"
 
@@ -121,4 +124,4 @@ _HOLDS = {
     "date": _is_date,
     "timestamp": _is_timestamp,
 }
-"""The types that are told from text, the narrowest first."""
+"""The types that are inferred from text, the narrowest first."""

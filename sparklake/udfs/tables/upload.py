@@ -1,4 +1,4 @@
-"""The body that uploads files which Spark has written to local disk."""
+"""The task body that uploads files which Spark has written to local disk."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 def upload_body(
     workspace: Workspace, folder: str, place: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Put files of a folder into a place, and yield their rows when they are there.
+    """Upload files of a folder to the prefix `place`, and yield their rows afterwards.
 
-    Files are streamed from disk. One that was put by an earlier attempt is the same file. Raises
-    MissingFileError where this machine does not see the folder of the driver.
+    Files are streamed from disk. A file that an earlier attempt uploaded is identical.
+
+    Raises:
+        MissingFileError: This machine does not see the folder of the driver.
     """
     store = workspace.open_store()
     for rows in share_rows(batches):
@@ -33,7 +35,7 @@ def upload_body(
 
 
 def not_shared(what: str) -> MissingFileError:
-    """Return the error of machines that do not see the same local disk."""
+    """Return the error for machines that do not share a local disk."""
     return MissingFileError(
         f"{what}: the driver and the executors of Spark do not see the same disk, so that files "
         "written there cannot be staged. Give Spark the S3 client S3A (hadoop-aws) and write to a "

@@ -1,1 +1,1 @@
-"""Delta tables of a repository: written, read and compared at refs, and united by merges."""
+"""Verbs on Delta tables: write, read and compare at refs, and unite in merges."""

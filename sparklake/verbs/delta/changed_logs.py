@@ -1,4 +1,4 @@
-"""Two-way diffs of what merges look at beside their own tasks: logs that lose keys, files gone."""
+"""Two-way diffs for merges besides their own tasks: shrunk logs, missing files."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from sparklake.verbs.base.context import Context
 
 
 def logs_losing_keys(context: Context, before: MetaRangeId, after: MetaRangeId) -> frozenset[bytes]:
-    """Return the folders of the Delta logs of which a tree may lack keys that another one had.
+    """Return the folders of Delta logs that may lose keys from one tree to another.
 
-    Ranges are read only where both trees have some. Where one tree alone has ranges, a log that the
-    other tree has a part of leads out of them: an edge is a key of it. Raises InvalidInputError for
-    too many tables.
+    Ranges are read only where both trees have some. If only one tree has ranges in a stretch, a log
+    that is partly in the other tree extends beyond the stretch, so an edge of the stretch is a key
+    of the log. Raises InvalidInputError for too many tables.
     """
     old_tree, new_tree = (context.trees.get(each).ranges for each in (before, after))
     plan = plan_diff(old_tree, new_tree)
@@ -45,15 +45,15 @@ def logs_losing_keys(context: Context, before: MetaRangeId, after: MetaRangeId) 
 def gone_files(
     context: Context, folder: bytes, base: MetaRangeId, side: MetaRangeId
 ) -> frozenset[str]:
-    """Return the names of the files that a tree has no more, of the table with a log in a folder.
+    """Return the names of the files of a Delta table that a tree has lost.
 
-    Only ranges are read in which the two trees differ.
+    Only differing ranges of the two trees are read.
     """
     table = table_folder(folder)
     before, after = (context.trees.get(each).ranges for each in (base, side))
     plan = plan_diff(before, after, prefix_interval(table))
     found = _streamed(context, plan, removed_batch, table_name(folder))
-    # No log names what is not UTF-8.
+    # A log never names files that are not UTF-8.
     names = {key[len(table) :].decode(errors="replace") for key in found}
     return frozenset(each for each in names if not each.startswith(LOG_FOLDER))
 

@@ -1,4 +1,4 @@
-"""The log of a branch's Delta table, copied to a place where Delta can read it and commit to it."""
+"""A copy of the log of a branch's Delta table, for Delta to read and commit to."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _PUT_AT_ONCE = 64
 
 @dataclass(slots=True)
 class Base:
-    """A table as a write has found it.
+    """A table at the start of a write.
 
-    `checksums` are those of the files of its log. `spelled` says how the log names each data file,
-    by its address: two short texts a file, of which a table of a million has some 300 MB.
+    `checksums` are those of the files of its log. `spelled` maps the address of each data file to
+    its path in the log: two short texts per file, about 300 MB for a table of a million files.
     """
 
     files: LogFiles
@@ -35,30 +35,30 @@ class Base:
 
     @property
     def is_new(self) -> bool:
-        """Whether there was no table."""
+        """Whether the table did not exist."""
         return self.files.version < 0
 
     def name_in_tree(self, path: str) -> str:
-        """Return a path of the copied log as the branch's log has it."""
+        """Return the path in the branch's log for a path of the copied log."""
         return path if is_relative(path) else self.spelled.get(one_spelling(path), path)
 
     def name_files(self, files: Iterable[dict[str, Any]]) -> None:
-        """Give files of the copied log the paths that they have in the branch's log."""
+        """Replace the paths of files in the copied log by their paths in the branch's log."""
         for said in files:
             said["path"] = self.name_in_tree(said["path"])
 
 
 def log_checksums(context: Context, branch: str, folder: str) -> dict[str, str]:
-    """Return the checksums of the files of a table's log, by their names."""
+    """Return the checksums of the files of a table's log, by name."""
     prefix = folder + LOG_FOLDER
     found = list_objects(context, branch, prefix)
     return {each.path.removeprefix(prefix): each.checksum for each in found}
 
 
 def copy_log(context: Context, folder: str, write: Write, *, names_files: bool) -> Base:
-    """Copy the log of a table to the place of a write; return the table as it is.
+    """Copy the log of a table to the place of a write. Return the table.
 
-    With `names_files`, what Delta commits may name files that are there already.
+    `names_files` is required if Delta's commits may name existing files.
     """
     checksums = log_checksums(context, write.branch, folder)
     base = Base(log_files(checksums, folder), checksums)
@@ -88,7 +88,10 @@ def entry_bodies(
 
 
 def new_entries(context: Context, write: Write, base: Base) -> list[Sequence[Action]]:
-    """Return what Delta has committed to the copy: the actions of each version, as in a tree."""
+    """Return the actions of each version that Delta committed to the copy.
+
+    Their paths are those of the branch's log.
+    """
     prefix = f"{write.place}/{LOG_FOLDER}"
     found = (each.key.removeprefix(prefix) for each in context.store.list(prefix))
     names = sorted(each for each in found if _version(each) > base.files.version)
@@ -105,7 +108,7 @@ def _version(name: str) -> int:
 
 
 class _Copier:
-    """Rewrites a file of a log; `moves` says what became of each relative path that it found."""
+    """A rewriter of log files. `moves` maps each relative path to its address."""
 
     def __init__(self, snapshot: Snapshot, folder: str) -> None:
         self.moves: dict[str, str] = {}
@@ -119,7 +122,7 @@ class _Copier:
         return copied_checkpoint(body, self._rewrite)
 
     def _rewrite(self, files: Sequence[dict[str, Any]]) -> None:
-        """Give files their addresses; one that the tree has no more keeps its path."""
+        """Replace relative paths by addresses. A file missing from the tree keeps its path."""
         relative = sorted({each["path"] for each in files if is_relative(each["path"])})
         asked = [self._folder + name_of(each) for each in relative]
         addresses = self._snapshot.lookup(asked)["address"].to_pylist() if asked else []

@@ -1,4 +1,4 @@
-"""A Delta table at two refs, as two tables of nothing but the files in which their logs differ."""
+"""A Delta table at two refs, as two tables of the files that differ in their logs."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _READ_PROPERTIES = "delta.columnMapping."
-"""Begins the properties that say how files are read; others would ask more of a log."""
+"""The prefix of the properties that readers need. Other properties would require more of a log."""
 
 Files = Mapping[FileKey, Said]
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The folder of a table in a tree; errors call the tree by its ref."""
+    """The folder of a table in a tree. Errors name the tree by its ref."""
 
     context: Context
     folder: str
@@ -59,10 +59,11 @@ class _Place:
 def delta_sides(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> tuple[TableSide, TableSide]:
-    """Return both sides of a Delta table; write a view of each.
+    """Return both sides of a Delta table, and write a view of each.
 
-    Raises InvalidInputError for a log that is not understood, ObjectNotFoundError for a file that
-    the log names and the tree does not have.
+    Raises:
+        InvalidInputError: A log is not supported.
+        ObjectNotFoundError: The log names a file that the tree lacks.
     """
     places = [_Place(context, folder, *each) for each in zip(refs, trees, strict=True)]
     log_folder = f"{folder}{LOG_FOLDER}".encode()
@@ -70,7 +71,7 @@ def delta_sides(
     changed = _changed(context, folder, refs, trees)
     try:
         sides, wanted = _sides(logs)
-        # Delta never writes a name twice, but others may have put another file in its place.
+        # Delta never writes a name twice, but another tool may have replaced a file.
         left, right = (
             log.live() if changed or wanted is None else log.adds(wanted) for log in logs
         )
@@ -85,7 +86,7 @@ def delta_sides(
 
 
 def _sides(logs: Sequence[TreeLog]) -> tuple[Sequence[LogSide], frozenset[FileKey] | None]:
-    """Return what holds at the end of each log, and the files that may differ; None for any."""
+    """Return the final state of each log, and the files that may differ, None for all."""
     for each in logs:
         if each.checkpoints and not each.commits:
             raise NotUnitedError("a log has checkpoints and no commits")
@@ -95,7 +96,7 @@ def _sides(logs: Sequence[TreeLog]) -> tuple[Sequence[LogSide], frozenset[FileKe
     try:
         sides = log_sides(logs)
     except NotUnitedError:
-        # Commits since the sides parted are gone; the checkpoints after them say what there is.
+        # Commits after the parting are missing. The later checkpoints list the live files.
         return alone, None
     commits = [each for side in sides for each in side.commits]
     return sides, frozenset(key for each in commits for key in (*each.adds, *each.removes))
@@ -104,7 +105,7 @@ def _sides(logs: Sequence[TreeLog]) -> tuple[Sequence[LogSide], frozenset[FileKe
 def _changed(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> set[bytes]:
-    """Return the keys of files that are another one under the same name."""
+    """Return the keys of files with the same name and other content."""
     log = f"{folder}{LOG_FOLDER}"
     rows = diff_trees(context, *trees, folder, " -> ".join(refs))
     return {
@@ -115,7 +116,7 @@ def _changed(
 
 
 def _apart(files: Files, others: Files, log_folder: bytes, changed: set[bytes]) -> list[Said]:
-    """Return what is said of the files that another side does not have just so."""
+    """Return the file actions that the other side does not have in exactly this form."""
     return [
         said
         for key, said in sorted(files.items(), key=lambda each: (each[0].path, each[0].vector))
@@ -131,7 +132,7 @@ def _side(place: _Place, side: LogSide, files: Sequence[Said]) -> TableSide:
 
 
 def _view(place: _Place, protocol: Said, metadata: Said, files: Iterable[Said]) -> View:
-    """Return a table of some files; it is named by its log, which says all of it."""
+    """Return a Delta table of some files, named by the content of its log."""
     settings = (metadata.get("configuration") or {}).items()
     kept = {name: value for name, value in settings if name.startswith(_READ_PROPERTIES)}
     adds = ({"add": {**each, "dataChange": True}} for each in files)

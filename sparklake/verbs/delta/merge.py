@@ -39,21 +39,21 @@ from sparklake.verbs.delta.tree_log import (
 
 @dataclass(frozen=True, slots=True)
 class MovedRanges:
-    """The ranges that one side has and base has not, or the other way, and their hulls."""
+    """The ranges that only one of a side and base has, and their hulls."""
 
     ranges: Sequence[RangeInfo]
     hulls: Sequence[Interval]
 
     @staticmethod
     def of(base: Ranges, side: Ranges) -> MovedRanges:
-        """Return what a side has moved."""
+        """Return the ranges that a side has moved."""
         apart = (each.sides for each in windows(base, side) if not each.alike)
         found = [cluster.sides for sides in apart for cluster in clusters(sides)]
         ranges = [each for sides in found for part in sides for each in part]
         return MovedRanges(ranges, list(map(reach, found)))
 
     def meets(self, interval: Interval) -> bool:
-        """Return whether it may have changed something in an interval."""
+        """Return whether the side may have changed a key in an interval."""
         at = bisect_right(self.hulls, interval.start, key=lambda each: each.start)
         near = self.hulls[max(0, at - 1) : at + 1]
         return any(not common(each, interval).is_empty for each in near)
@@ -61,25 +61,26 @@ class MovedRanges:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What each of two sides has moved; no range is opened to know it."""
+    """The moved ranges of both sides. No range is opened to find them."""
 
     source: MovedRanges
     dest: MovedRanges
 
     @staticmethod
     def of(base: Ranges, source: Ranges, dest: Ranges) -> Moved:
-        """Return what the sides have moved."""
+        """Return the ranges that the sides have moved."""
         return Moved(MovedRanges.of(base, source), MovedRanges.of(base, dest))
 
     def by_both(self, interval: Interval) -> bool:
-        """Return whether either side may have changed something in an interval."""
+        """Return whether both sides may have changed a key in an interval."""
         return self.source.meets(interval) and self.dest.meets(interval)
 
     def places_of_logs(self) -> Iterator[tuple[RangeInfo, bytes]]:
-        """Yield ranges that no task of a merge reads, and the folders of logs that may be there.
+        """Yield ranges that no task reads, with folders of logs that may be in them.
 
-        Where one side alone has moved a range with a log, and the other one something else of the
-        table, then the table leads out of that range: one of its edges is a key of the table.
+        If only one side has moved a range with a log, and the other side has changed another part
+        of the table, then the table extends beyond that range. So one of the range's edges is a key
+        of the table.
         """
         for side, other in ((self.source, self.dest), (self.dest, self.source)):
             for each in side.ranges:
@@ -98,7 +99,7 @@ _LOG = LOG_FOLDER.encode()
 
 
 def folders_of(key: bytes) -> Iterator[bytes]:
-    """Yield the folders that a key is in, the root too."""
+    """Yield the folders that contain a key, including the root."""
     at = key.rfind(b"/")
     while at >= 0:
         yield key[: at + 1]
@@ -107,15 +108,15 @@ def folders_of(key: bytes) -> Iterator[bytes]:
 
 
 _SOURCE, _DEST = 1, 2
-"""The places of the sides that a table may be taken of."""
+"""The positions of the sides that a table may be taken from."""
 
 
 def table_unions(
     context: Context, sides: Sides, resolution: Resolution, seen: Iterable[bytes]
 ) -> list[TableUnion]:
-    """Return what becomes of the tables whose logs tasks have seen, and of those between them.
+    """Return the unions of tables whose logs tasks have seen, and of unread logs.
 
-    Raises ExpiredError where the log of the base is gone with it.
+    Raises ExpiredError if the log of the base has expired.
     """
     if not resolution.delta:
         return []
@@ -137,7 +138,7 @@ def table_unions(
 
 
 def _logs_around(context: Context, sides: Sides) -> Iterator[bytes]:
-    """Yield the folders of dest's logs of the tables that chosen paths lie in."""
+    """Yield the folders of dest's logs of the tables that contain chosen paths."""
     if sides.choice.is_everything:
         return
     ranges = context.trees.get(sides.dest).ranges
@@ -150,7 +151,7 @@ def _logs_around(context: Context, sides: Sides) -> Iterator[bytes]:
 def _union(
     context: Context, sides: Sides, folder: bytes, winner: Strategy | None, moved: Moved
 ) -> TableUnion | None:
-    """Return what becomes of a table; None where a merge by keys does right."""
+    """Return the union of a table, or None if a merge by keys is correct."""
     base, source, dest = logs = [read_log(context, tree, folder) for tree in sides.trees]
     if source.ids == dest.ids:
         return None
@@ -178,7 +179,8 @@ def _union(
     except NotUnitedError as error:
         refused = replace(union, refusal=str(error))
         if any(each.metadata is None for each in (theirs, ours)):
-            # One side dropped the table and its files: no log says which the other still needs.
+            # One side dropped the table and its files. No log lists the files that the other side
+            # needs.
             return refused
         if winner is None:
             return replace(refused, may_be_taken=True)
@@ -190,7 +192,8 @@ def _union(
 def _takes_back(source: TreeLog, dest: TreeLog) -> bool:
     """Tell whether source's log is dest's without the last versions.
 
-    A table that source does not have goes as a whole, and another history comes as a whole.
+    It is false if source has no table, or a table with another history. Such a table is removed or
+    added as a whole.
     """
     same = source.commits.keys() & dest.commits.keys()
     return 0 <= source.latest < dest.latest and all(
@@ -206,7 +209,7 @@ def _taken(
     apart: Sequence[Commits],
     winner: Strategy,
 ) -> TableUnion:
-    """Return what becomes of a table of which one side is taken as a whole, if that may be."""
+    """Return the union of a table with one side taken as a whole, if that is possible."""
     place = _SOURCE if winner is Strategy.SOURCE_WINS else _DEST
     try:
         needed = _needed(logs, apart, place)
@@ -224,7 +227,10 @@ def _of_one_side(
     place: int,
     moved: Moved,
 ) -> TableUnion | None:
-    """Return a table whose log one side alone has changed; None where it has all its files."""
+    """Return the union of a table whose log only one side changed.
+
+    Returns None if a merge by keys keeps all files of the table.
+    """
     table = prefix_interval(table_folder(union.folder))
     if sides.choice.holds(table) and not moved.by_both(table):
         return None
@@ -244,16 +250,17 @@ def _needed(
     place: int,
     more: Sequence[Sequence[Action]] = (),
 ) -> list[bytes]:
-    """Return the keys of files of one side's table, with more commits, that may not be merged.
+    """Return the keys of one side's files that a merge by keys may not keep.
 
-    These are files that it has added, and live ones that other commits have removed: a vacuum may
-    have followed. Raises NotUnitedError where the log does not say.
+    These are the files that the side has added, also by `more` commits, and live files that other
+    commits have removed, because a vacuum may have followed. Raises NotUnitedError if the log does
+    not tell.
     """
     again = {FileKey.of(each["remove"]).path for said in more for each in said if "remove" in each}
     removed = (key.path for commits in apart for commit in commits for key in commit.removes)
     paths = {*removed} - again
     is_new = not any(each.commits for each in logs if each is not logs[place])
-    # Where no other side has a log, there is none that it could have parted from.
+    # If only one side has a log, the sides have no common log to part from.
     live = logs[place].live(None if is_new else paths) if is_new or paths else {}
     kept = live_after([*(each.actions for each in apart[place]), *more], live)
     return [key for said in kept for key in file_keys(logs[place].folder, said)]

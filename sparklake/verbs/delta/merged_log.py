@@ -1,4 +1,4 @@
-"""What a merge makes of the log of a Delta table, as records and as words of its commit."""
+"""The result of a merge for the log of a Delta table: records and commit labels."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from sparklake.verbs.base.context import Context
 _MAX_LABEL_CHARACTERS = 4_000
 
 FindMany = Callable[[Sequence[bytes]], Sequence[bytes | None]]
-"""The stored values that ascending keys have in the merged tree."""
+"""A function from ascending keys to their stored values in the merged tree."""
 
 
 class Stored(NamedTuple):
-    """What base, source and dest have stored under a key."""
+    """The stored values of base, source and dest for a key."""
 
     base: bytes | None
     source: bytes | None
@@ -39,24 +39,24 @@ class Stored(NamedTuple):
 
     @property
     def outcome(self) -> Outcome:
-        """What a merge by keys does."""
+        """The outcome of a merge by keys."""
         return classify(*map(record_id, self))
 
     @property
     def by_keys(self) -> bytes | None:
-        """What the tasks of a merge make of a key of a log: a conflict stays dest's."""
+        """The value that the tasks of a merge give a key of a log. A conflict keeps dest's."""
         return self.source if self.outcome is Outcome.TAKE_SOURCE else self.dest
 
 
 @dataclass(frozen=True, slots=True)
 class TableUnion:
-    """What a merge does to the log of one table, or why it cannot: then `refusal` says it.
+    """The result of a merge for the log of one table, or the `refusal` to unite it.
 
-    `log` is the keys that a side has changed. They become dest's with `commits` added, or those of
-    the side that is `taken` as a whole; where one side alone changed it, what it made of them.
-    `needed` is the keys of files that the table needs and that a merge by keys may not have, each
-    with the record id that it must have, None for any. What is refused `may_be_taken` where a
-    strategy could.
+    `log` has the keys that a side has changed. They become dest's log with `commits` added, or the
+    log of the side that is `taken` as a whole, or, if only one side changed the log, that side's.
+    `needed` has the keys of files that the table needs and that a merge by keys may not keep. Each
+    has its required record id, or None for any. A refused union `may_be_taken` if a strategy could
+    decide it.
     """
 
     folder: bytes
@@ -70,7 +70,7 @@ class TableUnion:
 
     @property
     def name(self) -> str:
-        """What the table is called."""
+        """The name of the table."""
         return table_name(self.folder)
 
     @property
@@ -80,24 +80,24 @@ class TableUnion:
 
     @property
     def added(self) -> dict[bytes, bytes]:
-        """The bytes of the commits that are added to dest's log, by their keys."""
+        """The bytes of the commits that are added to dest's log, by key."""
         return {commit_key(self.folder, each): body for each, body in self.commits.items()}
 
     def becomes(self, stored: Stored) -> bytes | None:
-        """Return what a key of the log that is there already ends with."""
+        """Return the final value of an existing key of the log."""
         if self.is_of_one_side:
             return stored.by_keys
         return stored.source if self.taken is Strategy.SOURCE_WINS else stored.dest
 
     def corrections(self) -> Iterator[Record]:
-        """Yield what ends in the log as a merge by keys does not leave it."""
+        """Yield the records of the log that differ from a merge by keys."""
         for key, stored in self.log.items():
             end = self.becomes(stored)
             if record_id(end) != record_id(stored.by_keys):
                 yield tombstone(key) if end is None else (key, end)
 
     def conflicts(self) -> list[Conflict]:
-        """Return the keys to name where it is refused: of those that source changed, the worst."""
+        """Return the conflicts to report for a refused union: source's worst changes."""
         found = [each for each in self.log.items() if each[1].source_differs or self.is_of_one_side]
         for outcome in (Outcome.CONFLICT, Outcome.TAKE_SOURCE):
             worst = [each for each in found if each[1].outcome is outcome]
@@ -106,7 +106,7 @@ class TableUnion:
         return [_conflict(*each) for each in found]
 
     def checked(self, find_many: FindMany) -> TableUnion:
-        """Return it refused if a file that it needs is not in the merged tree, or is another."""
+        """Return the union, refused if a needed file is missing from the tree or differs."""
         keys = sorted(self.needed)
         found = zip(keys, map(record_id, find_many(keys)), strict=True)
         lost = [
@@ -121,7 +121,7 @@ class TableUnion:
 
 
 def record_id(stored: bytes | None) -> bytes | None:
-    """Return by what a stored value is told from others; None for none."""
+    """Return the record id of a stored value, or None."""
     return stored and stored[-RECORD_ID_BYTES:]
 
 
@@ -138,7 +138,7 @@ def refused_rows(refused: Iterable[TableUnion]) -> Iterator[DiffRow]:
 
 
 def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record]:
-    """Write new commits; return the records by which merged logs become what they should be."""
+    """Write the new commits. Return the records that correct the merged logs."""
     objects = Objects(context.info.storage_namespace)
     records = [record for each in unions for record in each.corrections()]
     for each in unions:
@@ -147,19 +147,19 @@ def union_records(context: Context, unions: Iterable[TableUnion]) -> list[Record
 
 
 def united_tables(unions: Iterable[TableUnion]) -> tuple[str, ...]:
-    """Return the names of the tables whose logs became one."""
+    """Return the names of the tables whose logs were united."""
     return tuple(
         each.name for each in unions if not (each.refusal or each.taken or each.is_of_one_side)
     )
 
 
 def taken_tables(unions: Iterable[TableUnion]) -> dict[str, str]:
-    """Return the names of the tables of which one side was taken, each with the strategy."""
+    """Return the names of the tables with one side taken, each with the strategy."""
     return {each.name: each.taken.value for each in unions if each.taken and not each.refusal}
 
 
 def union_labels(unions: Sequence[TableUnion]) -> dict[str, str]:
-    """Return what a commit says of the tables that both sides have changed; long lists are cut."""
+    """Return the commit metadata for tables that both sides changed. Long lists are cut."""
     taken = [f"{name}={side}" for name, side in taken_tables(unions).items()]
     said = {UNITED_METADATA_KEY: united_tables(unions), TAKEN_METADATA_KEY: taken}
     return {key: _cut(tables) for key, tables in said.items() if tables}

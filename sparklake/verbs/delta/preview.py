@@ -1,4 +1,4 @@
-"""What a merge would make of the logs of Delta tables, counted as its other changes are."""
+"""The effect of a merge on the logs of Delta tables, in the counts of a preview."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sparklake.verbs.delta.merged_log import (
 
 @dataclass(frozen=True, slots=True)
 class PreviewedUnions:
-    """What the unions of logs add to the counts of a merge by keys, which may be negative."""
+    """The tables of unions, and the counts that they add, which may be negative."""
 
     united: tuple[str, ...]
     taken: Mapping[str, str]
@@ -40,7 +40,7 @@ def preview_unions(
     folders: Iterable[bytes],
     find_many: FindMany,
 ) -> PreviewedUnions:
-    """Return what a merge would do to the logs of tables that both sides have changed.
+    """Return the effect of a merge on the logs of tables that both sides have changed.
 
     `find_many` looks into the tree that the merge would make.
     """
@@ -53,7 +53,7 @@ def preview_unions(
     for each in unions:
         if each.refusal is None:
             _count(each, counts)
-    # A key that is no conflict of the tasks may stand for its table.
+    # A refused table may be represented by a key that is no conflict of the tasks.
     conflicts = [(each, one.key) for each in refused for one in each.conflicts()]
     counts["conflicts"] = sum(
         each.log[key].outcome is not Outcome.CONFLICT for each, key in conflicts
@@ -63,7 +63,7 @@ def preview_unions(
 
 
 def _count(union: TableUnion, counts: Counter[str]) -> None:
-    """Count the new commits, and other changes of the log than a merge by keys would make."""
+    """Count the new commits, and the differences of the log from a merge by keys."""
     counts["added"] += len(union.added)
     counts["added_bytes"] += sum(map(len, union.added.values()))
     for key, stored in union.log.items():
@@ -72,7 +72,7 @@ def _count(union: TableUnion, counts: Counter[str]) -> None:
 
 
 def _change(key: bytes, old: bytes | None, new: bytes | None) -> Counter[str]:
-    """Return how a change of one key counts."""
+    """Return the counts for the change of one key."""
     shown = old if new is None else new
     if shown is None or identity_of(key, old) == identity_of(key, new):
         return Counter()

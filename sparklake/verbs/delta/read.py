@@ -1,4 +1,4 @@
-"""Delta tables that a repository holds: their log at a ref, with the addresses of the files."""
+"""Delta tables in a repository: their log at a ref, with addresses of the files."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ _Log = LogListing[ObjectInfo]
 
 
 def find_delta_view(context: Context, table: TableVersion, options: Mapping[str, Any]) -> View:
-    """Return the view of a Delta table, written if it is not there.
+    """Return the view of a Delta table. Write it if it does not exist.
 
-    It is the part of the table's log that a reader of one version needs, in which every path is the
-    address that the object has at the ref. Raises ObjectNotFoundError where there is no log.
+    The view is the part of the table's log that a reader of one version needs. Every path in it is
+    the address of the object at the ref. Raises ObjectNotFoundError if there is no log.
     """
     log = _listed(table)
     version = _version(options, log, table)
@@ -69,7 +69,7 @@ def find_delta_view(context: Context, table: TableVersion, options: Mapping[str,
 
 
 def _version(options: Mapping[str, Any], log: _Log, table: TableVersion) -> int:
-    """Return the version that is asked for, or the latest."""
+    """Return the requested version, or the latest."""
     asked = {name.lower(): value for name, value in options.items()}
     if _TIMESTAMP_AS_OF.lower() in asked:
         raise InvalidInputError(
@@ -86,7 +86,7 @@ def _version(options: Mapping[str, Any], log: _Log, table: TableVersion) -> int:
 
 
 def _listed(table: TableVersion) -> _Log:
-    """List a log; raise ObjectNotFoundError where there is none."""
+    """List a log; raise ObjectNotFoundError if there is none."""
     log = log_listing(log_files(table), classic=True)
     if not log.versions:
         raise ObjectNotFoundError(
@@ -140,7 +140,7 @@ def _write(
 def _write_checkpoint(
     table: TableVersion, parts: Sequence[ObjectInfo], rewrite: Rewrite, scratch: Path, made: Path
 ) -> int:
-    """Write a checkpoint of one file from one of any number of parts; return its size."""
+    """Write a checkpoint as one file from all of its parts. Return its number of actions."""
     local = []
     for number, part in enumerate(parts):
         store, key = open_object(part.address)
@@ -176,14 +176,14 @@ def _check_form(table: TableVersion, batch: pa.RecordBatch) -> None:
 
 
 def _resolver(context: Context, table: TableVersion) -> Resolve:
-    """Return what turns paths below the table into addresses; of shared files, unlike ones."""
+    """Return a function from paths to addresses, which are distinct for shared files."""
     files = data_files(table.objects.batches(), table.folder)
     shared = repeated(hashes(batch.column("uri")) for batch in files)
     nowhere = f"{context.info.storage_namespace}/{VIEWS}/no-longer-there/{table.folder}"
 
     def resolve(relative: pa.Array) -> pa.Array:
         paths = pa.array([table.folder + each for each in relative.to_pylist()], pa.string())
-        # Old versions name files that are no more: these have a name where nothing is.
+        # Old versions name removed files. These get an address where no object is.
         absent = pa.array([nowhere + each for each in relative.to_pylist()], pa.string())
         found = pc.coalesce(table.snapshot.lookup(paths).column("address"), absent)
         return unlike(spark_uris(found.combine_chunks()), relative, shared)

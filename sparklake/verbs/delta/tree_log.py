@@ -1,4 +1,4 @@
-"""The logs of Delta tables in trees: what of them is read to unite or to compare them."""
+"""The logs of Delta tables in trees, as merges and diffs read them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 
 MAX_COMMIT_BYTES = 256 * 1024 * 1024
-"""How much may have been committed to a table since the sides parted: the driver holds it."""
+"""The most bytes of commits since the sides parted. The driver holds them in memory."""
 
 _KINDS = ("metaData", "protocol")
 
 Commits = Sequence[DeltaCommit]
-"""Commits of one log in their order."""
+"""The commits of one log in order."""
 
 
 @dataclass(frozen=True)
 class TreeLog:
-    """The files of a table's log in one tree, by their keys."""
+    """The files of a table's log in one tree, by key."""
 
     folder: bytes
     records: Mapping[bytes, bytes]
@@ -45,25 +45,25 @@ class TreeLog:
 
     @cached_property
     def ids(self) -> dict[bytes, bytes]:
-        """By what the contents of the files are told apart."""
+        """The record ids of the files, which differ if their contents do."""
         return {key: stored[-RECORD_ID_BYTES:] for key, stored in self.records.items()}
 
     @cached_property
     def listing(self) -> LogListing[bytes]:
-        """The keys of commits and checkpoints by their versions."""
+        """The keys of commits and checkpoints by version."""
         start = len(self.folder)
         return log_listing((key[start:].decode(errors="replace"), key) for key in self.records)
 
     @property
     def commits(self) -> Mapping[int, bytes]:
-        """The keys of the commits by their versions."""
+        """The keys of the commits by version."""
         return self.listing.commits
 
     @cached_property
     def checkpoints(self) -> Mapping[int, Sequence[bytes]]:
-        """The keys of the checkpoints by their versions; some have several parts.
+        """The keys of the checkpoints by version. Some checkpoints have several parts.
 
-        One on which common ancestors disagree is none: it may be missing from any log.
+        A checkpoint on which common ancestors disagree is left out, because any log may lack it.
         """
         return {
             version: keys
@@ -73,7 +73,7 @@ class TreeLog:
 
     @property
     def latest(self) -> int:
-        """The latest version, -1 for none."""
+        """The latest version, -1 if there is none."""
         return max(self.commits, default=-1)
 
     def body(self, key: bytes) -> bytes:
@@ -81,14 +81,14 @@ class TreeLog:
         return read_body(object_info((key, self.records[key]), self.storage_namespace), "the log")
 
     def commit(self, version: int) -> DeltaCommit:
-        """Return a commit that is there; raise NotUnitedError for one that is none."""
+        """Return an existing commit; raise NotUnitedError if it cannot be used."""
         key = self.commits[version]
         if is_disagreement(self.records[key]):
             raise NotUnitedError("the best common ancestors disagree on the table")
         return parse_commit(version, self.body(key))
 
     def since(self, version: int) -> tuple[DeltaCommit, ...]:
-        """Return the commits from a version on; raise NotUnitedError where some are gone."""
+        """Return the commits from a version on; raise NotUnitedError if some are missing."""
         versions = range(version, self.latest + 1)
         gone = [each for each in versions if each not in self.commits]
         if gone:
@@ -102,14 +102,14 @@ class TreeLog:
         return tuple(map(self.commit, versions))
 
     def adds(self, wanted: frozenset[FileKey]) -> dict[FileKey, Said]:
-        """Return what is said of those of some files that are live at the end."""
+        """Return the add actions of the wanted files that are live in the latest version."""
         live = self.live({key.path for key in wanted})
         return {key: said for key, said in live.items() if key in wanted}
 
     def live(self, paths: Set[str] | None = None) -> dict[FileKey, Said]:
-        """Return what is said of the files that are live at the end: of all, or at some paths.
+        """Return the add actions of the files that are live: all, or those at some paths.
 
-        At a path there is only one, whatever deletion vector it has. Raises NotUnitedError.
+        A path has at most one live file, with any deletion vector. Raises NotUnitedError.
         """
         found: dict[FileKey, Said] = {}
         decided: set[str] = set()
@@ -130,9 +130,9 @@ class TreeLog:
         return found
 
     def had_file_beside(self, version: int, paths: Set[str]) -> bool:
-        """Return whether a file was live at a version whose path is none of some.
+        """Return whether a file outside of `paths` was live at a version.
 
-        Answers False where the log does not say.
+        Returns False if the log does not tell.
         """
         decided = set(paths)
         for each in range(version, -1, -1):
@@ -189,7 +189,7 @@ _READ = (*_KINDS, "add", "sidecar")
 
 
 def has_log(context: Context, ranges: Iterable[RangeInfo], folder: bytes) -> bool:
-    """Return whether some ranges have something of the log in a folder."""
+    """Return whether some ranges have a key of the log in a folder."""
     opened = (context.open_ranges.get_many([each])[0] for each in ranges)
     return any(len(restricted(each.block, prefix_interval(folder))) for each in opened)
 
@@ -220,8 +220,9 @@ def commits_apart(logs: Sequence[TreeLog]) -> list[Commits]:
 def _parting(logs: Sequence[TreeLog]) -> int:
     """Return the first version on which sides differ; raise NotUnitedError.
 
-    Versions before a side's first one were cleaned out there: it says nothing of them. So all must
-    have the one before they part, or none of them any other: else they may be different tables.
+    A side's log does not contain the versions before its first one, because they were cleaned up.
+    So all sides must have the version before the parting, or they must differ from the start.
+    Otherwise they may be different tables.
     """
     held = [each for each in logs if each.commits]
     starts = [min(each.commits) for each in held]
@@ -254,7 +255,7 @@ def _side(log: TreeLog, at: int, shared: _Shared) -> LogSide:
 
 
 class _Shared:
-    """What holds before the sides part, looked for backwards where it is asked for."""
+    """The state before the sides part, searched backwards on demand."""
 
     def __init__(self, logs: Sequence[TreeLog], at: int) -> None:
         self._logs = logs
@@ -262,11 +263,11 @@ class _Shared:
 
     @property
     def version(self) -> int:
-        """The last version that the sides share, -1 for none."""
+        """The last version that the sides share, -1 if there is none."""
         return self._at - 1
 
     def said(self, kind: str) -> Said:
-        """Return the metadata or the protocol; raise NotUnitedError where they are gone."""
+        """Return the metadata or the protocol; raise NotUnitedError if it is missing."""
         found = self._state.get(kind)
         if found is None:
             raise NotUnitedError(f"the log no longer says the table's {kind}")

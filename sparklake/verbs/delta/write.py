@@ -1,4 +1,4 @@
-"""Writes to Delta tables: Delta's own commits on a copy of the branch's log, staged as its next."""
+"""Writes to Delta tables: commits on a copy of the branch's log, then staged."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MAX_ATTEMPTS = 5
-"""How often a write is made anew on what others have made of the table."""
+"""The most attempts of a write on a table that others change."""
 
 _STAGED_LOG = "_staged_log/"
 
 
 def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
-    """Write a DataFrame as Delta does, and stage what it has committed.
+    """Write a DataFrame as Delta does, and stage the files that it has committed.
 
-    An append lands beside the commits of others; another write is made anew on what they left.
+    An append lands after the commits of others. Other writes are repeated on the new state.
     """
     for _ in range(MAX_ATTEMPTS - 1):
         try:
@@ -63,9 +63,9 @@ def write_delta(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 @contextmanager
 def edit_delta(context: Context, branch: str, path: str) -> Iterator[str]:
-    """Yield the URI of a table that Delta may change at will; at the end the changes are staged.
+    """Yield the URI of a table copy for Delta to change. Stage the changes at the end.
 
-    Raises TableMovedError where another has committed to the table, and stages nothing then.
+    Raises TableMovedError, and stages nothing, if another writer has committed to the table.
     """
     request = WriteRequest(branch, path, table_folder(path), DELTA, WriteMode.OVERWRITE, (), {})
     with _copied(context, request) as copy:
@@ -89,7 +89,7 @@ def _write_once(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A write, and the table in whose copied log it commits."""
+    """A write, and the table whose copied log receives its commits."""
 
     context: Context
     request: WriteRequest
@@ -98,13 +98,13 @@ class _Copy:
 
     @property
     def location(self) -> str:
-        """The URI by which Spark knows the copy."""
+        """The URI of the copy for Spark."""
         return spark_uri(f"{self.context.info.storage_namespace}/{self.write.place}")
 
 
 @contextmanager
 def _copied(context: Context, request: WriteRequest) -> Iterator[_Copy]:
-    # Not at the top: writing and the CLI must not pay for importing Spark.
+    # Lazy import: writing and the CLI must not pay for importing Spark.
     from sparklake.frames.tables.sources import check_delta
 
     open_branch(context, request.branch, Guarded.STAGE)
@@ -112,14 +112,14 @@ def _copied(context: Context, request: WriteRequest) -> Iterator[_Copy]:
     check_delta(context.runners.session())
     check_native(context)
     with begun(context, request.branch) as write:
-        # What is appended names no older file.
+        # An append names no existing files.
         names_files = request.mode is not WriteMode.APPEND
         base = copy_log(context, request.folder, write, names_files=names_files)
         yield _Copy(context, request, write, base)
 
 
 def _check_format(copy: _Copy) -> None:
-    """Raise InvalidInputError where a new log would be among files that it does not name."""
+    """Raise InvalidInputError for a new log among files that it does not name."""
     request = copy.request
     if not copy.base.is_new:
         return
@@ -137,7 +137,7 @@ def _check_format(copy: _Copy) -> None:
 
 
 def _stage(copy: _Copy) -> TableWrite:
-    """Stage what Delta has committed to the copy."""
+    """Stage the entries that Delta has committed to the copy."""
     context, request, write = copy.context, copy.request, copy.write
     entries = new_entries(context, write, copy.base)
     if not entries:
@@ -158,9 +158,9 @@ def _stage(copy: _Copy) -> TableWrite:
 
 
 def _added(entries: Sequence[Sequence[Action]], base: Base) -> pa.Array:
-    """Return the names of the files that Delta has written; nothing else there counts.
+    """Return the names of the files that Delta has written. Other files are ignored.
 
-    One that was in the table before, and comes back by a RESTORE, is in the tree.
+    A file that a RESTORE brings back is already in the tree.
     """
     paths = {said["path"] for each in entries for said in said_of(each, "add", "cdc")}
     new = paths.difference(base.spelled.values())
@@ -168,7 +168,7 @@ def _added(entries: Sequence[Sequence[Action]], base: Base) -> pa.Array:
 
 
 def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatch:
-    """Put an entry beside the copy, and return its row of FILE_SCHEMA."""
+    """Put an entry beside the copy. Return its row of FILE_SCHEMA."""
     name, body = f"{_STAGED_LOG}{at}.json", encode_actions(actions)
     copy.context.store.put_if_absent(f"{copy.write.place}/{name}", body)
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
@@ -183,7 +183,7 @@ def _land(
     files: pa.Table,
     logged: Sequence[pa.RecordBatch],
 ) -> TableWrite:
-    """Stage data files and entries, if the table is still what Delta has taken it for."""
+    """Stage data files and entries, if the table's state still permits them."""
     context, request, place = copy.context, copy.request, copy.write.place
     seen = context.refs.staging.seal(request.branch, Guarded.STAGE)
     if not may_write(context, request):
@@ -198,15 +198,15 @@ def _land(
         new = pa.concat_arrays([*files["name"].chunks, pa.array(names, pa.string())])
         batches.extend(removals(context, request, new))
     runner = context.runner(files.num_rows, "write", request.branch)
-    # Its place is spared while it is open, whatever garbage collection has begun since.
+    # The place of an open write is spared by every garbage collection.
     stage_batches(context, request.branch, runner, batches, seen, copy.write.id, fence=None)
     return TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
 
 
 def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]]) -> int:
-    """Return how many entries others have added that this write holds after.
+    """Return the number of others' new entries after which this write is still valid.
 
-    Raises TableMovedError where there is one of which that is not sure.
+    Raises TableMovedError if it may be invalid.
     """
     context, request, base = copy.context, copy.request, copy.base
     now = log_checksums(context, request.branch, request.folder)

@@ -1,1 +1,1 @@
-"""Export a commit to a plain directory or bucket."""
+"""Export of a commit to a plain directory or bucket."""

@@ -1,4 +1,4 @@
-"""Export: the objects of a commit, or what changed since another, to a place of no repository."""
+"""Export: copy a commit, or its changes since another, out of the lake."""
 
 from __future__ import annotations
 
@@ -24,10 +24,13 @@ from sparklake.verbs.exports.work import Exported, ExportTerms, ExportWork
 
 
 def export(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
-    """Make a destination hold a commit, or what changed to it; return what that took.
+    """Write a commit, or the changes to it, to a destination. Return the result.
 
-    Raises InvalidInputError for a destination that is not to be written to, UnfitError for objects
-    that it cannot hold, MissingFileError and CorruptFileError for one that is not as it was.
+    Raises:
+        InvalidInputError: The destination must not be written to.
+        UnfitError: The destination cannot hold some of the objects.
+        MissingFileError: An object is missing.
+        CorruptFileError: An object is not what was committed.
     """
     if terms.manifest_only:
         return _manifest(context, ref, to, terms)
@@ -42,7 +45,7 @@ def export(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
     mark = ExportMark(info.name, info.uid, terms.prefix, ref, commit.id, uuid4().hex, begun)
     work.write_mark(mark)
     work.clear_manifest()
-    # Before the copies: where a folder was, a file may be wanted, and the other way round.
+    # Removals come before copies: a file may replace a folder, and the other way round.
     if found.removed:
         work.run(Step.REMOVE)
     made = work.said(ref, work.run(Step.COPY))
@@ -54,9 +57,10 @@ def export(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
 
 
 def _manifest(context: Context, ref: str, to: str, terms: ExportTerms) -> Exported:
-    """Write what a commit holds, or what changed to it, a row an object; copies none.
+    """Write the objects of a commit, or its changes, one row each. Copy no object.
 
-    Raises InvalidInputError for a destination that is not empty, unless it is overwritten.
+    Raises:
+        InvalidInputError: The destination is not empty, and `overwrite` is not set.
     """
     if terms.incremental:
         raise InvalidInputError("a manifest alone goes on from no export: name a ref by `since`")
@@ -78,9 +82,9 @@ def _manifest(context: Context, ref: str, to: str, terms: ExportTerms) -> Export
 def _origins(
     context: Context, store: ObjectStore, terms: ExportTerms
 ) -> tuple[CommitId | None, ...]:
-    """Return the commits of which objects are at the destination; None is the empty tree.
+    """Return the commits whose objects are at the destination. None is the empty tree.
 
-    What differs between any of them and the commit that is exported is written.
+    The differences between each of them and the exported commit are written.
     """
     if terms.since is not None and terms.incremental:
         raise InvalidInputError("`since` and `incremental` are two ways to say it: give one")
@@ -100,12 +104,12 @@ def _origins(
             f"{store.uri} holds {mark.commit[:12]}, and not {terms.since!r}: go on from there "
             "(incremental), or overwrite what is there"
         )
-    # What is there is written once more, or goes.
+    # The existing objects are written again or removed.
     return mark.origins if since is not None else tuple(dict.fromkeys((None, *mark.origins)))
 
 
 def _open(context: Context, to: str) -> ObjectStore:
-    """Open a destination; raise InvalidInputError for the storage namespace of a repository."""
+    """Open a destination; raise InvalidInputError for a storage namespace."""
     store = open_store(check_apart(context.info, to))
     check_enclosing(store.uri)
     if not is_empty(store) and store.find(NAMESPACE_KEY) is not None:

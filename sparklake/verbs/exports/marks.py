@@ -1,4 +1,4 @@
-"""The mark that an export leaves where it went, and from which the next one goes on."""
+"""The mark that an export leaves at its destination for the next export."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ExportMark:
-    """Says which commit is at a destination, or which ones may be in part.
+    """The commit at a destination, or the commits that may be there in part.
 
-    Of an export that was not finished, each object there is as in one of `begun`, where None is
-    the empty tree; `commit` is what it was to become. `run` is new for each export.
+    In an unfinished export, each object there is as in one of the commits `begun`, where None is
+    the empty tree. `commit` is the wanted state. `run` is unique for each export.
     """
 
     repository: str
@@ -40,21 +40,24 @@ class ExportMark:
 
     @property
     def origins(self) -> tuple[CommitId | None, ...]:
-        """The commits of which objects may be there."""
+        """The commits whose objects may be at the destination."""
         return self.begun or (self.commit,)
 
     @property
     def finished(self) -> ExportMark:
-        """The mark of the same export when it is done."""
+        """The mark of the same export after it is done."""
         return replace(self, begun=())
 
 
 def find_mark(store: ObjectStore) -> ExportMark | None:
-    """Return the mark at a destination; raise InvalidInputError for one that cannot be read."""
+    """Return the mark at a destination, or None; raise InvalidInputError.
+
+    An unreadable mark is an error.
+    """
     try:
         mark = msgspec.json.decode(store.get(MARKER_KEY), type=ExportMark)
     except (MissingFileError, StoreUnreachableError):
-        # A bucket that is away says so when something is written.
+        # An unreachable bucket raises an error at the first write.
         return None
     except BAD_JSON as error:
         raise _foreign(store, "cannot be read") from error
@@ -72,7 +75,7 @@ def check_mark(store: ObjectStore, mark: ExportMark, info: RepositoryInfo, prefi
 
 
 def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
-    """Raise RaceLostError where another export has begun meanwhile."""
+    """Raise RaceLostError if another export has begun meanwhile."""
     found = find_mark(store)
     if found is None or found.run != mark.run:
         raise RaceLostError(
@@ -82,7 +85,7 @@ def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
 
 
 def is_empty(store: ObjectStore) -> bool:
-    """Return whether there is nothing at a destination."""
+    """Return whether a destination has no objects."""
     if isinstance(store, LocalStore) and not store.root.exists():
         return True
     return next(iter(store.list()), None) is None

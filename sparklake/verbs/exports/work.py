@@ -1,4 +1,4 @@
-"""An export that is planned: its passes over what differs, and its manifest."""
+"""A planned export: its passes over the differences, and its manifest."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from sparklake.verbs.base.resolve import get_commit
 from sparklake.verbs.exports.marks import ExportMark, is_empty
 
 COPY_RECORDS = 100
-"""How many records could be read while one object is copied, about."""
+"""The approximate number of records that could be read while one object is copied."""
 
 TASK_OBJECTS = 2_500
-"""How many objects a task copies, about."""
+"""The approximate number of objects that a task copies."""
 
 _UNFIT_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class ExportTerms:
-    """What is exported and how; see `Repository.export`."""
+    """The options of an export. See `Repository.export`."""
 
     prefix: str = ""
     since: str | None = None
@@ -55,7 +55,7 @@ class ExportTerms:
 
     @property
     def form(self) -> ManifestFormat:
-        """The form of the manifest; raises InvalidInputError."""
+        """The format of the manifest; raises InvalidInputError."""
         try:
             return ManifestFormat(self.format)
         except ValueError as error:
@@ -67,11 +67,11 @@ class ExportTerms:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What an export did, or would do.
+    """The result of an export, done or planned.
 
-    `size` is the bytes of what was added and changed, `since` the commit that it went on from, if
-    not from nothing, `manifest` the folder of its rows. `left_out` tells that the branch has
-    uncommitted changes, which are no part of it.
+    `size` is the bytes of added and changed objects. `since` is the commit that the export
+    continued from, or None. `manifest` is the folder of the manifest. `left_out` is true if the
+    branch has uncommitted changes, which an export does not include.
     """
 
     to: str
@@ -90,9 +90,9 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class ExportWork:
-    """What differs from each of the commits that may be at the destination.
+    """The differences of the exported commit from each commit at the destination.
 
-    None is the empty tree. `folder` is where the manifest goes, "" or with a '/' at its end.
+    None is the empty tree. `folder` is the folder of the manifest, "" or with a '/' at its end.
     """
 
     context: Context
@@ -112,7 +112,7 @@ class ExportWork:
         folder: str,
         origins: Sequence[CommitId | None],
     ) -> ExportWork:
-        """Plan an export; nothing of it is read."""
+        """Plan an export from lists of ranges. No range is read."""
         within = prefix_interval(key_prefix(terms.prefix))
         wanted = context.tree(commit).ranges
 
@@ -123,7 +123,7 @@ class ExportWork:
         return cls(context, store, commit, terms, folder, [(each, plan(each)) for each in origins])
 
     def run(self, step: Step) -> ExportReport:
-        """Do one step with all that differs; raise UnfitError, LostResultError."""
+        """Run one step over all differences; raise UnfitError, LostResultError."""
         total = ExportReport()
         for number, (export, plan) in enumerate(self._exports(step)):
             named = f"{self.folder}part{number or ''}"
@@ -134,25 +134,25 @@ class ExportWork:
         return total
 
     def clear_manifest(self) -> None:
-        """Remove what is left of an earlier manifest in its place."""
+        """Remove an earlier manifest from the same folder."""
         destination = open_destination(self.store.uri)
         for each in () if is_empty(self.store) else list(self.store.list(f"{self.folder}part")):
             destination.remove(each.key)
 
     def write_mark(self, mark: ExportMark) -> None:
-        """Write what the destination is, or is becoming."""
+        """Write the mark of the destination's current or wanted state."""
         self._put(MARKER_KEY, msgspec.json.encode(mark))
 
     def write_summary(self, made: Exported) -> None:
-        """Write what was done beside its manifest."""
+        """Write the result next to its manifest."""
         self._put(f"{self.folder}_summary.json", msgspec.json.encode(asdict(made)))
 
     def tidy(self) -> None:
-        """Remove what tasks leave that were killed."""
+        """Remove the leftovers of killed tasks."""
         open_destination(self.store.uri).tidy()
 
     def said(self, ref: str, found: ExportReport) -> Exported:
-        """Return what the counts of a step say of the export."""
+        """Return the result of the export from the counts of a step."""
         state = self.context.refs.branches.find(ref)
         return Exported(
             to=self.store.uri,
@@ -175,9 +175,9 @@ class ExportWork:
         destination.settle()
 
     def _exports(self, step: Step) -> Iterator[tuple[Export, Plan]]:
-        """Yield what the tasks of each plan have in common.
+        """Yield the shared settings of the tasks of each plan.
 
-        Where all is written anyway, of the other plans only the removals matter.
+        If one plan writes all objects, only the removals of the other plans matter.
         """
         everything = any(origin is None for origin, _ in self.plans)
         for origin, plan in self.plans:

@@ -1,1 +1,1 @@
-"""Garbage collections: what nothing names is found, and deleted."""
+"""Garbage collections, which find and delete unnamed objects."""

@@ -1,7 +1,8 @@
-"""Garbage collection: deletes the objects of a namespace that nothing names.
+"""Garbage collection: delete the objects of a namespace that nothing names.
 
-List, raise the fence, look for what is named, compare, sweep. Why nothing that is named can go is
-in docs/design/034. Whatever takes time runs as tasks; per object, the driver holds nothing.
+The steps are: list, raise the fence, find the named objects, compare, sweep. docs/design/034
+explains why no named object can be deleted. All long steps run as tasks, and the driver holds
+nothing per object.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.gc.runs import CollectionRun, RunFolder, find_open, set_open
 
 GRACE = timedelta(hours=6)
-"""How old an object is at least that a collection takes, unless it is told otherwise."""
+"""The default minimum age of an object that a collection deletes."""
 
 _LONGEST = timedelta(days=36_500)
 _SAMPLE = 10
@@ -63,14 +64,14 @@ _SIDES = ("list",)
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Says what a collection found, and the first ones of it; what is `swept` is gone."""
+    """The result of a collection, with its first objects. A `swept` run has deleted them."""
 
     run: CollectionRun
     sample: tuple[ObjectInfo, ...]
 
 
 def open_places(context: Context) -> tuple[str, ...]:
-    """Return the prefixes in which somebody may be writing what is not named yet."""
+    """Return the prefixes where open writes may have objects that nothing names yet."""
     writes = context.refs.writes.list()
     return tuple(f"{each.place}/" for each in writes if each.state is WriteState.OPEN)
 
@@ -78,12 +79,16 @@ def open_places(context: Context) -> tuple[str, ...]:
 def collect_garbage(
     context: Context, *, dry_run: bool, sweep: str | None, grace: timedelta
 ) -> Collection:
-    """Delete the objects below `data/` that no commit which is kept and no staged change names.
+    """Delete objects below `data/` that no kept commit and no staged change names.
 
-    What was written in a time of grace is spared. A dry run deletes nothing, and what it lists may
-    be swept later by its id: as far as it is garbage by then. Raises CollectionOpenError while
-    another one is under way, ReadOnlyError, NotFoundError for the run to sweep,
-    ReadOnlyNamespaceError before it has read anything.
+    Objects younger than `grace` are kept. A dry run deletes nothing. Its list can be swept later by
+    its id, except for the objects that are named by then.
+
+    Raises:
+        CollectionOpenError: Another collection is in progress.
+        ReadOnlyError: The repository is read-only.
+        NotFoundError: The run to sweep does not exist.
+        ReadOnlyNamespaceError: The namespace cannot be written. Nothing has been read.
     """
     if not timedelta() <= grace <= _LONGEST:
         raise InvalidInputError(f"{grace} cannot be a time of grace: give 0 to 36,500 days")
@@ -103,7 +108,7 @@ def collect_garbage(
 
 
 def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
-    """Return what a run found that nobody named, by address; raise NotFoundError."""
+    """Return the unnamed objects that a run found, by address; raise NotFoundError."""
     folder = RunFolder(context, run_id)
     plan = plan_listing(folder.tree(folder.read().garbage).ranges, ())
     title, body = context.title("gc", run_id), partial(list_body, folder.workspace)
@@ -111,7 +116,7 @@ def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
 
 
 def _begun(context: Context, earlier: str | None) -> RunFolder:
-    """Return the folder of a new run, or of an earlier one, which can be written to."""
+    """Return the writable folder of a new run or of an earlier one."""
     if earlier is not None:
         folder = RunFolder(context, earlier)
         folder.check_unswept(folder.read())
@@ -127,7 +132,7 @@ def _collected(
 ) -> Collection:
     with context.refs.collections.look() as moment:
         records = _records(context, moment)
-    # What is listed was there before the fence is raised: what is written later is no part of it.
+    # The list is complete before the fence is raised, so later objects are not part of it.
     work = _Work.begin(context, folder, records, sweep)
     set_open(context.store, work.folder.run_id)
     try:
@@ -141,14 +146,14 @@ def _collected(
 
 
 def _finish_interrupted(context: Context) -> None:
-    """Sweep to its end what a run that died had begun to."""
+    """Complete the sweep of a run that died."""
     run_id = find_open(context.store)
     if run_id is None:
         return
     folder = RunFolder(context, run_id)
     run = folder.find()
     if run is None or run.state not in ("marked", "swept"):
-        # It had not come to deleting. What a dry run had found may be named by now.
+        # That run had not begun to delete, and its objects may be named by now.
         set_open(context.store, None)
         return
     _Work(context, folder, NO_TREE, 0).swept(run)
@@ -156,10 +161,10 @@ def _finish_interrupted(context: Context) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One run: its folder, what was listed, and about how many records are to be read.
+    """One run: its folder, its list, and the approximate number of records to read.
 
-    What lies in `spared` places is of writes that had not landed when all was listed. One that
-    begins later has nothing in the list. With `is_earlier`, an earlier run has listed it.
+    The `spared` places are those of writes that were open when the list was complete. A later write
+    has no objects in the list. With `is_earlier`, the list is from an earlier run.
     """
 
     context: Context
@@ -171,7 +176,7 @@ class _Work:
 
     @staticmethod
     def begin(context: Context, folder: RunFolder, records: int, earlier: str | None) -> _Work:
-        """List what there is, or takes the list of an earlier run."""
+        """List the objects, or use the list of an earlier run."""
         if earlier is not None:
             listed, spared = folder.tree(folder.read().listed), open_places(context)
             return _Work(context, folder, listed, records, spared, is_earlier=True)
@@ -183,7 +188,7 @@ class _Work:
         return _Work(context, folder, listed, records, open_places(context))
 
     def marked(self, moment: Moment, grace: timedelta, state: str) -> CollectionRun:
-        """Write the list of what nobody names as of a moment; return what is said of it."""
+        """Write the list of objects that nothing names at a moment. Return the run."""
         before = time.time_ns() - int(grace.total_seconds() * 1_000_000_000)
         named = self._named(moment)
         garbage = self._garbage(named, before)
@@ -199,7 +204,7 @@ class _Work:
         return run
 
     def swept(self, run: CollectionRun) -> CollectionRun:
-        """Delete what a run has marked, and then says so."""
+        """Delete the marked objects of a run, then write its new state."""
         body = partial(sweep_body, self.folder.workspace, self.context.info.storage_namespace)
         self._counted("sweep", body, self.folder.tree(run.garbage))
         done = run.swept()
@@ -209,12 +214,12 @@ class _Work:
         return done
 
     def said(self, run: CollectionRun) -> Collection:
-        """Return what is said of the run."""
+        """Return the result of the run."""
         rows = garbage_rows(self.context, run.id)
         return Collection(run, tuple(islice(rows, _SAMPLE)))
 
     def _named(self, moment: Moment) -> tuple[MetaRange, MetaRange]:
-        """Write the addresses that ranges name, and those that staged rows do."""
+        """Write the addresses that ranges name, and the addresses that staged rows name."""
         runner = self.context.runner(self.records, "gc", "names")
         size = runner.task_records(self.records)
         shares = sliced(_ranges(self.context, moment), size, attrgetter("count"))
@@ -248,7 +253,7 @@ def _records(context: Context, moment: Moment) -> int:
 
 
 def _ranges(context: Context, moment: Moment) -> list[RangeInfo]:
-    """Return all ranges that commits which are kept and staged runs are made of, each once."""
+    """Return the distinct ranges of all kept commits and staged runs."""
     unkept = moment.unkept
     kept = (each for each in moment.refs.commits if each.id not in unkept)
     trees = dict.fromkeys(each.meta_range_id for each in kept)
@@ -266,14 +271,15 @@ def _staged_rows(moment: Moment) -> Iterator[pa.RecordBatch]:
         moment.rows(layer.id) for layer in layers if layer.kind is LayerKind.ROWS
     )
     while chunk := list(islice(rows, _BATCH_ROWS)):
-        # By layer, in key order; what is named twice is named.
+        # Rows are sorted within a layer. Repeated names are harmless.
         yield record_batch(chunk)
 
 
 def _prefixes(context: Context) -> list[str]:
-    """Return what to list, each in a task of its own.
+    """Return the prefixes to list, one task each.
 
-    A bucket is listed by the first characters of keys, where a directory would be read as often.
+    A bucket is split by the first character of keys. A directory is not split, because each task
+    would read all of it.
     """
     if context.store.uri.startswith("file://"):
         return [f"{DATA_FOLDER}/"]
@@ -287,7 +293,7 @@ def _tasks(plan: Plan, runner: Runner) -> pa.Table:
 
 
 def _spread(runner: Runner, work: pa.Table) -> Source:
-    """Return work as a source of which each row is a task."""
+    """Return work as a source with one task per row."""
     tasks = getattr(runner, "tasks", None)
     return work if tasks is None else tasks(work)
 

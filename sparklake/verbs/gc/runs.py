@@ -1,4 +1,4 @@
-"""What is kept of a garbage collection in its namespace: its lists, and what is said of it."""
+"""The files of a garbage collection in its namespace: its lists and its state."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ BEGUN = "begun"
 
 @dataclass(frozen=True, slots=True)
 class CollectionRun:
-    """Says of a run how far it has come, and what it has found.
+    """The progress and findings of a run.
 
-    Its state is `begun`, `listed`, `found` by a dry run, `marked` to be swept, or `swept`. `listed`
-    and `garbage` are lists of objects in its folder, as metaranges; `bytes` is of garbage.
-    `commits_expired` are those that did so when it began, or would by a dry run.
+    The state is `begun`, `listed`, `found` by a dry run, `marked` to be swept, or `swept`. `listed`
+    and `garbage` are lists of objects in the run's folder, as metaranges. `bytes` is the size of
+    the garbage. `commits_expired` is the number of commits that expired when the run began. In a
+    dry run it is the number that would expire.
     """
 
     id: str
@@ -39,12 +40,12 @@ class CollectionRun:
     commits_expired: int = 0
 
     def swept(self) -> CollectionRun:
-        """Return what is said when all of it is gone."""
+        """Return the state after the sweep."""
         return replace(self, state="swept")
 
 
 class RunFolder:
-    """Where a run keeps its lists, below the namespace and apart from all that is versioned."""
+    """The folder of a run's lists, in the namespace but apart from all versioned data."""
 
     def __init__(self, context: Context, run_id: str) -> None:
         if not run_id.replace("-", "").isalnum():
@@ -54,27 +55,27 @@ class RunFolder:
         folder = f"{COLLECTIONS_FOLDER}/{run_id}"
         self._summary = f"{folder}/summary.json"
         root = f"{context.info.storage_namespace}/{folder}"
-        # Not through the cache of tables: nobody reads these twice.
+        # Not through the table cache: these tables are read only once.
         self.workspace = Workspace(root, context.workspace.range_records)
 
     def begin(self) -> None:
-        """Say that the run begins; raise ReadOnlyNamespaceError where it could keep no list."""
+        """Write the first state; raise ReadOnlyNamespaceError if that is impossible."""
         with first_write(self._context.store, "A garbage collection, also a dry run,"):
             self.write(self.find() or CollectionRun(self.run_id, BEGUN, EMPTY_META_RANGE))
 
     def write(self, run: CollectionRun) -> None:
-        """Says how far the run has come, durable on return."""
+        """Write the state of the run. It is durable on return."""
         self._context.store.replace(self._summary, msgspec.json.encode(run))
 
     def find(self) -> CollectionRun | None:
-        """Return how far the run has come; None where nothing was said."""
+        """Return the state of the run, or None if there is none."""
         try:
             return msgspec.json.decode(self._context.store.get(self._summary), type=CollectionRun)
         except MissingFileError:
             return None
 
     def read(self) -> CollectionRun:
-        """Return how far the run has come; raise NotFoundError."""
+        """Return the state of the run; raise NotFoundError."""
         run = self.find()
         if run is None or run.state == BEGUN:
             name = self._context.info.name
@@ -100,7 +101,7 @@ class RunFolder:
 
 
 def find_open(store: ObjectStore) -> str | None:
-    """Return the id of the run that may be taking objects."""
+    """Return the id of the run that may be deleting objects, or None."""
     try:
         return store.get(MARKER_KEY).decode()
     except MissingFileError:
@@ -108,7 +109,7 @@ def find_open(store: ObjectStore) -> str | None:
 
 
 def set_open(store: ObjectStore, run_id: str | None) -> None:
-    """Says which run may be taking objects, or that none is; durable on return."""
+    """Store the id of the run that may be deleting objects, or None. Durable on return."""
     if run_id is None:
         store.delete(MARKER_KEY)
     else:

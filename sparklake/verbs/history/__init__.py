@@ -1,1 +1,1 @@
-"""What a history says: its commits, what they changed, and a picture of them."""
+"""Verbs on the history: log, changes of commits, blame, and pictures."""

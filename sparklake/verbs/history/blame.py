@@ -1,7 +1,8 @@
-"""Blame: of each object below a prefix, the commit in which it became what it is.
+"""Blame: the commit that gave each object below a prefix its current state.
 
-Each object follows the first parent that has an equal record, and stays with the commit of whose
-parents none has. Objects go together as long as they go the same way.
+Each object follows the first parent that has an equal record. The walk stops at the commit whose
+parents all lack one, and that commit gets the object. Objects with the same path through the
+history are walked together.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 OBJECTS_AT_ONCE = 100_000
-"""For how many objects a history is walked together; what is held in memory grows with it."""
+"""The number of objects whose history is walked together. Memory grows with it."""
 
 BLAME_SCHEMA = pa.schema(
     [
@@ -51,14 +52,14 @@ BLAME_DDL = (
 )
 
 _FEW = 16
-"""Up to how many objects are looked up without asking first which ranges differ."""
+"""The number of objects up to which all are looked up, without a diff of ranges first."""
 
 _NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class BlameRow:
-    """An object, and the commit in which it became what it is."""
+    """An object, and the commit that gave it its current state."""
 
     path: str
     commit: Commit
@@ -66,7 +67,7 @@ class BlameRow:
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """The answer of a blame, in the byte order of paths. Iterating streams it."""
+    """The result of a blame, in byte order of paths. Iterating streams it."""
 
     _context: Context
     _commit: Commit
@@ -96,33 +97,33 @@ class Blame:
         return pa.Table.from_batches(self.batches(), BLAME_SCHEMA)
 
     def to_df(self) -> DataFrame:
-        """Return the rows as a Spark DataFrame; partitions are in order.
+        """Return the rows as a Spark DataFrame. Partitions are in order.
 
-        This process walks the history, since tasks never ask Postgres, and holds the rows
+        This process walks the history, because tasks never query Postgres. It holds the rows
         compressed.
         """
         return shipped(self._context.runners.on_spark(), self.batches(), BLAME_DDL)
 
     def _found(self) -> Iterator[tuple[list[bytes], Sequence[Commit]]]:
-        """Yield keys with their commits, so many at a time."""
+        """Yield keys with their commits, block by block."""
         for block in self._blocks():
             commits = _Walked(self._context, self._within, block).commits(self._commit)
             yield block.key_array().to_pylist(), commits
 
     def _blocks(self) -> Iterator[Block]:
-        """Return the records of the tree, so many at a time."""
+        """Return the records of the tree in blocks of OBJECTS_AT_ONCE."""
         ranges = self._context.tree(self._commit).ranges
         blocks = read_ranges(self._context.store, ranges, self._within)
         return map(concatenated, sliced(blocks, OBJECTS_AT_ONCE, len))
 
 
 def blame(context: Context, ref: str, prefix: str) -> Blame:
-    """Return for each object of a ref, as committed, the commit in which it became what it is."""
+    """Return the commit that gave each committed object of a ref its current state."""
     return Blame(context, get_commit(context, ref), prefix_interval(key_prefix(prefix)))
 
 
 class _Walked:
-    """Some objects, whose history is walked together. Rows are positions among them."""
+    """The walk through the history of some objects. Rows are positions among them."""
 
     def __init__(self, context: Context, within: Interval, block: Block) -> None:
         self._context = context
@@ -136,7 +137,7 @@ class _Walked:
         self._hashes = names[self._order]
 
     def commits(self, start: Commit) -> Sequence[Commit]:
-        """Return the commit of each object, beginning where all of them are there."""
+        """Return the commit of each object. All objects exist in `start`."""
         found = [start] * len(self._keys)
         pending = {start.id: [np.arange(len(self._keys))]}
         queue = [place_of(start)]
@@ -154,7 +155,7 @@ class _Walked:
         return found
 
     def _passed(self, commit: Commit, rows: Positions) -> Iterator[tuple[Commit, Positions]]:
-        """Yield the objects that go on to a parent, of which each has equal ones."""
+        """Yield parents, each with the objects that have an equal record in it."""
         for parent_id in self._walk.parents(commit.id):
             if not len(rows):
                 return
@@ -165,7 +166,7 @@ class _Walked:
             rows = new
 
     def _new(self, commit: Commit, parent: Commit, rows: Positions) -> Positions:
-        """Return the rows of which a parent has no equal record."""
+        """Return the rows without an equal record in a parent."""
         if commit.meta_range_id == parent.meta_range_id:
             return _NONE
         if parent.id == commit.parents[0]:
@@ -179,7 +180,7 @@ class _Walked:
         same = np.zeros(len(rows), bool)
         layer = RangeLayer(self._context.open_ranges, self._context.tree(parent).ranges)
         if len(rows) <= _FEW:
-            # One data block of a range is opened for each, not all of the range.
+            # For few objects, only one data block of a range is opened for each.
             for at, row in enumerate(rows.tolist()):
                 stored = layer.find(self._keys[row])
                 same[at] = stored is not None and stored.endswith(self._ids[row].tobytes())
@@ -197,7 +198,7 @@ class _Walked:
         return _joined([*by_name, *map(self._inside, touched.intervals)])
 
     def _apart(self, left: Commit, right: Commit) -> Positions:
-        """Return the rows that may differ, as ids of ranges tell."""
+        """Return the rows that lie in ranges with different ids."""
         one, other = (self._context.tree(each).ranges for each in (left, right))
         plan = plan_diff(one, other, self._within)
         return _joined([self._inside(each.interval) for each in plan.stretches])
@@ -213,7 +214,7 @@ def _joined(parts: Sequence[Positions]) -> Positions:
 
 
 def _common(rows: Positions, others: Positions) -> Positions:
-    """Return those of some rows that are among others; both ascend."""
+    """Return the rows that are among others. Both are in ascending order."""
     if not len(others):
         return _NONE
     at = np.minimum(rows.searchsorted(others), len(rows) - 1)

@@ -1,4 +1,4 @@
-"""A history as a picture: the lanes of the terminal's drawing, as SVG or PNG."""
+"""A history as an SVG or PNG picture, with the lanes of the terminal's drawing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SUBJECT_CHARACTERS = 72
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A commit at a place of the picture: its lane, and in the order of the log its row."""
+    """A commit in the picture: its lane, and its row in the order of the log."""
 
     commit: Commit
     row: int
@@ -27,14 +27,14 @@ class GraphNode:
 
     @property
     def subject(self) -> str:
-        """The first line of what was said of the commit, or as much as there is room."""
+        """The first line of the commit message, shortened to fit."""
         line = next(iter(self.commit.message.strip().splitlines()), "")
         text = "".join(each if each.isprintable() else "?" for each in line)
         return text if len(text) <= _SUBJECT_CHARACTERS else f"{text[: _SUBJECT_CHARACTERS - 1]}…"
 
     @property
     def details(self) -> str:
-        """When the commit was made, and by whom."""
+        """The time and the committer of the commit."""
         moment = text_of_second(self.commit.creation_date)[: len("0000-00-00 00:00")]
         who = "".join(each if each.isprintable() else "?" for each in self.commit.committer)
         return f"{moment}  {who}".rstrip()
@@ -42,9 +42,9 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
-    """The way from a commit to a parent: lanes, from the row of the commit on, a row each.
+    """The line from a commit to a parent: one lane per row, from the commit's row on.
 
-    That of a parent which is not in the picture ends a row below the commit.
+    If the parent is outside of the picture, the line ends one row below the commit.
     """
 
     child: str
@@ -55,17 +55,23 @@ class GraphEdge:
 
 @dataclass(frozen=True, slots=True)
 class HistoryGraph:
-    """A history laid out; a notebook shows it as it is."""
+    """The layout of a history. Notebooks display it as a picture."""
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
 
     def to_svg(self) -> str:
-        """Return the picture as SVG; raise MissingDependencyError without the extra `graph`."""
+        """Return the picture as SVG.
+
+        Raises MissingDependencyError without the extra `graph`.
+        """
         return self._drawn("svg").decode()
 
     def to_png(self) -> bytes:
-        """Return the picture as PNG; raise MissingDependencyError without the extra `graph`."""
+        """Return the picture as PNG.
+
+        Raises MissingDependencyError without the extra `graph`.
+        """
         return self._drawn("png")
 
     def save(self, path: str | Path) -> None:
@@ -82,7 +88,7 @@ class HistoryGraph:
         return self.to_svg()
 
     def _drawn(self, form: str) -> bytes:
-        # Not at the top: it loads the library that draws.
+        # Lazy import: it loads matplotlib.
         from sparklake.verbs.history.picture import draw
 
         page = io.BytesIO()
@@ -93,7 +99,11 @@ class HistoryGraph:
 def history_graph(
     commits: Iterable[Commit], names: Mapping[str, Sequence[str]], sides: int | None = None
 ) -> HistoryGraph:
-    """Lay a log out, with ways to so many parents of each commit; raise InvalidInputError."""
+    """Return the layout of a log, with lines to at most `sides` parents of a commit.
+
+    Raises:
+        InvalidInputError: There are more than MOST_COMMITS commits.
+    """
     lanes, nodes = Lanes(), list[GraphNode]()
     places: list[dict[str, int]] = []
     links: list[tuple[int, str]] = []
@@ -119,7 +129,7 @@ def _edge(
     parent: str,
     end: int | None,
 ) -> GraphEdge:
-    """Return the way to a parent by the lanes that were kept for it."""
+    """Return the line to a parent along the lanes that were reserved for it."""
     if end is None:
         way = [places[row][parent]]
     else:

@@ -1,13 +1,13 @@
-r"""Draws a history as lanes, one line at a time, children before their parents.
+r"""The drawing of a history as lanes, line by line, children before their parents.
 
-A merge opens a lane for its second parent, and lanes join at a commit that both led to:
+A merge opens a lane for its second parent. Two lanes join at their common commit:
 
     *    merge
     |-\
     | *  on the branch
     * |  on main
     |-/
-    *    where the branch began
+    *    the start of the branch
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparklake.graveler.ports import BranchState, TagInfo
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """How one commit is drawn: left of its subject, left of its other lines, and below them.
+    """The drawing of one commit: left of its subject and other lines, and below them.
 
     `lane` is the number of its lane.
     """
@@ -33,12 +33,12 @@ class Drawing:
 
 @dataclass(slots=True)
 class Lanes:
-    """Holds the commits that are still to come, each once, in its lane; None is a free lane."""
+    """The lanes of the commits that follow, each commit once. None is a free lane."""
 
     _lanes: list[str | None] = field(default_factory=list)
 
     def draw(self, commit_id: str, parents: Sequence[str]) -> Drawing:
-        """Draw the next commit; none of its children may come after it."""
+        """Draw the next commit. None of its children may follow."""
         at = self._place(commit_id)
         node = self._line({at: "*"})
         beside = self._line({} if parents else {at: " "})
@@ -53,11 +53,11 @@ class Lanes:
         return Drawing(at, node, beside, tuple(links))
 
     def places(self) -> dict[str, int]:
-        """Return the lane of each commit that is still to come."""
+        """Return the lane of each commit that follows."""
         return {each: lane for lane, each in enumerate(self._lanes) if each is not None}
 
     def _place(self, commit_id: str) -> int:
-        """Return the lane of a commit; a free one where no child has asked for it yet."""
+        """Return the lane of a commit, or a free lane if no child has reserved one."""
         if commit_id in self._lanes:
             return self._lanes.index(commit_id)
         if None not in self._lanes:
@@ -67,13 +67,13 @@ class Lanes:
         return free
 
     def _join(self, at: int, parent: str) -> str:
-        """Link a lane with that of a further parent, which is opened where there is none yet."""
+        """Link a lane with that of a further parent, and open that lane if needed."""
         is_new = parent not in self._lanes
         to = self._place(parent)
         return self._link(at, to, {to: "\\" if to > at else "/"} if is_new else {})
 
     def _meet(self, one: int, other: int, parent: str) -> str:
-        """Go on to a common parent in the left one of two lanes, in which the right one ends."""
+        """Continue two lanes to a common parent in the left one. The right one ends."""
         left, right = sorted((one, other))
         link = self._link(left, right, {right: "/"})
         self._lanes[left], self._lanes[right] = parent, None
@@ -99,7 +99,7 @@ class Lanes:
 
 
 def names_of(states: Sequence[BranchState], tags: Sequence[TagInfo]) -> dict[str, list[str]]:
-    """Return the branches and tags of each commit that has some."""
+    """Return the branches and tags of each commit that has any."""
     names: dict[str, list[str]] = {}
     for state in states:
         names.setdefault(state.commit_id, []).append(state.name)

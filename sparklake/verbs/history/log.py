@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 COMMITS_AT_ONCE = 10_000
-"""How many commits a batch has: a few megabytes."""
+"""The number of commits in a batch, which takes a few megabytes."""
 
 LOG_SCHEMA = pa.schema(
     [
@@ -55,7 +55,7 @@ LOG_DDL = (
 
 
 def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.RecordBatch]:
-    """Yield commits, each with whether it has expired, as batches of LOG_SCHEMA, as they come."""
+    """Stream commits, each with whether it has expired, as batches of LOG_SCHEMA."""
     rest = iter(commits)
     while rows := list(islice(rest, COMMITS_AT_ONCE)):
         some, expired = zip(*rows, strict=True)
@@ -76,34 +76,35 @@ def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.Record
 
 
 def dates(unix_seconds: Sequence[int]) -> pa.Array:
-    """Return moments as Spark has them, to the microsecond, within the years 1 to 9999."""
+    """Return unix seconds as Spark timestamps, clipped to the years 1 to 9999."""
     seconds = np.clip(np.array(unix_seconds, np.int64), FIRST_SECOND, LAST_SECOND)
     return pa.array(seconds * SECOND_MICROS).cast(pa.timestamp("us", "UTC"))
 
 
 Place: TypeAlias = tuple[int, int, CommitId]
-"""Where a commit stands in every log: by descending generation, then date, then by id."""
+"""The position of a commit in every log: by descending generation, then date, then id."""
 
 
 _FIRST_MARKED = 64
 
 CLOCKS_DIFFER = 24 * 60 * 60
-"""How many seconds an ancestor may be younger than its descendants for `since` not to lose it."""
+"""The number of seconds by which an ancestor may be younger than its descendants and still be found
+with `since`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What a log leaves out.
+    """The limits and filters of a log.
 
-    `after` and `stop_at` are refs: the log begins behind the one, and ends with the other. It holds
-    no commit before `since` and none past `until`, and looks for none behind a commit that is more
-    than CLOCKS_DIFFER older than `since`. With `first_parent` it goes on to the first parent of
-    each commit alone; `no_merges` leaves out commits with several parents.
+    `after` and `stop_at` are refs: the log begins after the one, and ends with the other. It
+    contains no commit before `since` and none after `until`. It does not go past a commit that is
+    more than CLOCKS_DIFFER older than `since`. With `first_parent` it follows only the first parent
+    of each commit. `no_merges` omits commits with several parents.
 
-    With `path` or `prefix` it holds the commits that changed the object, or one below the prefix:
-    those that differ there from each of their parents. From a merge that is equal to a parent there
-    it goes on to the first such parent alone. `after` and `stop_at` only mark a place in the order
-    then, since the log may have been told of another side.
+    With `path` or `prefix` it contains the commits that changed the object, or an object below the
+    prefix: those that differ there from each of their parents. From a merge that equals a parent
+    there, it follows only the first such parent. Then `after` and `stop_at` only mark a position in
+    the order, because the log may not visit their commits.
     """
 
     amount: int | None = None
@@ -119,9 +120,9 @@ class LogOptions:
 
 @dataclass(frozen=True, slots=True)
 class CommitSummary:
-    """A commit, and how many objects it added, removed and changed since its first parent.
+    """A commit, and its numbers of added, removed and changed objects.
 
-    Where it `has_expired`, its objects may be gone.
+    The numbers compare it with its first parent. If it `has_expired`, its objects may be gone.
     """
 
     commit: Commit
@@ -133,9 +134,9 @@ class CommitSummary:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The commits that a ref contains, in the order of their places. Iterating streams them.
+    """The commits that a ref contains, in log order. Iterating streams them.
 
-    It begins where the ref was when it was asked for, however often it is iterated.
+    Every iteration begins at the commit that the ref had when the log was requested.
     """
 
     _context: Context
@@ -147,7 +148,7 @@ class Log:
     _after: Commit | None
 
     def __iter__(self) -> Iterator[Commit]:
-        # A commit has whole seconds: none before the moment, and none past it.
+        # A commit has whole seconds: none before `since` and none after `until` may be included.
         asked, earliest = self._asked, _second(self._asked.since, SECOND_MICROS - 1)
         commits = self._walked(earliest)
         is_whole = asked.since is None and self._sought is None
@@ -179,14 +180,15 @@ class Log:
         return pa.Table.from_batches(self.batches(), LOG_SCHEMA)
 
     def to_df(self) -> DataFrame:
-        """Return the commits as a Spark DataFrame; partitions are in order.
+        """Return the commits as a Spark DataFrame. Partitions are in order.
 
-        This process reads them, and holds them compressed: tasks never ask Postgres.
+        This process reads the commits and holds them compressed, because tasks never query
+        Postgres.
         """
         return shipped(self._context.runners.on_spark(), self.batches(), LOG_DDL)
 
     def marked(self) -> Iterator[tuple[Commit, bool]]:
-        """Yield the commits, and of each whether it has expired."""
+        """Yield each commit with whether it has expired."""
         rest, size = iter(self), _FIRST_MARKED
         while some := list(islice(rest, size)):
             expired = self._context.refs.commits.expired([each.id for each in some])
@@ -203,9 +205,9 @@ class Log:
 def log(context: Context, ref: str, asked: LogOptions) -> Log:
     """Return the commits that a ref contains.
 
-    Raises InvalidInputError for options that make no sense, RefNotFoundError for `after` and
-    `stop_at` that are nowhere. One that is not in the log raises it when the log comes to where it
-    should be; with `since`, which ends a log early, it only marks the place.
+    Raises InvalidInputError for invalid options, and RefNotFoundError for `after` and `stop_at`
+    that do not exist. If such a ref is not in the log, the iteration raises RefNotFoundError at its
+    position. With `since`, which ends a log early, it only marks the position.
     """
     _check(asked)
     start, sought = get_commit(context, ref), sought_in(asked.path, asked.prefix)
@@ -216,7 +218,7 @@ def log(context: Context, ref: str, asked: LogOptions) -> Log:
 
 
 def _second(moment: datetime | None, slack: int = 0) -> int | None:
-    """Return the last whole second up to so many microseconds after a moment."""
+    """Return the last whole second at most `slack` microseconds after a moment."""
     return None if moment is None else (microsecond_of(moment) + slack) // SECOND_MICROS
 
 
@@ -233,16 +235,16 @@ def _check(asked: LogOptions) -> None:
 
 
 def place_of(commit: Commit) -> Place:
-    """Return where a commit stands in every log."""
+    """Return the position of a commit in every log."""
     return -commit.generation, -commit.creation_date, commit.id
 
 
 def _walk(
     context: Context, start: Commit, earliest: int | None, *, first_parent: bool
 ) -> Iterator[Commit]:
-    """Yield a commit and its ancestors, each when all its descendants among them have come.
+    """Yield a commit and its ancestors, each after all its descendants among them.
 
-    It does not go past a commit that is far older than `earliest`.
+    The walk does not go past a commit that is far older than `earliest`.
     """
     walk, queue = Walk(context.graph), [place_of(start)]
     seen: set[CommitId] = {start.id}
@@ -260,9 +262,9 @@ def _walk(
 def _walk_path(
     context: Context, start: Commit, sought: Sought, earliest: int | None, *, first_parent: bool
 ) -> Iterator[Commit]:
-    """Yield what `_walk` does, but for commits that changed nothing of what is sought.
+    """Yield the commits of `_walk` that changed the sought objects.
 
-    It does not go to sides of a merge that have no part in what it holds of that.
+    At a merge that equals a parent in these objects, the walk follows only the first such parent.
     """
     walk, queue = Walk(context.graph), [place_of(start)]
     changes = Changes(context, walk, sought)
@@ -284,7 +286,7 @@ def _walk_path(
 def _up_to(
     commits: Iterable[Commit], last: Commit, absent: RefNotFoundError | None
 ) -> Iterator[Commit]:
-    """Yield commits up to one, and then raises an error if one is given and it was not there."""
+    """Yield commits up to `last`. If it is missing and `absent` is given, raise `absent`."""
     for each in commits:
         if place_of(each) > place_of(last):
             break
@@ -298,7 +300,7 @@ def _up_to(
 def _behind(
     commits: Iterable[Commit], first: Commit, absent: RefNotFoundError | None
 ) -> Iterator[Commit]:
-    """Yield the commits behind one; raise an error if one is given and it is not there."""
+    """Yield the commits after `first`. If it is missing and `absent` is given, raise that."""
     rest = dropwhile(lambda each: place_of(each) < place_of(first), commits)
     found = next(rest, None)
     if found is None or found.id != first.id:
@@ -313,9 +315,9 @@ def _absent(ref: str, text: str) -> RefNotFoundError:
 
 
 def show(context: Context, ref: str) -> CommitSummary:
-    """Return the commit of a ref; only ranges that differ from its first parent's are read.
+    """Return the summary of a ref's commit. Only ranges that differ are read.
 
-    The first commit is compared with an empty tree.
+    The commit is compared with its first parent, or with an empty tree if it has none.
     """
     commit = get_commit(context, ref)
     trees = context.tree_before(commit), commit.meta_range_id
@@ -331,7 +333,7 @@ def show(context: Context, ref: str) -> CommitSummary:
 
 
 def _counts(context: Context, ref: str, plan: Plan) -> Counter[str]:
-    """Return how many objects differ, by type; where one side has none, none is read."""
+    """Return the number of differing objects by type. One-sided ranges are not read."""
     counts: Counter[str] = Counter()
     pieces: list[Opened] = []
     for piece in plan.stretches:

@@ -1,7 +1,7 @@
-"""Which commits changed an object, or something below a prefix.
+"""The commits that changed an object, or something below a prefix.
 
-What is kept with commits of what they may have touched says where nothing need be read; what they
-changed is told by their trees alone.
+The change summaries kept with commits show which trees need not be read. Only the trees themselves
+show an actual change.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ _READ_AT_ONCE = 4096
 
 
 def sought_in(path: str | None, prefix: str | None) -> Sought | None:
-    """Return what a history is asked for; None for all of it.
+    """Return the sought part of a history, or None for all of it.
 
-    Raises InvalidInputError for a path and a prefix, InvalidKeyError for one that no key can have.
+    Raises:
+        InvalidInputError: Both a path and a prefix are given.
+        InvalidKeyError: No key can have the path or prefix.
     """
     if path is not None and prefix is not None:
         raise InvalidInputError(f"a path, {path!r}, and a prefix, {prefix!r}: ask for one of them")
@@ -39,14 +41,14 @@ def sought_in(path: str | None, prefix: str | None) -> Sought | None:
 
 
 class TouchedCommits:
-    """Knows what commits may have changed of their first parents; reads that of many at a time."""
+    """A cache of change summaries, each relative to the first parent, read in batches."""
 
     def __init__(self, context: Context) -> None:
         self._graph = context.graph
         self._kept: dict[CommitId, bytes | None] = {}
 
     def find(self, commit: Commit) -> Touched | None:
-        """Return what a commit may have touched; None where it is not known."""
+        """Return the change summary of a commit, or None if it has none."""
         if commit.id not in self._kept:
             asked = self._graph.known_below(commit, _READ_AT_ONCE, self._kept)
             asked = list(dict.fromkeys([commit.id, *asked]))
@@ -57,7 +59,7 @@ class TouchedCommits:
 
 
 class Changes:
-    """Tells which commits changed what is sought."""
+    """A test of commits for changes to the sought objects."""
 
     def __init__(self, context: Context, walk: Walk, sought: Sought) -> None:
         self._context = context
@@ -66,9 +68,9 @@ class Changes:
         self._touched = TouchedCommits(context)
 
     def origin(self, commit: Commit, parents: Sequence[CommitId]) -> CommitId | None:
-        """Return the first parent that has the same of what is sought; None if the commit is new.
+        """Return the first parent with the same sought objects, or None if none is equal.
 
-        A commit without parents that has nothing of it is its own origin.
+        A commit without parents and without any sought object is its own origin.
         """
         if not parents:
             return None if self._differ(EMPTY_META_RANGE, commit.meta_range_id) else commit.id
@@ -81,7 +83,7 @@ class Changes:
         return None
 
     def _is_untouched(self, commit: Commit, parent: Commit) -> bool:
-        """Return whether it is known unread that a commit has what its first parent has."""
+        """Return whether a commit equals its first parent, as far as known without reads."""
         if commit.meta_range_id == parent.meta_range_id:
             return True
         touched = self._touched.find(commit)
@@ -94,7 +96,7 @@ class Changes:
         )
 
     def _leads_to(self, commit: Commit, ancestor: Commit) -> bool:
-        """Return whether a line of commits that touched nothing sought leads to an ancestor."""
+        """Return whether first parents lead to an ancestor without a change to the sought."""
         while commit.generation > ancestor.generation:
             touched = self._touched.find(commit)
             parents = self._walk.parents(commit.id)
@@ -113,7 +115,7 @@ class Changes:
         return name_hash(self._sought.name)
 
     def _differ(self, left: MetaRangeId, right: MetaRangeId) -> bool:
-        """Return whether two trees differ in what is sought; as little as possible is read."""
+        """Return whether two trees differ in the sought objects, with few reads."""
         if left == right:
             return False
         interval = self._sought.interval

@@ -1,4 +1,4 @@
-"""Draws a history that is laid out, by matplotlib."""
+"""The drawing of a history with matplotlib."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DPI = 144
 _PALETTE = ("#2f6fdb", "#d9603b", "#2e9d62", "#8a56c9", "#c2922a", "#1c9bb0", "#cf4a86", "#6b7280")
 _INK, _PALE = "#1f2933", "#7b8794"
 
-# Any, as matplotlib types what a setting may be, where it is installed.
+# Typed Any because the types of settings exist only where matplotlib is installed.
 _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "sparklake",
@@ -31,7 +31,7 @@ _SETTINGS: dict[Any, Any] = {
 
 
 def draw(graph: HistoryGraph, page: BinaryIO, form: str) -> None:
-    """Write a picture as SVG or PNG; the same graph gives the same bytes."""
+    """Write a picture as SVG or PNG. The same graph gives the same bytes."""
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -52,7 +52,7 @@ def draw(graph: HistoryGraph, page: BinaryIO, form: str) -> None:
         axes.set_xlim(0, width)
         axes.set_ylim(height, 0)
         axes.axis("off")
-        # Straight ways lie above those that join them.
+        # Straight lines are drawn on top of lines that join them.
         for each in sorted(graph.edges, key=_turns, reverse=True):
             _draw_edge(axes, each)
         for node in graph.nodes:
@@ -88,7 +88,7 @@ def _name_width(name: str) -> float:
 
 
 def _draw_edge(axes: Any, edge: GraphEdge) -> None:
-    """Draw a way whose turns are round; it turns right below the commit, or above the parent."""
+    """Draw a line with round turns, directly below the commit or above the parent."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -127,7 +127,7 @@ def _draw_node(axes: Any, node: GraphNode) -> None:
 
 
 def _draw_texts(axes: Any, node: GraphNode, x: float, details: float) -> None:
-    """Write names in boxes, the subject, and in a column of its own who and when."""
+    """Draw the names in boxes, the subject, and a column with id, time and committer."""
     from matplotlib.patches import FancyBboxPatch
 
     y, plain = _y(node.row), {"va": "center", "parse_math": False}

@@ -1,1 +1,1 @@
-"""Import objects where they lie."""
+"""Import of objects in place."""

@@ -1,4 +1,4 @@
-"""Import: objects become part of a branch where they lie, and no byte is copied."""
+"""Import: add existing objects to a branch in place, without copying bytes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ E = TypeVar("E", bound=Enum)
 Planned = Callable[[MetaRange], Plan]
 
 MAX_ERRORS = 10_000
-"""How many errors come to the driver, at most; where tasks are many, of each so many fewer."""
+"""The most errors that the driver receives. With many tasks, each sends at most a hundred."""
 
 _ERRORS_OF_A_TASK = 100
 _SHOWN = 5
@@ -57,14 +57,14 @@ _SHOWN_LETTERS = 80
 
 
 class ImportMode(str, Enum):
-    """What an import does with what the branch has under the prefix."""
+    """The treatment of a branch's existing objects under the prefix of an import."""
 
     REPLACE = "replace"
     ADD = "add"
 
 
 class OnError(str, Enum):
-    """What an import does when some rows cannot be imported."""
+    """The reaction of an import to rows that cannot be imported."""
 
     ABORT = "abort"
     SKIP = "skip"
@@ -72,10 +72,10 @@ class OnError(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """Says what an import has done: the commit it made, and what it left out.
+    """The result of an import: its commit, and the rows that it left out.
 
-    `counts` are by reason; `errors` is a table of ERROR_SCHEMA of the first 10,000 at most, and all
-    are in Parquet files under `errors_to`, where that was asked for.
+    `counts` are by reason. `errors` is a table of ERROR_SCHEMA with the first 10,000 errors at
+    most. All errors are in Parquet files under `errors_to`, if that was given.
     """
 
     commit: Commit
@@ -86,13 +86,13 @@ class ImportReport:
 
     @property
     def skipped(self) -> int:
-        """How many rows were left out."""
+        """The number of rows that were left out."""
         return sum(self.counts.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is asked of an import."""
+    """The options of an import."""
 
     prefix: str = ""
     mode: str = ImportMode.REPLACE
@@ -101,13 +101,13 @@ class Wish:
 
     @property
     def folder(self) -> str:
-        """The prefix with a '/' at its end, or nothing."""
+        """The prefix with a '/' at its end, or "" without a prefix."""
         return f"{self.prefix.rstrip('/')}/" if self.prefix else ""
 
 
 @dataclass(slots=True)
 class _Written:
-    """What the tasks made of a source."""
+    """The results of the tasks of an import."""
 
     pieces: list[PieceResult] = field(default_factory=list)
     counts: Counter[Reason] = field(default_factory=Counter)
@@ -115,18 +115,21 @@ class _Written:
 
     @property
     def said(self) -> dict[str, int]:
-        """The counts of errors by the reasons' names."""
+        """The counts of errors, by the names of their reasons."""
         return {reason.value: count for reason, count in sorted(self.counts.items())}
 
 
 def import_objects(
     context: Context, branch: str, source: ImportSource, wish: Wish, signature: Signature
 ) -> ImportReport:
-    """Commit the objects of a source in place of, or beside, what a branch has under a prefix.
+    """Commit the objects of a source, replacing or adding to a branch's folder.
 
-    Raises DirtyBranchError, NoChangesError, ImportErrorsError where rows cannot be imported,
-    InvalidInputError for a source that is empty or overlaps the repository's own namespace,
-    AddressTakenError.
+    Raises:
+        DirtyBranchError: The branch has uncommitted changes.
+        NoChangesError: The branch already has all of the objects.
+        ImportErrorsError: Some rows cannot be imported.
+        InvalidInputError: The source is empty or overlaps the repository's own namespace.
+        AddressTakenError: A range of the same objects exists and names other addresses.
     """
     comes_once = isinstance(source, pa.RecordBatchReader) or wish.errors_to is not None
     run = _import_objects if comes_once else with_versions(_import_objects)
@@ -156,7 +159,8 @@ def _import_objects(
         else partial(_replacement, terms.folder, imported)
     )
 
-    # What is imported is no garbage of this namespace, and may come only once.
+    # Imported objects are never garbage of this namespace, and a source may be readable only once.
+    # So only the move is retried after a collection.
     @begun_anew
     def attempt() -> Commit:
         return _import_once(attempts, get_branch(context, branch), terms.folder, planned, signature)
@@ -186,7 +190,7 @@ def _checked(kind: type[E], text: str, name: str) -> E:
 
 
 def _checked_place(context: Context, errors_to: str) -> str:
-    """Return where a table of errors can go: a place outside of the namespace, and empty."""
+    """Return an empty place outside of the namespace for a table of errors."""
     root = check_apart(context.info, errors_to)
     check_enclosing(root)
     try:
@@ -225,7 +229,7 @@ def _write(context: Context, branch: str, opened: Opened, terms: ImportTerms) ->
 def _watched(
     encode: Body, context: Context, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Pass on what is encoded, and tells how many ranges it will fill."""
+    """Yield the encoded batches, and report the ranges that they fill as progress."""
     rows = 0
     for batch in encode(batches):
         yield batch
@@ -269,10 +273,10 @@ def _import_once(
 
 
 def _replacement(folder: str, imported: Ranges, base: MetaRange) -> Plan:
-    """Return the plan of an import in place of a folder."""
+    """Return the plan of an import that replaces a folder."""
     return plan_replace(base.ranges, imported, prefix_interval(folder.encode()))
 
 
 def _addition(staged: Staged, imported: Ranges, base: MetaRange) -> Plan:
-    """Return the plan of an import over what is there, as a staged layer would be."""
+    """Return the plan of an import that is applied like a staged layer."""
     return staged.plan_sides(base, [Side(tuple(imported))])

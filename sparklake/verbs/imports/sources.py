@@ -1,4 +1,4 @@
-"""What can be imported: a listing, an S3 Inventory, or rows."""
+"""Sources of an import: a listing, an S3 Inventory, or rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REQUIRED = {"path", "size", "address"}
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A source that has been checked: rows for the tasks, and what these make of them."""
+    """A checked source: the input of the tasks, and the function that reads it."""
 
     name: str
     rows: Source
@@ -46,7 +46,10 @@ class Opened:
 def one_source(
     place: str | None, inventory: str | None, inventory_prefix: str | None
 ) -> str | S3Inventory:
-    """Return the one source that is named; raise InvalidInputError for none or several."""
+    """Return the only source that is named; raise InvalidInputError.
+
+    Naming none or several sources is an error.
+    """
     if (place is None) == (inventory is None):
         raise InvalidInputError("name one source: --from a place, or an --inventory")
     if inventory is not None:
@@ -57,16 +60,17 @@ def one_source(
 
 
 def source_name(source: ImportSource) -> str:
-    """Return what a message calls a source."""
+    """Return the name of a source in messages."""
     if isinstance(source, str | Path):
         return str(source)
     return f"the inventory {source}" if isinstance(source, S3Inventory) else "rows"
 
 
 def open_source(context: Context, source: ImportSource) -> Opened:
-    """Return a source to be imported; of a listing the folders are looked at.
+    """Return a checked source. For a listing, its folders are read.
 
-    Raises InvalidInputError for what is no source, or overlaps the repository's own namespace.
+    Raises:
+        InvalidInputError: It is no source, or overlaps the repository's own namespace.
     """
     name = source_name(source)
     if isinstance(source, str | Path):

@@ -1,1 +1,1 @@
-"""Merges: their base, what they would do, and the commits that they make."""
+"""Merges: their base, their previews, and their commits."""

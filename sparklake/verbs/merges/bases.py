@@ -1,4 +1,4 @@
-"""The base of a merge: the best common ancestor, or what several of them are merged to."""
+"""The base of a merge: the best common ancestor, or a virtual merge of several."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from sparklake.verbs.merges.three_way import plan_sides
 
 
 def merge_base(context: Context, left: Commit, right: Commit) -> Commit:
-    """Return the best common ancestor; of several, the one of the highest generation.
+    """Return the best common ancestor. Of several, return the one of highest generation.
 
-    Raises RefNotFoundError where there is none.
+    Raises RefNotFoundError if there is no common ancestor.
     """
     return _some_ancestors(context, left, right)[0]
 
 
 def common_ancestors(context: Context, left: Commit, right: Commit) -> list[Commit]:
-    """Return the common ancestors that are no ancestors of another one, best first."""
+    """Return the common ancestors that are not ancestors of one another, best first."""
     walk = Walk(context.graph)
     bases = merge_bases(left.id, right.id, walk.parents, walk.generation)
     return [walk.commit(each) for each in bases]
 
 
 class BaseTree(NamedTuple):
-    """The base tree of a merge, and the commits that it is of."""
+    """The base tree of a merge, and its commits."""
 
     id: MetaRangeId
     commits: tuple[CommitId, ...]
@@ -43,7 +43,7 @@ class BaseTree(NamedTuple):
 
 @dataclass(slots=True)
 class BaseTrees:
-    """Finds the base trees of a verb's merges, and makes those of a criss-cross once."""
+    """The base trees of a verb's merges. The tree of a criss-cross is made only once."""
 
     context: Context
     _made: dict[tuple[CommitId, ...], MetaRangeId] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class BaseTrees:
     def get(self, source: Commit, dest: Commit) -> BaseTree:
         """Return the base tree of a merge; raise RefNotFoundError for no common ancestor.
 
-        That of several best common ancestors is written, and no ref ever leads to it.
+        For several best common ancestors, a tree is written that no ref leads to.
         """
         bases = _some_ancestors(self.context, source, dest)
         ids = tuple(each.id for each in bases)

@@ -20,13 +20,13 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.staging import INLINE_ROWS, write_meta_run
 
 Find = Callable[[bytes], bytes | None]
-"""The stored value of a key."""
+"""A function from a key to its stored value."""
 
 
 def with_kept(context: Context, title: str, tree: MetaRange, kept: Sequence[Kept]) -> MetaRange:
-    """Write a tree with what is kept beside it; `kept` is in key order.
+    """Write a tree with the kept objects added. `kept` is in key order.
 
-    Raises StrategyError where there is no place for an object.
+    Raises StrategyError if there is no free key for an object.
     """
     return with_records(
         context, title, tree, places(kept, partial(context.open_ranges.lookup, tree.ranges))
@@ -36,7 +36,7 @@ def with_kept(context: Context, title: str, tree: MetaRange, kept: Sequence[Kept
 def with_records(
     context: Context, title: str, tree: MetaRange, records: Sequence[Record]
 ) -> MetaRange:
-    """Write a tree with some records over it, which are in key order, tombstones too."""
+    """Write a tree with records over it, which are in key order and may be tombstones."""
     if not records:
         return tree
     touched = [Interval(key, successor(key)) for key, _ in records]
@@ -47,10 +47,10 @@ def with_records(
 
 
 def places(kept: Sequence[Kept], find: Find) -> list[Record]:
-    """Return the records that keep objects, in key order, each under a key that is free.
+    """Return the records of kept objects, in key order, each under a free key.
 
-    The first key that is wanted goes first. One that is taken gets a number, from 2 on; one under
-    which the same content is needs nothing.
+    The wanted key is tried first, then keys with a number from 2. If a key already has the same
+    content, no record is needed.
     """
     taken: dict[bytes, bytes] = {}
     records = []
@@ -77,7 +77,7 @@ def _record(each: Kept, key: bytes, identity: bytes, data: bytes) -> Record:
 
 
 def _side(context: Context, title: str, records: Sequence[Record]) -> Side:
-    """Return records as a side of a plan: many of them as a run."""
+    """Return records as a side of a plan. Many records become a run."""
     if len(records) <= INLINE_ROWS:
         return Side(rows=tuple(records))
     runner = context.runners.choose(len(records), title)

@@ -1,4 +1,4 @@
-"""What a merge would keep under other keys: its tree is asked for single keys, and not written."""
+"""Lookups in the tree of a merge that is not written, to preview kept objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparklake.verbs.merges.keep_both import places
 def kept_sizes(
     context: Context, sides: Sides, resolution: Resolution, kept: Sequence[Kept]
 ) -> list[int]:
-    """Return the sizes of the objects that a merge would add beside others.
+    """Return the sizes of the objects that a merge would keep under other keys.
 
     `kept` is in key order. Raises StrategyError as the merge would.
     """
@@ -34,7 +34,7 @@ def kept_sizes(
 
 @dataclass(frozen=True, slots=True)
 class MergedView:
-    """The tree that a merge would make, but for what it keeps beside."""
+    """The tree of a merge, computed per key, without objects kept under other keys."""
 
     context: Context
     sides: Sides
@@ -58,7 +58,7 @@ class MergedView:
     def _merged(
         self, key: bytes, base: bytes | None, source: bytes | None, dest: bytes | None
     ) -> bytes | None:
-        """Return what a merge makes of a chosen key that source has changed."""
+        """Return the merged value of a chosen key that source has changed."""
         if dest is None and base is None:
             return source
         outcome = classify(*(identity_of(key, each) for each in (base, source, dest)))

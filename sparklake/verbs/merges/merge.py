@@ -31,10 +31,10 @@ PATHS_METADATA_KEY = "merge-paths"
 
 @dataclass(frozen=True, slots=True)
 class MergeTerms:
-    """What a merge takes over, and what it says of it.
+    """The options of a merge.
 
-    With `squash`, or of chosen `paths` alone, source is no parent of its commit: a later merge
-    finds the same base.
+    With `squash` or `paths`, the commit does not have source as a parent. A later merge then finds
+    the same base.
     """
 
     squash: bool = False
@@ -58,13 +58,13 @@ class MergeTerms:
         return chosen_keys(self.paths)
 
     def message(self, source: str, dest: str) -> str:
-        """Return what is said of a merge of which nothing else is said."""
+        """Return the default message of a merge."""
         if self.paths is not None:
             return f"Merge {named(self.paths)} of {source!r} into {dest!r}"
         return f"{'Squash' if self.squash else 'Merge'} {source!r} into {dest!r}"
 
     def labels(self, source: Commit) -> dict[str, str]:
-        """Return what is said of a source that is no parent."""
+        """Return the metadata for a source that is not a parent."""
         origin: dict[str, str] = {ORIGIN_METADATA_KEY: source.id} if self.has_one_parent else {}
         if self.paths is None:
             return origin
@@ -72,7 +72,7 @@ class MergeTerms:
 
 
 class MergeSides(NamedTuple):
-    """What a merge is of: two commits, and the trees of base, source and dest."""
+    """The source and dest commits of a merge, and its base, source and dest trees."""
 
     source: Commit
     dest: Commit
@@ -91,8 +91,8 @@ def merge(
 ) -> Commit:
     """Merge a ref into a branch as a commit with parents [dest, source].
 
-    Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError or RaceLostError;
-    then nothing has moved.
+    Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError or RaceLostError. In
+    each case, no branch has moved.
     """
     fence = get_branch(context, dest).fence
     theirs = _source(context, source, dest)
@@ -109,17 +109,17 @@ def merge(
 
 
 def explain_merge(context: Context, source: str, dest: str, terms: MergeTerms) -> Explanation:
-    """Return what a merge would do; it moves nothing.
+    """Return the plan of a merge. No branch moves.
 
-    After a criss-cross it writes the base, which no ref leads to. Raises DirtyBranchError and
-    NoChangesError as the merge would.
+    For a criss-cross, the virtual base is written, and no ref leads to it. Raises DirtyBranchError
+    and NoChangesError as the merge would.
     """
     plan = plan_sides(context, merge_sides(context, source, dest, terms).trees)
     return explained("merge", plan, cut_for_tasks, context.runners, THREE_WAY)
 
 
 def merge_sides(context: Context, source: str, dest: str, terms: MergeTerms) -> MergeSides:
-    """Return the sides of a merge as it would be made now."""
+    """Return the sides of a merge in the current state of its refs."""
     theirs = _source(context, source, dest)
     return _sides(BaseTrees(context), theirs, get_branch(context, dest), terms)
 
@@ -131,7 +131,7 @@ def _source(context: Context, source: str, dest: str) -> Commit:
 
 
 def _sides(bases: BaseTrees, source: Commit, state: BranchState, terms: MergeTerms) -> MergeSides:
-    """Return the sides of a merge that there is something to do for."""
+    """Return the sides of a merge; raise NoChangesError if there is nothing to merge."""
     check_clean(state, "merge into it")
     dest = bases.context.graph.commit(state.commit_id)
     base, ids = bases.get(source, dest)
@@ -144,7 +144,7 @@ def _sides(bases: BaseTrees, source: Commit, state: BranchState, terms: MergeTer
 def nothing_to_merge(
     source: Commit, dest: str, paths: Sequence[str] | None = None
 ) -> NoChangesError:
-    """Return the error of a merge after which dest would be what it is, of chosen paths or all."""
+    """Return the error for a merge that would not change dest, or its chosen paths."""
     what = "all" if paths is None else f"of {named(paths)} all"
     return NoChangesError(
         f"nothing to merge: {dest!r} has {what} that commit {source.id[:12]} changed"
@@ -154,7 +154,7 @@ def nothing_to_merge(
 def _labelled(
     context: Context, signature: Signature, labels: dict[str, str], resolution: Resolution
 ) -> Signature:
-    """Return a signature that says how was merged, too; raise InvalidInputError."""
+    """Return a signature with the strategy in its metadata; raise InvalidInputError."""
     metadata = {**signature.metadata, **labels, STRATEGY_METADATA_KEY: resolution.label}
     return sign(context, signature.message, signature.committer, metadata)
 

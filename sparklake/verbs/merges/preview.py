@@ -1,4 +1,4 @@
-"""What a merge would do, counted and priced; nothing is written and nothing moves."""
+"""Preview of a merge: counts and cost. Nothing is written and no ref moves."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ from sparklake.verbs.merges.three_way import plan_sides, without_expired_base
 
 @dataclass(frozen=True, slots=True)
 class MergePreview:
-    """What a merge would do; what a given strategy decides is among the changes.
+    """The changes that a merge would make, including those that a strategy decides.
 
-    `base` is the best common ancestor; of several, the tree that they are merged to was compared.
-    `conflict_count` objects were changed on both sides, `unresolved` of them are left by the
-    strategy, and would stop the merge. `conflicts` has the first ones, in key order. Bytes are
-    those of the objects that come; of removed ones, of those that go. A sum stops at 2^63 - 1.
-    `cost` is the merge's own.
-    `united` names the Delta tables whose logs become one, `taken` those of which a strategy takes
-    one side as a whole, and which: that is among the changes, too.
+    `base` is the best common ancestor. If there are several, the comparison used their virtual
+    merge. `conflict_count` objects were changed on both sides. The strategy leaves `unresolved` of
+    them undecided, and those would stop the merge. `conflicts` has the first ones, in key order.
+    Bytes are those of the new objects and, for removals, those of the removed objects. A sum is
+    capped at 2^63 - 1. `cost` is that of the merge itself.
+
+    `united` names the Delta tables whose logs are united. `taken` names the tables of which a
+    strategy takes one side as a whole, each with the strategy. They are included in the changes.
     """
 
     base: Commit
@@ -67,14 +68,14 @@ class MergePreview:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether dest would be what it is."""
+        """Whether dest would stay the same."""
         return not (self.added or self.changed or self.removed or self.unresolved)
 
 
 def preview_merge(
     context: Context, source: str, dest: str, resolution: Resolution, terms: MergeTerms
 ) -> MergePreview:
-    """Return what a merge would do; raise DirtyBranchError and NoChangesError as it would."""
+    """Return the preview of a merge; raise DirtyBranchError and NoChangesError."""
     theirs, ours, trees = merge_sides(context, source, dest, terms)
     resolution = without_expired_base(context, trees, resolution)
     results = list(
@@ -118,7 +119,7 @@ def preview_merge(
 
 
 def _plan(context: Context, sides: Sides) -> Plan:
-    """Return the plan of what the merge would change: a three-way diff of the chosen keys."""
+    """Return the plan of the three-way diff of the chosen keys."""
     base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
     plan = plan_three_way_diff(base, source, dest, sides.choice.hull)
     return only_chosen(plan, sides.choice)

@@ -1,4 +1,4 @@
-"""Rebase: the commits that a branch has of its own, made once more on another commit."""
+"""Rebase: replay a branch's own commits onto another commit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sparklake.verbs.merges.replay import origin_labels, own_metadata, replayed_
 
 @dataclass(slots=True)
 class _Replays:
-    """Makes commits once more, and of each knows what an attempt that lost has made already."""
+    """The replays of commits, with the reusable results of attempts that lost a race."""
 
     context: Context
     title: str
@@ -39,13 +39,13 @@ class _Replays:
     _attempts: dict[CommitId, Attempts] = field(default_factory=dict)
 
     def made(self, origin: Commit, head: Commit) -> Commit | None:
-        """Return a commit over a head, not yet published; None where it has become empty."""
+        """Return the unpublished replay of a commit over a head, or None if it is empty."""
         before = self.context.tree_before(origin)
         attempts = self._attempts.setdefault(origin.id, Attempts(self.context, self.title))
         sides = Sides(before, origin.meta_range_id, head.meta_range_id, bases=origin.parents[:1])
         title = f"rebase {origin.id[:12]}"
         tree_id, labels = replayed_tree(attempts, sides, self.resolution, title)
-        # What was empty from the start is kept: somebody wanted it.
+        # A commit that was empty from the start is kept, because it was made on purpose.
         if tree_id == head.meta_range_id and origin.meta_range_id != before:
             return None
         metadata = {**own_metadata(origin), **origin_labels(origin), **labels}
@@ -56,10 +56,10 @@ class _Replays:
 @with_versions
 @begun_anew
 def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> list[Commit]:
-    """Move a branch onto a commit with its own commits made once more there; return these.
+    """Move a branch onto a commit and replay its own commits there. Return the new commits.
 
     Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError, RefNotFoundError or
-    RaceLostError; then nothing has moved.
+    RaceLostError. In each case, no branch has moved.
     """
     fence = get_branch(context, branch).fence
     target = get_commit(context, onto)
@@ -87,9 +87,9 @@ def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> 
 
 
 def _own(context: Context, state: BranchState, target: Commit) -> list[Commit]:
-    """Return what is to be made once more; raise NoChangesError where it stands there."""
+    """Return the commits to replay; raise NoChangesError if they are in place."""
     head = context.graph.commit(state.commit_id)
-    # Without a common ancestor there is no telling what is the branch's own.
+    # Without a common ancestor, the branch's own commits are undefined.
     merge_base(context, target, head)
     walk = Walk(context.graph)
     ids = own_commits(head.id, target.id, walk.parents, walk.generation)

@@ -1,7 +1,8 @@
-"""Revert and cherry-pick: what a commit changed, undone or made again, as a commit of its own.
+"""Revert and cherry-pick: undo or repeat the changes of a commit in a new commit.
 
-Both are three-way merges into the head. To revert a commit, it is the base and its parent the
-source; to cherry-pick it, the other way round. Before a first commit there is the empty tree.
+Both are three-way merges into the head. Revert uses the commit as base and its parent as source.
+Cherry-pick uses the parent as base and the commit as source. The parent of a first commit is the
+empty tree.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.three_way import MergedTree, merged_tree
 
-# lakeFS's names.
+# The names that lakeFS uses.
 ORIGIN_METADATA_KEY = "cherry-pick-origin"
 COMMITTER_METADATA_KEY = "cherry-pick-committer"
 
@@ -40,7 +41,7 @@ _SUBJECT_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How commits are replayed; what is not given of the texts, the verb says itself."""
+    """The options of a replay. The verb supplies missing texts."""
 
     parent_number: int | None = None
     resolution: Resolution = field(default_factory=Resolution)
@@ -51,7 +52,7 @@ class Terms:
 
 
 class _Change(NamedTuple):
-    """A commit, and the one that it is compared with: before a first commit there is none."""
+    """A commit, and the commit that it is compared with, or None for the empty tree."""
 
     commit: Commit
     before: Commit | None
@@ -59,7 +60,7 @@ class _Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A change to make: from the base to the source, of which one may be the empty tree."""
+    """A change to apply, from base to source. One of them may be None, the empty tree."""
 
     title: str
     base: Commit | None
@@ -70,10 +71,10 @@ class _Step:
 @with_versions
 @begun_anew
 def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
-    """Undo on a branch what each commit changed, in the order given; all of them, or none.
+    """Undo the changes of each commit on a branch, in the given order: all or none.
 
     Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError, InvalidInputError or
-    RaceLostError; then nothing has moved.
+    RaceLostError. In each case, no branch has moved.
     """
 
     def step(change: _Change) -> _Step:
@@ -91,9 +92,9 @@ def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> 
 @with_versions
 @begun_anew
 def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
-    """Make on a branch what each commit changed, in the order given; all of it, or nothing.
+    """Apply the changes of each commit to a branch, in the given order: all or none.
 
-    Raises what `revert` raises.
+    Raises the errors of `revert`.
     """
 
     def step(change: _Change) -> _Step:
@@ -110,20 +111,20 @@ def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms
 
 
 def own_metadata(origin: Commit) -> dict[str, str]:
-    """Return the metadata of a commit, but for what its merge made of tables: another may not."""
+    """Return the metadata of a commit, without labels about tables that it united."""
     merged = (UNITED_METADATA_KEY, TAKEN_METADATA_KEY)
     return {key: said for key, said in origin.metadata.items() if key not in merged}
 
 
 def origin_labels(origin: Commit) -> dict[str, str]:
-    """Return the labels that say of which commit another one is made."""
+    """Return the labels that name the original of a replayed commit."""
     return {ORIGIN_METADATA_KEY: origin.id, COMMITTER_METADATA_KEY: origin.committer}
 
 
 def replayed_tree(
     attempts: Attempts, sides: Sides, resolution: Resolution, title: str
 ) -> MergedTree:
-    """Return the tree of a change made again; a conflict says of what it is one."""
+    """Return the tree of a replayed change. A conflict error names the change."""
     try:
         return merged_tree(attempts, sides, resolution)
     except MergeConflictError as error:
@@ -132,7 +133,7 @@ def replayed_tree(
 
 
 def _change(context: Context, ref: str, terms: Terms) -> _Change:
-    """Return a commit, and which one its changes are counted from."""
+    """Return a commit, and the parent that its changes are relative to."""
     commit, number = get_commit(context, ref), terms.parent_number
     count = len(commit.parents)
     if number is not None and not 1 <= number <= count:
@@ -167,7 +168,7 @@ def _replay(
 
 
 def _replayed(attempts: Attempts, step: _Step, head: Commit, terms: Terms) -> Commit:
-    """Return the commit of one step over a head, not yet published."""
+    """Return the unpublished commit of one step over a head."""
     base, source = map(_tree_of, (step.base, step.source))
     bases = () if step.base is None else (step.base.id,)
     sides = Sides(base, source, head.meta_range_id, bases=bases, logs_grow=True)
@@ -182,6 +183,6 @@ def _tree_of(commit: Commit | None) -> MetaRangeId:
 
 
 def _subject(commit: Commit) -> str:
-    """Return the first line of what was said of a commit, or a part of it where it is long."""
+    """Return the first line of a commit's message, cut to a maximum length."""
     lines = commit.message.strip().splitlines()
     return lines[0][:_SUBJECT_CHARACTERS] if lines else commit.id[:12]

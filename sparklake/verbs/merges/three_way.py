@@ -1,4 +1,4 @@
-"""The tree of a three-way merge: what merge, revert and cherry-pick have in common."""
+"""The tree of a three-way merge, shared by merge, revert, cherry-pick and rebase."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sparklake.verbs.merges.keep_both import with_kept, with_records
 
 
 class MergedTree(NamedTuple):
-    """The tree of a merge, and what its commit says of Delta tables."""
+    """The tree of a merge, and the labels of its commit about Delta tables."""
 
     id: MetaRangeId
     labels: Mapping[str, str] = MappingProxyType({})
@@ -41,7 +41,7 @@ def plan_sides(context: Context, sides: Sides) -> Plan:
 
 
 def without_expired_base(context: Context, sides: Sides, resolution: Resolution) -> Resolution:
-    """Return a resolution that takes nothing of a base which has expired."""
+    """Return a resolution that takes no objects of an expired base."""
     if not resolution.asks_functions:
         return resolution
     expired = context.refs.commits.expired(sides.bases) if sides.bases else ()
@@ -52,14 +52,17 @@ def without_expired_base(context: Context, sides: Sides, resolution: Resolution)
 def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MergedTree:
     """Write the tree of a merge.
 
-    Raises MergeConflictError where conflicts are left, and StrategyError; then nothing has moved.
-    Where one side is the base's, the other one is the tree, and nothing is read; but for the logs
-    that differ where they have to grow.
+    If one side equals the base, the other side is the result and nothing is read, except for
+    differing logs that have to grow.
+
+    Raises:
+        MergeConflictError: Conflicts are undecided. As with StrategyError, no branch has moved.
+        StrategyError: A strategy failed.
     """
     if sides.source in (sides.base, sides.dest):
         return MergedTree(sides.dest)
     if not sides.choice.is_everything:
-        # What an attempt made of a part of some ranges is no sign of what the rest makes.
+        # Results for a part of some ranges do not apply to the whole ranges.
         attempts = Attempts(attempts.context, attempts.title)
     elif sides.dest == sides.base:
         return _source_tree(attempts, sides, resolution)
@@ -74,7 +77,7 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
     _check_settled(outcome, unions)
     tree = attempts.finish(plan, outcome, sides.dest)
     if outcome.kept:
-        # Another attempt must hear again what is to be kept.
+        # Another attempt must collect the kept objects again.
         attempts.forget()
         tree = context.trees.keep(with_kept(context, attempts.title, tree, outcome.kept))
     if unions:
@@ -83,9 +86,9 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
 
 
 def _source_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MergedTree:
-    """Return source's tree, which has all that base has; raises MergeConflictError.
+    """Return source's tree for a dest that equals base; raises MergeConflictError.
 
-    Where logs have to grow, those that source takes back do.
+    If logs have to grow, logs that lost versions in source are extended instead.
     """
     context = attempts.context
     logs = _losing_logs(context, sides, resolution)
@@ -98,14 +101,14 @@ def _source_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Me
 
 
 def _losing_logs(context: Context, sides: Sides, resolution: Resolution) -> frozenset[bytes]:
-    """Return the folders of the logs that have to grow and of which source lacks keys."""
+    """Return the folders of logs that have to grow and that lose keys in source."""
     if not (sides.logs_grow and resolution.delta):
         return frozenset()
     return logs_losing_keys(context, sides.base, sides.source)
 
 
 def _check_settled(outcome: Outcome, unions: Sequence[TableUnion]) -> None:
-    """Raise MergeConflictError where conflicts of objects or of logs are left."""
+    """Raise MergeConflictError for undecided conflicts of objects or logs."""
     refused = [each for each in unions if each.refusal is not None]
     if outcome.left_count or refused:
         raise _conflict_error(outcome, refused)

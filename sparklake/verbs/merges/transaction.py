@@ -1,4 +1,4 @@
-"""Transactions: work on a hidden branch that is merged when it is done, or kept when it fails."""
+"""Transactions on a hidden branch, which is merged on success and kept on failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sparklake.verbs.merges.merge import MergeTerms, merge
 from sparklake.verbs.refs.branches import checked_lifetime
 
 KEPT_FOR = timedelta(days=7)
-"""How long the work of a transaction that has failed is kept from pruning, from its begin."""
+"""The time for which a failed transaction's branch is kept from pruning, from its start."""
 
 _LOG = logging.getLogger("sparklake.transactions")
 _SHOWN_NAME = 200
@@ -30,7 +30,7 @@ _UNIQUE = 12
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A transaction under way: a hidden branch, which began as the target's head."""
+    """A transaction in progress: a hidden branch that began at the target's head."""
 
     context: Context
     target: str
@@ -52,7 +52,7 @@ class _Work:
         return bool(state.layers) or state.commit_id != self.start.commit_id
 
     def kept(self) -> str:
-        """Says where the work is and how to go on."""
+        """Return a message with the place of the work and the next steps."""
         return (
             f"the work is kept on the hidden branch {self.name!r}: look at it with `sparklake diff "
             f"{self.uri}`, commit what is staged there and merge it into {self.target!r}, or "
@@ -60,7 +60,7 @@ class _Work:
         )
 
     def drop(self) -> None:
-        """Delete the hidden branch, or leaves that to pruning where it cannot."""
+        """Delete the hidden branch. If that fails, pruning deletes it later."""
         try:
             self.context.refs.branches.delete(self.name, self.context.committer)
         except SparklakeError as error:
@@ -75,10 +75,10 @@ def transaction(
     resolution: Resolution,
     lifetime: timedelta,
 ) -> Iterator[str]:
-    """Yield the name of a hidden branch to work on; merges it into the target at the end.
+    """Yield the name of a hidden branch to work on. Merge it into the target at the end.
 
-    An exception of the body goes through as it is, with a note that names the branch, where there
-    is work on it. Raises TransactionError when the work cannot be merged.
+    An exception of the body is re-raised. If the branch has changes, a note with its name is added.
+    Raises TransactionError if the work cannot be merged.
     """
     work = _begin(context, target, lifetime)
     try:
@@ -109,29 +109,29 @@ def _begin(context: Context, target: str, lifetime: timedelta) -> _Work:
 
 
 def _finish(work: _Work, state: BranchState, signature: Signature, resolution: Resolution) -> None:
-    """Commit what is staged, and merges all of it; does nothing where nothing has changed."""
+    """Commit staged changes and merge the branch. Without changes, do nothing."""
     if state.layers:
-        # It may be what was there before.
+        # The staged changes may equal the existing state.
         with suppress(NoChangesError):
             commit(work.context, work.name, signature)
     if work.has_changes():
-        # What was committed may have been undone again.
+        # The commits may cancel each other out.
         with suppress(NoChangesError):
             merge(work.context, work.name, work.target, resolution, signature, MergeTerms())
 
 
 def _abandon(work: _Work, error: BaseException) -> None:
-    """Keep what was done, and says so with the error; drops the branch where nothing was."""
+    """Keep the branch and add a note to the error, or drop a branch without changes."""
     try:
         if not work.has_changes():
             work.drop()
             return
     except RefNotFoundError:
-        return  # The body has deleted it.
+        return  # The body has deleted the branch.
     except SparklakeError as unknown:
-        # What there may be is kept, and the body's error is the one to be told of.
+        # Possible changes are kept, and the body's error is the one that is raised.
         _LOG.warning("cannot look at %s: %s", work.uri, unknown)
     note = f"of a transaction on {work.target!r}: {work.kept()}"
     _LOG.warning("%s, %s", type(error).__name__, note)
-    # Python 3.10 has no add_note, and what shows notes there reads this.
+    # Python 3.10 has no add_note, and tools that show notes there read this attribute.
     error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]

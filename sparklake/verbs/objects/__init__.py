@@ -1,1 +1,1 @@
-"""Single objects and folders of them: as files, put, moved, removed and restored."""
+"""Verbs on objects and folders: open, put, move, remove, restore and list."""

@@ -1,4 +1,4 @@
-"""Move and copy: objects get other paths, as staged changes. Not a byte of an object is copied."""
+"""Move and copy: stage objects under other paths. No object bytes are copied."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from sparklake.verbs.base.versions import with_versions
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is moved or copied to where; see `routes`.
+    """The source and destination of a move or copy, and its options. See `routes`.
 
-    Without `ref`, from the branch itself. With `force`, objects that are there already are
+    Without `ref`, objects come from the branch itself. With `force`, existing objects are
     overwritten.
     """
 
@@ -43,7 +43,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An interval of keys that begin alike, and the one that they go to."""
+    """An interval of keys with a common prefix, and the key or prefix to replace it."""
 
     start: bytes
     goal: bytes
@@ -61,13 +61,13 @@ class Route:
 
     @property
     def overlaps(self) -> bool:
-        """Whether a key may be both an old one and a new one."""
+        """Whether a key may be both an old and a new key."""
         if self.is_folder:
             return self.start.startswith(self.goal) or self.goal.startswith(self.start)
         return self.start == self.goal
 
     def moved(self, interval: Interval) -> Interval:
-        """Return where a part of the old keys goes."""
+        """Return the interval of new keys for a part of the old keys."""
         cut = len(self.start)
         stop = self.dest.stop
         if interval.stop is not None and interval.stop != self.source.stop:
@@ -79,11 +79,11 @@ class Route:
 
 
 def routes(source: str, dest: str, *, recursive: bool) -> list[Route]:
-    """Return what goes where; raise InvalidKeyError.
+    """Return the routes from source to dest; raise InvalidKeyError.
 
-    A source that ends with a slash, or is empty, is a folder: all below it goes below dest. Another
-    one is an object and, if recursive, also the folder of its name; where dest ends with a slash or
-    is empty, it keeps its last name below that.
+    A source that ends with a slash, or is empty, is a folder: everything below it goes below dest.
+    Any other source is an object and, if recursive, also the folder of its name. If dest ends with
+    a slash or is empty, the last name of the source is added to it.
     """
     for path in filter(None, (source, dest)):
         object_key(path)
@@ -99,9 +99,13 @@ def routes(source: str, dest: str, *, recursive: bool) -> list[Route]:
 
 
 def move(context: Context, branch: str, terms: Terms) -> int:
-    """Stage objects under other paths and their removal from the old ones; return how many.
+    """Stage objects under new paths, and removals of the old. Return their number.
 
-    Raises what `copy` raises, and InvalidInputError where source and dest overlap.
+    Raises:
+        InvalidInputError: Source and dest overlap.
+        ObjectNotFoundError: There is no object to move.
+        AlreadyExistsError: A path is taken. Nothing is staged.
+        InvalidKeyError: A path would be too long. Nothing is staged.
     """
     ways = routes(terms.source, terms.dest, recursive=terms.recursive)
     if any(each.overlaps for each in ways):
@@ -113,10 +117,12 @@ def move(context: Context, branch: str, terms: Terms) -> int:
 
 
 def copy(context: Context, branch: str, terms: Terms) -> int:
-    """Stage objects of a ref under other paths; return how many there are.
+    """Stage objects of a ref under other paths. Return the number of objects.
 
-    Raises ObjectNotFoundError where there is none, AlreadyExistsError for a path that is taken,
-    InvalidKeyError for one that would be too long; then nothing is staged.
+    Raises:
+        ObjectNotFoundError: There is no object to copy.
+        AlreadyExistsError: A path is taken. Nothing is staged.
+        InvalidKeyError: A path would be too long. Nothing is staged.
     """
     ways = routes(terms.source, terms.dest, recursive=terms.recursive)
     return _transfer(context, "cp", branch, terms, ways)
@@ -129,8 +135,8 @@ def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequ
     check_namespace(context.store)
 
     def attempt() -> int:
-        # What is written holds for what was seen: neither a change at an old path nor an object at
-        # a new one may come between.
+        # The result is valid only for the sealed state: no change at an old path and no object at a
+        # new path may come in between.
         state = context.refs.staging.seal(branch, Action.STAGE)
         here = Resolved(context.graph.commit(state.commit_id), state, is_name=True)
         work = [_Work.of(context, here, terms, each) for each in ways]
@@ -156,7 +162,7 @@ def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequ
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The plan of reading what goes one way, and of what is there already, if that matters."""
+    """The plans to read the records of a route, and those that it must not overwrite."""
 
     route: Route
     listed: Plan
@@ -173,7 +179,7 @@ class _Work:
         return _Work(route, source, existing)
 
     def shares(self, size: int) -> Iterator[tuple[Task, Task | None]]:
-        """Yield what each task reads: old records, and what is there under their new keys."""
+        """Yield the input of each task: old records, and existing ones at their new keys."""
         plan = cut_for_tasks(self.listed, size)
         for position, piece in enumerate(plan.stretches):
             there = self.existing and self.existing.restricted(self.route.moved(piece.interval))
@@ -186,7 +192,7 @@ def _listing(context: Context, found: Resolved, prefix: bytes, within: Interval)
 
 
 def _whole(plan: Plan | None) -> Task | None:
-    """Return all of a plan as one task; None where there is nothing to read."""
+    """Return a whole plan as one task, or None if there is nothing to read."""
     if plan is None or not plan.records:
         return None
     return Task(tuple(TaskPiece(at, piece) for at, piece in enumerate(plan.stretches)))
@@ -204,7 +210,7 @@ def _shares(work: Sequence[_Work], runner: Runner, *, removing: bool) -> list[Tr
 def _written(
     context: Context, runner: Runner, shares: Sequence[Transfer]
 ) -> dict[int, tuple[WrittenRange, ...]]:
-    """Return what the tasks wrote, by its place; raise LostResultError if one is missing."""
+    """Return the ranges that tasks wrote, by position; raise LostResultError."""
     body = partial(transfer_body, context.workspace)
     results = decode_results(runner.collect(body, encode_transfers(shares)))
     found = {each.position: each.written for each in results if isinstance(each, PieceResult)}

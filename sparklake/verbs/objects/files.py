@@ -1,4 +1,4 @@
-"""Objects as files that are opened: read in parts, or written and staged when they are closed."""
+"""Objects as open files: read in parts, or written and staged on close."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _BUFFERED_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How a file is opened: to be read (r), written (w) or made new (x), as text or bytes."""
+    """The mode of an open file: read (r), write (w) or create (x), as text or bytes."""
 
     kind: str
     is_text: bool
 
     @staticmethod
     def of(text: str) -> Mode:
-        """Parse what Python's `open` takes; raise InvalidInputError."""
+        """Parse a mode of Python's `open`; raise InvalidInputError."""
         kind = text.replace("b", "", 1).replace("t", "", 1)
         if kind not in ("r", "w", "x") or {"b", "t"} <= set(text):
             raise InvalidInputError(
@@ -51,7 +51,7 @@ class Mode:
 
 @dataclass(frozen=True, slots=True)
 class TextOptions:
-    """What Python's `open` takes of text files."""
+    """The options of Python's `open` for text files."""
 
     encoding: str = "utf-8"
     errors: str | None = None
@@ -59,9 +59,9 @@ class TextOptions:
 
 
 def open_to_read(context: Context, ref: str, path: str, mode: Mode, text: TextOptions) -> IO[Any]:
-    """Open an object of a ref as it is now; only the parts that are asked for are read.
+    """Open an object of a ref in its current state. Only requested parts are read.
 
-    What is read from its start to its end is checked. Raises ExpiredError.
+    A read from start to end is verified. Raises ExpiredError.
     """
     if mode.kind != "r":
         raise InvalidInputError(f"{ref!r} is opened to be read: to write, open a file of a branch")
@@ -81,9 +81,9 @@ def open_to_write(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> IO[Any]:
-    """Open a new object, which is staged when it is closed."""
+    """Open a new object, which is staged on close."""
     check_writable(context, branch, path, exclusive=mode.kind == "x")
-    new_object(context, path, 0, "", metadata, content_type)  # raises for labels that cannot be
+    new_object(context, path, 0, "", metadata, content_type)  # Raises for invalid labels.
     publish = partial(_publish, context, branch, path, metadata, content_type)
     file = ObjectWriter(publish, path)
     return (
@@ -92,7 +92,7 @@ def open_to_write(
 
 
 def check_writable(context: Context, branch: str, path: str, *, exclusive: bool) -> None:
-    """Raise what would be raised when an object is staged; AlreadyExistsError for one there is."""
+    """Raise the errors of staging an object, and AlreadyExistsError if `exclusive`."""
     object_key(path)
     open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
@@ -117,7 +117,7 @@ def _publish(
 
 
 class ContentReader(io.RawIOBase):
-    """Content as a file to be read."""
+    """The content of an object as a readable file."""
 
     def __init__(self, content: Content, name: str) -> None:
         self._content = content
@@ -125,19 +125,19 @@ class ContentReader(io.RawIOBase):
         self.name = name
 
     def readable(self) -> bool:
-        """Tells that it can be read."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Tells that it can be read from anywhere."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return where it is read next."""
+        """Return the position of the next read."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to where it is read next."""
+        """Set the position of the next read."""
         starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._content)}
         if whence not in starts or starts[whence] + offset < 0:
             raise ValueError(f"there is no place {offset} from {whence} in {self.name!r}")
@@ -145,7 +145,7 @@ class ContentReader(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Buffer, /) -> int:
-        """Read as much as fits."""
+        """Read into a buffer until it is full or the content ends."""
         view = memoryview(buffer).cast("B")
         read = self._content[self._at : self._at + len(view)]
         view[: len(read)] = read
@@ -153,7 +153,7 @@ class ContentReader(io.RawIOBase):
         return len(read)
 
     def readall(self) -> bytes:
-        """Read all that is left."""
+        """Read the rest of the content."""
         read = self._content[self._at :]
         self._at += len(read)
         return read
@@ -161,16 +161,16 @@ class ContentReader(io.RawIOBase):
 
 class _Discarding(Protocol):
     def discard(self) -> None:
-        """Close the file and leaves no trace of it."""
+        """Close the file and delete it."""
 
     def close(self) -> None:
         """Close the file and stage it."""
 
 
 class ObjectWriter(io.BufferedWriter):
-    """A file on local disk that is published when it is closed.
+    """A file on local disk that is published on close.
 
-    Nothing is published where the body of its `with` raises, or where it is never closed.
+    Nothing is published if the body of its `with` raises, or if it is never closed.
     """
 
     def __init__(self, publish: Callable[[Path], object], name: str) -> None:
@@ -189,25 +189,25 @@ class ObjectWriter(io.BufferedWriter):
 
     @property
     def file(self) -> Path:
-        """Where the file waits on local disk."""
+        """The path of the file on local disk."""
         return self._file
 
     @property
     def is_dropped(self) -> bool:
-        """Whether nothing will come of it any more: it was discarded, or is published."""
+        """Whether `close` can no longer publish the file: it was discarded or published."""
         return self._publish is None
 
     def defer(self) -> None:
-        """Let the file wait when it is closed, until `commit` or `discard`."""
+        """Keep the file on close, until `commit` or `discard`."""
         self._waits = True
 
     def commit(self) -> None:
-        """Close the file and publishes it, whether it waits or not."""
+        """Close and publish the file, deferred or not."""
         self._waits = False
         self.close()
 
     def close(self) -> None:
-        """Publish the file, unless it is closed already, or waits."""
+        """Publish the file, unless it is already closed or deferred."""
         if self._waits:
             super().close()
             return
@@ -218,7 +218,7 @@ class ObjectWriter(io.BufferedWriter):
                 publish(self._file)
 
     def discard(self) -> None:
-        """Close the file and leaves no trace of it."""
+        """Close the file and delete it."""
         self._waits, self._publish = False, None
         self.close()
 
@@ -231,17 +231,17 @@ class ObjectWriter(io.BufferedWriter):
         _leave(self, error)
 
     def __del__(self) -> None:
-        """Discard what was never closed: who knows whether it is whole."""
+        """Discard a file that was never closed, because it may be incomplete."""
         if self._publish is not None:
             warnings.warn(f"{self._name!r} was never closed: it is dropped", ResourceWarning, 2)
             self.discard()
 
 
 class ObjectTextWriter(io.TextIOWrapper):
-    """A text file that is published when it is closed, as an ObjectWriter is."""
+    """A text file that is published on close, like an ObjectWriter."""
 
     def close(self) -> None:
-        """Publish the file, unless it is closed already, or cannot be written to its end."""
+        """Publish the file, unless it is already closed or cannot be fully written."""
         if not self.closed:
             try:
                 self.flush()
@@ -251,7 +251,7 @@ class ObjectTextWriter(io.TextIOWrapper):
         super().close()
 
     def discard(self) -> None:
-        """Close the file and leaves no trace of it."""
+        """Close the file and delete it."""
         cast("ObjectWriter", self.buffer).discard()
 
     def __exit__(
@@ -263,7 +263,7 @@ class ObjectTextWriter(io.TextIOWrapper):
         _leave(self, error)
 
     def __del__(self) -> None:
-        """Leave it to the buffer to say that it was never closed."""
+        """Do nothing: the buffer warns if the file was never closed."""
 
 
 def _leave(file: _Discarding, error: BaseException | None) -> None:

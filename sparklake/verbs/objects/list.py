@@ -1,7 +1,7 @@
-"""List one level: what lies right under a prefix, as a file system would show it.
+"""List one level: the objects and folders directly under a prefix.
 
-A folder is shown at its first object, and the rest of it is jumped over. What a metarange says of a
-range is enough to jump over all ranges that lie inside of one folder, without reading any.
+A folder is shown at its first object, and its other objects are skipped. The metarange is enough to
+skip all ranges inside of one folder, without reading them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from sparklake.verbs.base.resolve import Resolved, steadily
 from sparklake.verbs.base.staging import Staged
 
 _MOST_AHEAD = 64
-"""How many ranges are read together at most. The first is read alone, then ever more."""
+"""The number of ranges that are read together at most. The first is read alone, then the number
+doubles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Folder:
 
 
 def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo | Folder]:
-    """Yield objects and folders right under a prefix in the byte order of their paths."""
+    """Yield objects and folders directly under a prefix, in byte order of their paths."""
     level = _Level(key_prefix(prefix), context.info.storage_namespace)
 
     def sides(found: Resolved) -> tuple[Ranges, list[Side]]:
@@ -68,7 +69,7 @@ def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo 
 def _walk(
     level: _Level, base: _Ranges, staged: Sequence[_Rows | _Ranges]
 ) -> Iterator[ObjectInfo | Folder]:
-    """Go through the keys a window at a time, in which no side has more than one range."""
+    """Yield the level by windows of keys in which each side has at most one range."""
     within = prefix_interval(level.prefix)
     start: bytes | None = within.start
     while start is not None:
@@ -78,7 +79,7 @@ def _walk(
             return
         changes = [side.within(window) for side in staged]
         is_changed = any(map(len, changes))
-        # Without changes the least key of a range is there: no need to read it to know so.
+        # Without staged changes, the least key of a range exists. It need not be read.
         known = None if is_changed else base.least_key(window)
         folder = known and level.folder(known)
         if folder:
@@ -97,20 +98,20 @@ def _walk(
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """What lies right under a prefix."""
+    """The objects and folders directly under a prefix."""
 
     prefix: bytes
     storage_namespace: str
 
     def folder(self, key: bytes) -> bytes | None:
-        """Return the folder of the level that a key lies in, None for an object of the level."""
+        """Return the folder of this level that contains a key, or None for an object."""
         if not key.startswith(self.prefix):
             return None
         slash = key.find(b"/", len(self.prefix))
         return None if slash < 0 else key[: slash + 1]
 
     def shown(self, block: Block) -> Iterator[ObjectInfo | Folder]:
-        """Yield what records show, all of which lie under the prefix."""
+        """Yield the objects and folders of records, all of which lie under the prefix."""
         if not len(block):
             return
         keys, depth = block.keys, len(self.prefix)
@@ -142,7 +143,7 @@ class _Rows:
 
 
 class _Ranges:
-    """A commit or a staged run, of which ranges are read when they are needed."""
+    """A commit or a staged run, whose ranges are read on demand."""
 
     def __init__(self, opened: OpenRanges, ranges: Ranges, level: _Level) -> None:
         self._opened = opened
@@ -152,12 +153,12 @@ class _Ranges:
         self._together = 1
 
     def stop(self, key: bytes) -> bytes | None:
-        """Return where the range stops that has a key or comes next."""
+        """Return the end of the range that contains a key, or else of the next range."""
         at = position_reaching(self._ranges, key)
         return successor(self._ranges[at].max_key) if at < len(self._ranges) else None
 
     def least_key(self, window: Interval) -> bytes | None:
-        """Return the least key in a window, None where it takes reading to know."""
+        """Return the least key in a window, or None if a range must be read to know it."""
         at = position_reaching(self._ranges, window.start)
         key = self._ranges[at].min_key if at < len(self._ranges) else None
         return key if key is not None and key in window else None
@@ -177,7 +178,7 @@ class _Ranges:
         return self._read[info.id]
 
     def _needed(self, info: RangeInfo) -> Iterator[RangeInfo]:
-        """Yield a range, and those after it that a walk to the end must read."""
+        """Yield a range and the later ranges that a walk to the end must read."""
         yield info
         at = position_reaching(self._ranges, info.max_key) + 1
         while at < len(self._ranges):

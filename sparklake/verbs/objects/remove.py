@@ -1,4 +1,4 @@
-"""Remove what is there: an object, or a folder."""
+"""Remove existing objects: one, several, or a folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def remove_object(context: Context, branch: str, path: str) -> int:
 
 
 def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
-    """Stage the removal of all objects that are at some paths, at once; return how many."""
+    """Stage the removal of all existing objects of `paths` at once. Return their number."""
     open_branch(context, branch, Action.STAGE)
     snapshot = open_snapshot(context, branch)
     there = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]
@@ -40,9 +40,10 @@ def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
 
 
 def remove_folder(context: Context, branch: str, path: str) -> int:
-    """Stage the removal of what is below a path, and at it unless it ends with a slash.
+    """Stage the removal of the objects below a path. Return their number.
 
-    Returns how many objects that is; raises ObjectNotFoundError when there is none.
+    The object at the path itself is also removed, unless the path ends with a slash. Raises
+    ObjectNotFoundError if there is no such object.
     """
     is_folder = not path or path.endswith("/")
     removed = delete_prefix(context, branch, path if is_folder else f"{path}/")

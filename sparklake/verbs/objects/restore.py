@@ -1,4 +1,4 @@
-"""Restore: make chosen paths of a branch what they are at any ref, staged and not committed."""
+"""Restore: stage chosen paths of a branch as they are at any ref."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sparklake.verbs.base.versions import with_versions
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore has staged: how the chosen paths differ from the branch's head now."""
+    """The result of a restore: how the paths now differ from the branch's head."""
 
     commit: Commit
     added: int
@@ -40,10 +40,11 @@ class Restored:
 @with_versions
 @begun_anew
 def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Restored:
-    """Stage what makes chosen paths of a branch what they are at a ref.
+    """Stage the changes that make the chosen paths of a branch equal to a ref.
 
-    What was staged of them before gives way to it, in one step; what else is staged stays. Raises
-    ObjectNotFoundError where neither has such a path, NoChangesError where they are alike.
+    They replace earlier staged changes of these paths, in one step. Other staged changes stay.
+    Raises ObjectNotFoundError if neither side has such a path, and NoChangesError if both are
+    equal.
     """
     choice = chosen_keys(paths)
     fence = open_branch(context, branch, Action.STAGE).fence
@@ -65,7 +66,7 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
 def _staged_run(
     context: Context, state: BranchState, commit: Commit, choice: Choice
 ) -> tuple[MetaRangeId, ChangeCounts]:
-    """Write a run of what makes a branch's head what a commit is; only what differs is read."""
+    """Write a run that turns a branch's head into a commit. Only differing ranges are read."""
     head = context.graph.commit(state.commit_id)
     plan = plan_restore(context.tree(head).ranges, context.tree(commit).ranges, choice)
     runner = context.runner(plan.records, "restore", state.name)
@@ -75,7 +76,7 @@ def _staged_run(
 
 
 def _takes(context: Context, state: BranchState, choice: Choice, cut: LayerCut) -> bool:
-    """Return whether a cut of the chosen keys takes anything out of the layers of a branch."""
+    """Return whether a cut of the chosen keys removes anything from a branch's layers."""
     if any(
         cut.runs.get(each.id, each.meta_range_id) != each.meta_range_id for each in state.layers
     ):
@@ -87,7 +88,7 @@ def _takes(context: Context, state: BranchState, choice: Choice, cut: LayerCut) 
 def _nothing(
     context: Context, state: BranchState, ref: str, commit: Commit, paths: Sequence[str]
 ) -> NoChangesError | ObjectNotFoundError:
-    """Return why there is nothing to restore; both sides have the same of the chosen paths."""
+    """Return the error for equal sides: no changes, or no such path on either side."""
     ranges = context.tree(commit).ranges
     choice = chosen_keys(paths)
     plan = only_chosen(plan_diff(ranges[:0], ranges, choice.hull), choice)

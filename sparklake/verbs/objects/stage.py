@@ -1,4 +1,4 @@
-"""Stage: single objects as rows, bulk as runs."""
+"""Stage objects: single objects as rows, many as runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def put_bytes(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> ObjectInfo:
-    """Write an object to a fresh place and stage it."""
+    """Write an object to a new key and stage it."""
     if not isinstance(body, bytes | bytearray | memoryview):
         raise InvalidInputError(
             f"the body of {path!r} is {type(body)}: give bytes, or a file to `put_file`"
@@ -76,14 +76,14 @@ def put_file(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> ObjectInfo:
-    """Copy a local file to a fresh place and stage it; the file may be of any size."""
+    """Copy a local file of any size to a new key and stage it."""
     if not file.is_file():
         raise InvalidInputError(f"{file} is not a file: name one to put")
     object_key(path)
     open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
     with scratch_folder(disk_root()) as scratch:
-        # A copy, since a store may link what it is given, and the user's file may change.
+        # Copy: a store may hard-link the file, and the user's file may change.
         copy = scratch / "object"
         with store_errors(file):
             shutil.copyfile(file, copy)
@@ -99,7 +99,7 @@ def put_copy(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> ObjectInfo:
-    """Move a file, which nobody changes any more, to a fresh place and stage it."""
+    """Move a file that no longer changes to a new key, and stage it."""
     fence = open_branch(context, branch, Action.STAGE).fence
     new = object_of_copy(context, path, copy, metadata, content_type)
     context.store.put_files_if_absent({new.key: copy})
@@ -108,13 +108,13 @@ def put_copy(
 
 
 def delete_object(context: Context, branch: str, path: str) -> None:
-    """Stage the removal of an object; one that is not there is no error."""
+    """Stage the removal of an object. A missing object is no error."""
     context.refs.staging.put(branch, [tombstone(object_key(path))], fence=None)
 
 
 @begun_anew
 def delete_prefix(context: Context, branch: str, prefix: str) -> int:
-    """Stage the removal of all objects under a prefix; return how many there are."""
+    """Stage the removal of all objects under a prefix. Return the number of objects."""
     count = 0
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -132,7 +132,7 @@ def delete_prefix(context: Context, branch: str, prefix: str) -> int:
 @with_versions
 @begun_anew
 def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> None:
-    """Stage rows of STAGE_SCHEMA as one run; all of them or, when one is bad, none."""
+    """Stage rows of STAGE_SCHEMA as one run: all rows, or none if one is invalid."""
     fence = open_branch(context, branch, Action.STAGE).fence
     names = rows.schema.names if isinstance(rows, pa.Table) else getattr(rows, "columns", None)
     if names is None:
@@ -142,7 +142,7 @@ def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> Non
         runner = context.runner(rows.num_rows, "stage", branch)
     else:
         runner = context.runners.on_spark(context.title("stage", branch))
-    # While objects are taken, only what is named already may be named: of these rows, who knows?
+    # During a sweep, only objects that are already named may be named. For rows this is unknown.
     closed = is_sweep_open(context.store)
     stage_batches(context, branch, runner, rows, fence=fence, closed=closed)
 
@@ -158,11 +158,11 @@ def stage_batches(
     fence: int | None,
     closed: bool = False,
 ) -> None:
-    """Stage batches of STAGE_SCHEMA as one run, or nothing when they are empty.
+    """Stage batches of STAGE_SCHEMA as one run, or nothing if they are empty.
 
-    With the branch as it was sealed, raises RaceLostError when it has changed since. The id of a
-    write is of that which this ends. With `closed`, raises CollectionOpenError for an address
-    inside of the namespace.
+    With `seen`, the sealed branch, raises RaceLostError if the branch has changed since. `write` is
+    the id of the write that this call ends. With `closed`, raises CollectionOpenError for an
+    address inside of the namespace.
     """
     check_namespace(context.store)
     encode = partial(stage_body, context.workspace, time.time_ns(), closed=closed)
@@ -172,7 +172,7 @@ def stage_batches(
     try:
         context.refs.staging.add_run(branch, run.id, seen, write, fence=fence)
     except RefStoreUnavailableError:
-        # Only the answer may be lost: made again, the write would add its rows twice.
+        # The change may have been made and only the answer lost. A retry would add the rows twice.
         if write is None or not _has_landed(context, write):
             raise
 
@@ -191,7 +191,7 @@ def deletions(paths: Sequence[str] | pa.Array) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class NewObject:
-    """An object that can be staged, and the fresh place in the namespace to write it to."""
+    """An object that can be staged, and the new key in the namespace for its body."""
 
     key: str
     info: ObjectInfo
@@ -206,7 +206,7 @@ def new_object(
     metadata: Mapping[str, str],
     content_type: str,
 ) -> NewObject:
-    """Return an object that nothing was written of yet; raise what is wrong with it."""
+    """Return an object that is not yet written. Raise the fitting error if it is invalid."""
     namespace = context.info.storage_namespace
     key = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
     info = ObjectInfo(
@@ -224,7 +224,7 @@ def new_object(
 def object_of_copy(
     context: Context, path: str, copy: Path, metadata: Mapping[str, str], content_type: str
 ) -> NewObject:
-    """Return the object that a file will be."""
+    """Return the object for a file."""
     checksum, size = _md5(copy), copy.stat().st_size
     return new_object(context, path, size, checksum, metadata, content_type)
 

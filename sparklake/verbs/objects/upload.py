@@ -1,4 +1,4 @@
-"""Put many objects: their bodies are written in batches, and all of them are staged at once."""
+"""Put many objects: bodies are written in batches, and all objects staged at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sparklake.verbs.objects.stage import NewObject, new_object, object_of_copy,
 Body: TypeAlias = "bytes | Path"
 Objects: TypeAlias = "Mapping[str, Body] | Iterable[tuple[str, Body]]"
 
-# What is written together: the more objects, the fewer waits for the disk or the network.
+# The limits of one batch. More objects in a batch mean fewer waits for disk or network.
 _TOGETHER = 1000
 _TOGETHER_BYTES = 64 << 20
 _SMALL_BYTES = 1 << 20
@@ -42,7 +42,7 @@ _STAGED_TOGETHER = 8192
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What all objects of one call are given."""
+    """The metadata and content type of all objects of one call."""
 
     metadata: Mapping[str, str]
     content_type: str
@@ -50,7 +50,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class FolderUpload:
-    """The result of putting a folder: how many objects are staged, and what was skipped."""
+    """The result of putting a folder: the number of staged objects, and skipped paths."""
 
     count: int
     skipped: tuple[SkippedPath, ...] = ()
@@ -59,12 +59,12 @@ class FolderUpload:
 def put_many(
     context: Context, branch: str, objects: Objects, labels: Labels, *, follow_links: bool = False
 ) -> int:
-    """Write objects to fresh places and stage all of them, or none; return how many there are.
+    """Write objects to new keys and stage all of them, or none. Return their number.
 
-    What was written when it fails stays as orphans. At most a batch of bodies is in memory. Beside
-    a garbage collection it begins anew, but not with objects that come once, as those of a
-    generator do: raises CollectionBegunError. A Path that is a symbolic link is refused, unless
-    links are to be followed.
+    If the call fails, written objects stay as orphans. At most one batch of bodies is in memory. If
+    a garbage collection begins meanwhile, the call starts again. It cannot start again with objects
+    that can be read only once, such as those of a generator: then it raises CollectionBegunError. A
+    Path that is a symbolic link is an error, unless `follow_links` is set.
     """
     put = _put_many if isinstance(objects, Iterator) else with_versions(begun_anew(_put_many))
     return put(context, branch, objects, labels, follow_links)
@@ -95,8 +95,8 @@ def put_folder(
 ) -> FolderUpload:
     """Put all files below a folder, under a prefix, as `put_many` does.
 
-    The folder itself may be a link. Links below it are skipped, or followed on request, those to
-    folders, too. Raises InvalidInputError where one leads to the namespace.
+    The folder itself may be a link. Links below it, also to folders, are skipped unless
+    `follow_links` is set. Raises InvalidInputError if a link leads to the namespace.
     """
     if not folder.is_dir():
         raise InvalidInputError(f"{folder} is no folder: name one to put")
@@ -123,10 +123,10 @@ def put_folder(
 
 
 def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str, str]]) -> int:
-    """Stage objects of a ref under other paths, all of them or none; return how many.
+    """Stage objects of a ref under other paths, all or none. Return their number.
 
-    `paths` are pairs of source and dest. Not a byte of an object is copied. Raises
-    CollectionBegunError as `put_many` does.
+    `paths` are pairs of source and dest. No object bytes are copied. Raises CollectionBegunError as
+    `put_many` does.
     """
     copy = _copy_many if isinstance(paths, Iterator) else with_versions(begun_anew(_copy_many))
     return copy(context, branch, ref, paths)
@@ -140,9 +140,9 @@ def _copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[st
 
 
 def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo], fence: int) -> int:
-    """Stage objects that are written already, all of them or none; return how many there are.
+    """Stage objects that are already written, all or none. Return their number.
 
-    Few are staged as rows, many as one run. Raises InvalidRecordError for a path that comes twice.
+    Few objects are staged as rows, many as one run. Raises InvalidRecordError for a repeated path.
     """
     remaining = iter(objects)
     first = list(islice(remaining, INLINE_ROWS + 1))
@@ -170,9 +170,9 @@ def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo], 
 def _checked(
     pairs: Iterable[tuple[str, Body]], *, follow_links: bool
 ) -> Iterator[tuple[str, Body]]:
-    """Pass on what can be put; of the first ones, none under a path that has come before.
+    """Yield the pairs after checks. Among the first ones, also check for repeated paths.
 
-    Where there are more, the run that they are staged in tells of such a path.
+    Repeated paths among later pairs are found by the run that stages them.
     """
     seen: set[str] = set()
     for path, body in pairs:
@@ -197,7 +197,7 @@ def _checked(
 
 
 def _batches(pairs: Iterable[tuple[str, Body]]) -> Iterator[list[tuple[str, Body]]]:
-    """Yield what is written together: at least one object, and not too much at once."""
+    """Yield batches of at least one object, within the limits of one batch."""
     batch: list[tuple[str, Body]] = []
     size = 0
     for path, body in pairs:
@@ -214,7 +214,7 @@ def _batches(pairs: Iterable[tuple[str, Body]]) -> Iterator[list[tuple[str, Body
 def _write(
     context: Context, batch: list[tuple[str, Body]], scratch: Path, labels: Labels
 ) -> list[ObjectInfo]:
-    """Write a batch; it is durable on return."""
+    """Write a batch. It is durable on return."""
     bodies: dict[str, bytes] = {}
     copies: dict[str, Path] = {}
     infos = []
@@ -225,7 +225,7 @@ def _write(
                 if _size(body) <= _SMALL_BYTES:
                     body = body.read_bytes()
                 else:
-                    # A store may link what it is given, and the user's file may change.
+                    # A store may hard-link the file, and the user's file may change.
                     body = Path(shutil.copyfile(body, scratch / str(number)))
         if isinstance(body, Path):
             new = object_of_copy(context, path, body, labels.metadata, labels.content_type)

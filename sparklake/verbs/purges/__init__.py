@@ -1,1 +1,1 @@
-"""Purges: bytes of chosen paths are deleted from all history."""
+"""Purges, which delete the bytes of chosen paths from all history."""

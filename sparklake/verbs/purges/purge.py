@@ -1,4 +1,4 @@
-"""Purge: delete the bytes of objects from all history, keep records and ids."""
+"""Purge: delete the bytes of objects from all history, and keep records and ids."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _BATCH_ROWS = 8192
 
 
 def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
-    """Commit the removal of paths on each branch that has some.
+    """Commit the removal of matching paths on each branch that has any.
 
     Raises ProtectedError and DirtyBranchError before the first commit.
     """
@@ -81,12 +81,12 @@ def _removals(context: Context, branch: str, patterns: Patterns) -> Iterator[pa.
 
 _NAMED = 5
 _DELETION_RECORDS = 100
-"""How many records could be read while one object is deleted, about."""
+"""The approximate number of records that could be read while one object is deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class PurgeTerms:
-    """What is purged and how; see `Repository.purge`."""
+    """The options of a purge. See `Repository.purge`."""
 
     patterns: tuple[str, ...]
     message: str = ""
@@ -97,11 +97,12 @@ class PurgeTerms:
 
 
 def purge(context: Context, terms: PurgeTerms) -> Purge:
-    """Delete the bytes of objects under some paths in all of history; return what was done.
+    """Delete the bytes of objects under some paths in all history. Return the purge.
 
-    Raises PurgeBlockedError, and deletes nothing, where a head or staging names such a path, or
-    where another path names the same bytes, or where they lie in the namespace of another
-    repository; NoChangesError where there is nothing.
+    Raises:
+        PurgeBlockedError: A head or staging names such a path, another path names the same bytes,
+            or the bytes lie in the namespace of another repository. Nothing is deleted.
+        NoChangesError: There is nothing to purge.
     """
     patterns = _checked(context, terms)
     check_namespace(context.store)
@@ -137,7 +138,7 @@ def purge(context: Context, terms: PurgeTerms) -> Purge:
 
 
 def resume_purge(context: Context, purge_id: str) -> Purge:
-    """Carry on a purge that was not finished; raise NotFoundError."""
+    """Continue an unfinished purge; raise NotFoundError."""
     if context.refs.settings.get().read_only:
         raise read_only_error()
     check_namespace(context.store)
@@ -155,7 +156,7 @@ def get_purge(context: Context, purge_id: str) -> Purge:
 
 
 def receipt_of(context: Context, made: Purge) -> str:
-    """Return the folder of the receipt: Parquet files, a row for each path and address."""
+    """Return the folder of the receipt: Parquet files, one row per path and address."""
     return f"{context.info.storage_namespace}/{purge_folder(made.id)}receipt"
 
 
@@ -171,7 +172,7 @@ def _checked(context: Context, terms: PurgeTerms) -> Patterns:
 
 
 def _found(context: Context, patterns: Patterns, made: Purge) -> FoundReport:
-    """Write the list of what is to go; return where it is and what it has."""
+    """Write the list of objects to delete. Return its parts and counts."""
     work = list(scans(context))
     records = sum(each.count for scan in work for each in scan.ranges)
     runner = context.runner(records, "purge", made.id)
@@ -228,7 +229,7 @@ def _refuse_shared(found: FoundReport, terms: PurgeTerms) -> None:
 
 
 def _carried_out(context: Context, made: Purge) -> Purge:
-    """Delete what is listed, from wherever an earlier attempt has come to."""
+    """Delete the listed objects. Continue an earlier attempt if there is one."""
     if made.state is not PurgeState.DONE:
         parts = msgspec.json.decode(context.store.get(_plan_key(made)), type=list[str])
         runner = context.runner(_DELETION_RECORDS * made.counts.paths, "purge", made.id)
@@ -248,7 +249,7 @@ def _carried_out(context: Context, made: Purge) -> Purge:
 
 
 def _clear(context: Context, made: Purge) -> None:
-    """Remove the list of what was to go, which the receipt repeats."""
+    """Remove the list of objects to delete. The receipt repeats it."""
     listed = list(context.store.list(f"{purge_folder(made.id)}found/"))
     for each in listed:
         context.store.delete(each.key)

@@ -1,4 +1,4 @@
-"""Everything that names an object: the trees of all commits, and what is staged on branches."""
+"""All records that name an object: trees of all commits, and staging of branches."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _RANGES_AT_ONCE = 16
 
 
 def scans(context: Context) -> Iterator[Scan]:
-    """Yield each distinct range once, with its first commit, and all that is staged.
+    """Yield each distinct range once, with its first commit, and all staged changes.
 
-    Ranges of a head say so. Nothing but lists of ranges is read.
+    Ranges of a head carry the name of its branch. Only lists of ranges are read.
     """
     return iter(until_it_lands(lambda: _scans(context)))
 

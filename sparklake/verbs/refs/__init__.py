@@ -1,1 +1,1 @@
-"""Branches, tags, settings, ref moves, dumps and restores."""
+"""Verbs on refs: branches, tags, settings, moves, dumps and restores."""

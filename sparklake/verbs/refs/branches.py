@@ -1,4 +1,4 @@
-"""Create, delete and expire branches and tags."""
+"""Create, delete and expire branches, and create and delete tags."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LONGEST = timedelta(days=36_500)
 
 
 def checked_lifetime(lifetime: timedelta | None) -> timedelta | None:
-    """Return how long a branch is to live, None for ever; raise InvalidInputError."""
+    """Return a valid lifetime, or None for an unlimited one; raise InvalidInputError."""
     if lifetime is not None and not timedelta() < lifetime <= _LONGEST:
         raise InvalidInputError(f"a branch cannot expire in {lifetime}: give it up to 36,500 days")
     return lifetime
 
 
 def set_expiry(context: Context, branch: str, lifetime: timedelta | None) -> BranchState:
-    """Let a branch expire that long from now, or never.
+    """Set a branch to expire after a lifetime from now, or never.
 
     Raises ProtectedError for the default branch, RefNotFoundError.
     """
@@ -37,10 +37,10 @@ def set_expiry(context: Context, branch: str, lifetime: timedelta | None) -> Bra
 
 
 def prune_branches(context: Context, *, dry_run: bool) -> list[BranchState]:
-    """Delete the branches that are past their expiry, and what is staged on them; return them.
+    """Delete expired branches with their staged changes. Return them.
 
-    Neither the default branch nor a protected one is ever among them. One that is given more time,
-    protected or deleted meanwhile is left alone.
+    The default branch and protected branches are never deleted. A branch is skipped if it has
+    meanwhile been extended, protected or deleted.
     """
     due = [each for each in context.refs.branches.list() if _is_due(context, each)]
     return due if dry_run else [each for each in due if _prune(context, each)]
@@ -74,7 +74,11 @@ def create_branch(
 
 
 def delete_branch(context: Context, name: str) -> None:
-    """Delete a branch and what is staged on it; raise ProtectedError for the default branch."""
+    """Delete a branch and its staged changes.
+
+    Raises:
+        ProtectedError: It is the default branch.
+    """
     if name == context.info.default_branch:
         raise ProtectedError(f"{name!r} is the default branch of {context.info.name}: it must stay")
     with context.move_guard.around_name(context, RefVerb.DELETE_BRANCH, name):
@@ -82,7 +86,7 @@ def delete_branch(context: Context, name: str) -> None:
 
 
 def create_tag(context: Context, name: str, ref: str) -> TagInfo:
-    """Name the commit of a ref for good; raise InvalidNameError, AlreadyExistsError."""
+    """Create a tag at a ref's commit; raise InvalidNameError, AlreadyExistsError."""
     validate_tag_name(name)
     _check_free(context, name, context.refs.branches.find(name), "branch")
     commit = get_commit(context, ref)
@@ -97,6 +101,6 @@ def delete_tag(context: Context, name: str) -> None:
 
 
 def _check_free(context: Context, name: str, other: object, noun: str) -> None:
-    """Raise AlreadyExistsError for a name under which a ref would mean two things."""
+    """Raise AlreadyExistsError for a name that would make a ref ambiguous."""
     if other is not None:
         raise AlreadyExistsError(f"{context.info.name} has a {noun} {name!r}: choose another name")

@@ -1,4 +1,4 @@
-"""Dump: refs and commits into the storage namespace, from where they can be restored."""
+"""Dump: write refs and commits into the storage namespace, for later restores."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_owner, check_writable
 
 SETTINGS_KEY = "_lakefs/sparklake_settings.json"
-"""Where a dump keeps what lakeFS's form has no place for."""
+"""The file of a dump for settings that lakeFS's format does not have."""
 
 _TURN = "refs dump"
-"""No name that a branch can have."""
+"""The name of the lock. No branch can have this name."""
 _TURN_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class RefsDump:
-    """What was dumped. Changes staged on the `dirty` branches are not in it."""
+    """The counts of a dump. It excludes changes staged on the `dirty` branches."""
 
     manifest: Manifest
     branches: int
@@ -44,7 +44,7 @@ class RefsDump:
 
 @dataclass(frozen=True, slots=True)
 class KeptSettings:
-    """What is kept beside a dump."""
+    """The settings that are stored next to a dump."""
 
     default_branch: str
     range_records: Annotated[int, msgspec.Meta(ge=1, le=MAX_RANGE_RECORDS)]
@@ -55,7 +55,7 @@ class KeptSettings:
 
     @property
     def settings(self) -> RepositorySettings:
-        """The settings that are kept here; raises InvalidInputError for what are none."""
+        """The stored settings; raises InvalidInputError if they are invalid."""
         rules = [
             ProtectionRule(pattern, frozenset(actions))
             for pattern, actions in sorted(self.protection.items())
@@ -65,18 +65,22 @@ class KeptSettings:
 
 
 def dump_refs(context: Context) -> RefsDump:
-    """Write all refs and commit, as of one moment, into the storage namespace.
+    """Write all refs and commits, as of one moment, into the storage namespace.
 
-    The manifest is replaced last, when all that it names is durable and has been read back. Raises
-    NamespaceInUseError where the namespace has been taken over, RepositoryNotFoundError,
-    ReadOnlyNamespaceError before it has read the refs.
+    The manifest is replaced last, after all files that it names are durable and have been read
+    back.
+
+    Raises:
+        NamespaceInUseError: Another repository has taken over the namespace.
+        RepositoryNotFoundError: The repository has been deleted.
+        ReadOnlyNamespaceError: The namespace cannot be written. The refs have not been read.
     """
-    # Not through the cache, which knows trees only.
+    # Not through the cache, which holds only trees.
     store = open_store(context.info.storage_namespace)
     check_namespace(store)
     check_owner(store, context.info)
     check_writable(store, "A dump of refs")
-    # One after the other: of two dumps at once the older one must not be the last.
+    # Dumps run one after the other, so that an older dump never replaces a newer one.
     with context.refs.branches.turn(_TURN, _TURN_SECONDS):
         refs = context.refs.snapshot()
         if all(each.name != context.info.default_branch for each in refs.branches):

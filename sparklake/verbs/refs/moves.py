@@ -25,10 +25,10 @@ from sparklake.verbs.history.log import LogOptions, log
 def hard_reset(
     context: Context, branch: str, ref: str, expected: str | None, *, force: bool
 ) -> Commit:
-    """Move a branch to a ref, which is looked up as of the moment of the move.
+    """Move a branch to a ref, which is resolved at the moment of the move.
 
-    With `expected`, raises UnexpectedHeadError when the head is another commit. With `force`, what
-    is staged is dropped in the same moment; else it raises DirtyBranchError.
+    With `expected`, raises UnexpectedHeadError if the head is another commit. With `force`, staged
+    changes are dropped in the same step. Without it, they raise DirtyBranchError.
     """
     awaited = None if expected is None else get_commit(context, expected)
 
@@ -49,10 +49,12 @@ def hard_reset(
 
 
 def undo(context: Context, branch: str) -> Commit:
-    """Move a branch back to where it was before its latest move; return that commit.
+    """Move a branch back to its commit before the latest move. Return that commit.
 
-    Raises NothingToDoError where it has not moved since it was created, DirtyBranchError, and
-    RaceLostError when it moves meanwhile: it does not undo what the caller has not seen.
+    Raises:
+        NothingToDoError: The branch has not moved since it was created.
+        DirtyBranchError: The branch has uncommitted changes.
+        RaceLostError: The branch moved meanwhile. A move that the caller has not seen stays.
     """
     state = get_branch(context, branch)
     check_clean(state, "undo its latest move")
@@ -70,7 +72,7 @@ def undo(context: Context, branch: str) -> Commit:
 
 
 def _move(context: Context, state: BranchState, verb: str, target: Commit) -> None:
-    """Move a branch from where it was seen, and drops what was staged on it."""
+    """Move a branch from its seen commit, and drop its staged changes."""
     state.guard.check(state.name, Action.RESET)
     sealed = context.refs.staging.seal(state.name).layers if state.layers else ()
     move = BranchMove(
@@ -97,12 +99,12 @@ _OF_TAGS = (RefVerb.CREATE_TAG.value, RefVerb.DELETE_TAG.value)
 
 
 def head_at(context: Context, branch: str, moment: datetime) -> Commit:
-    """Return the commit that was the head of a branch at a moment.
+    """Return the commit that was the branch head at a timezone-aware datetime.
 
-    The log of operations has every move to the microsecond. A moment without a fraction of a second
-    includes the moves of its whole second, since dates are shown in whole seconds. Where the log
-    does not reach back, as in a repository that was restored, it is the latest commit up to then in
-    the history of first parents. Commits have whole seconds. Raises RefNotFoundError for a moment
+    The operations log has every move to the microsecond. A moment without a fraction of a second
+    includes all moves of that second, because dates are shown in whole seconds. If the log does not
+    reach back, as in a restored repository, the result is the latest commit up to then in the
+    history of first parents. Commits have whole seconds. Raises RefNotFoundError for a moment
     before the branch began.
     """
     if not isinstance(moment, datetime):

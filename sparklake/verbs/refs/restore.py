@@ -1,4 +1,4 @@
-"""Restore: a repository out of a dump of refs, ours or lakeFS's, in the namespace of its trees."""
+"""Restore: create a repository from a dump by sparklake or lakeFS, in place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEFAULT_BRANCH = "main"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is asked of a restored repository; None is as the dump says."""
+    """The options of a restored repository. None means the value of the dump."""
 
     name: str
     default_branch: str | None = None
@@ -35,11 +35,17 @@ class Wish:
 def restore_refs(
     store: ObjectStore, ref_store: RefStore, wish: Wish, committer: str
 ) -> RepositoryInfo:
-    """Make a repository of the dump in a namespace, when all of the dump has been verified.
+    """Create a repository from the dump in a namespace, after the dump is verified.
 
-    The namespace is its own from then on, and lies in no other one. Raises MissingFileError,
-    CorruptFileError, InvalidDumpError, AlreadyExistsError or NamespaceInUseError, and then there is
-    no repository.
+    From then on the repository owns the namespace, which must not lie in another one.
+
+    Raises:
+        MissingFileError: A file of the dump or a tree is missing. As for all errors, no repository
+            is created.
+        CorruptFileError: A file is damaged.
+        InvalidDumpError: The dump is invalid.
+        AlreadyExistsError: A repository has this name.
+        NamespaceInUseError: Another repository uses the namespace.
     """
     refs = read_refs(store, read_manifest(store))
     settings = _find_settings(store)
@@ -64,7 +70,7 @@ def restore_refs(
 
 
 def _find_settings(store: ObjectStore) -> KeptSettings | None:
-    """Return what sparklake has kept beside its dump; lakeFS's has nothing of the kind."""
+    """Return the settings next to a dump by sparklake, or None for a dump by lakeFS."""
     if store.find(SETTINGS_KEY) is None:
         return None
     try:
@@ -99,10 +105,10 @@ def _range_records(wish: Wish, settings: KeptSettings | None) -> int:
 
 
 def _check_trees(store: ObjectStore, refs: RefsSnapshot) -> None:
-    """Raise MissingFileError or CorruptFileError where trees are not whole.
+    """Raise MissingFileError or CorruptFileError for incomplete trees.
 
-    Every commit's metarange must be there, and all ranges of what branches and tags name. One
-    listing tells.
+    Every commit's metarange must exist, and all ranges of the commits of branches and tags. The
+    check takes one listing.
     """
     wanted = {table_key(each.meta_range_id): each.id for each in refs.commits if each.meta_range_id}
     for commit in _named_commits(refs):

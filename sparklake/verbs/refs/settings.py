@@ -1,4 +1,4 @@
-"""What can be set of a repository: whether it may change, protected branches, labels, retention."""
+"""The settings of a repository: read-only, protected branches, labels, retention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparklake.verbs.base.signing import check_texts
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class LiveSettings:
-    """The settings of a repository, read when they are asked for."""
+    """The settings of a repository, read on each access."""
 
     _context: Context
 
@@ -27,7 +27,7 @@ class LiveSettings:
 
     @property
     def protection(self) -> tuple[ProtectionRule, ...]:
-        """The rules of protection, in the order of their patterns."""
+        """The protection rules, in the order of their patterns."""
         return self.get().protection
 
     @property
@@ -40,14 +40,15 @@ class LiveSettings:
         return self._context.refs.settings.get()
 
     def set_read_only(self, read_only: bool = True) -> None:
-        """Let the repository refuse all changes, or lets it change; settings always can."""
+        """Refuse all changes of the repository, or allow them. Settings can always change."""
         self._context.refs.settings.change(lambda now: replace(now, read_only=read_only))
 
     def protect(self, *patterns: str, block: Iterable[Action | str] = ALL_ACTIONS) -> None:
-        """Block actions on all branches whose names fit, now or later; merges are never blocked.
+        """Block actions on all branches that match a pattern, now or later.
 
-        In a pattern `*` is any characters and `?` is one. A rule of the same pattern is replaced.
-        When it returns, nothing that is blocked is under way. Raises InvalidInputError.
+        Merges are never blocked. In a pattern, `*` is any number of characters and `?` is one. A
+        rule with the same pattern is replaced. On return, no blocked action is in progress. Raises
+        InvalidInputError.
         """
         actions = frozenset(map(_action, block))
         rules = {each: ProtectionRule(each, actions) for each in _named(patterns, "pattern")}
@@ -58,7 +59,7 @@ class LiveSettings:
         self._context.refs.settings.change(edit)
 
     def unprotect(self, *patterns: str) -> None:
-        """Remove the rules of these very patterns; raise NotFoundError, and then removes none."""
+        """Remove the rules with exactly these patterns, or none; raise NotFoundError."""
         gone = _named(patterns, "pattern")
 
         def edit(now: RepositorySettings) -> RepositorySettings:
@@ -70,16 +71,16 @@ class LiveSettings:
 
     @property
     def retention(self) -> Retention | None:
-        """For how long commits are kept; None for ever."""
+        """The retention of commits. None keeps them for ever."""
         return self.get().retention
 
     def set_retention(
         self, default_days: int, branches: Mapping[str, int] | None = None
     ) -> Retention:
-        """Let garbage collections take what commits named that are older than so many days.
+        """Let garbage collections delete the objects of commits older than `default_days`.
 
-        `branches` has the days of branches by patterns of names, of which the first that fits
-        counts; all rules before are replaced. Raises InvalidInputError.
+        `branches` sets the days of branches by patterns of names. The first matching pattern
+        counts. All earlier rules are replaced. Raises InvalidInputError.
         """
         rules = tuple(BranchRetention(*each) for each in (branches or {}).items())
         retention = Retention(default_days, rules)
@@ -87,21 +88,21 @@ class LiveSettings:
         return retention
 
     def clear_retention(self) -> None:
-        """Let every commit be kept for ever that has not expired by now."""
+        """Keep every commit for ever, except for commits that have already expired."""
         self._context.refs.settings.change(lambda now: replace(now, retention=None))
 
     def set_metadata(self, metadata: Mapping[str, str]) -> None:
-        """Set some labels, and leaves the others as they are; raise InvalidInputError."""
+        """Set some labels and keep the others; raise InvalidInputError."""
         self.edit_metadata(metadata, ())
 
     def remove_metadata(self, *names: str) -> None:
-        """Remove some labels; raise NotFoundError, and then removes none."""
+        """Remove some labels, or none; raise NotFoundError."""
         self.edit_metadata({}, _named(names, "label"))
 
     def edit_metadata(
         self, metadata: Mapping[str, str], removed: Iterable[str], read_only: bool | None = None
     ) -> RepositorySettings:
-        """Set and remove labels, and more, in one step; return what is set then."""
+        """Set and remove labels, and set `read_only`, in one step. Return the new settings."""
         given, gone = checked_metadata(metadata), set(removed)
 
         def edit(now: RepositorySettings) -> RepositorySettings:
@@ -115,7 +116,7 @@ class LiveSettings:
 
 
 def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return labels that can be kept; raise InvalidInputError."""
+    """Return valid labels; raise InvalidInputError."""
     if not all(metadata):
         raise InvalidInputError("a label needs a name")
     check_texts([*metadata.keys(), *metadata.values()], "a repository's labels")

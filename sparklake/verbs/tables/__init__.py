@@ -1,1 +1,1 @@
-"""Tables: read at any ref, written by Spark's own writers, and compared by rows."""
+"""Verbs on tables: read at any ref, write with Spark's writers, compare by rows."""

@@ -1,4 +1,4 @@
-"""Lets Spark's own reader read versions, by the names of formats."""
+"""Formats by which Spark's own reader reads versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMATS = {
 
 
 def register_formats(spark: SparkSession, open_lake: Callable[..., Any]) -> None:
-    """Let a session read by these formats; raise MissingDependencyError before Spark 4."""
+    """Register the formats in a session; raise MissingDependencyError before Spark 4."""
     try:
         from sparklake.frames.datasources import register_sources
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""The files in which a table differs between two trees; those that are equal are not among them."""
+"""The files in which a table differs between two trees, without equal files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Partition = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class SideFile:
-    """A data file: where Spark finds it, its path in the repository, and its partition."""
+    """A data file: its URI for Spark, its path in the repository, and its partition."""
 
     uri: str
     path: str
@@ -28,12 +28,12 @@ class SideFile:
 
 @dataclass(frozen=True, slots=True)
 class TableSide:
-    """What a table is at one ref, as far as it differs from another one.
+    """A table at one ref, as far as it differs from another ref.
 
-    `paths` are those of the files that differ, in the repository. A table with a log of its own has
-    a `view`, which is a Delta table of these files. Else they are `files`, `shared` is a file that
-    both sides have, if there is one (it may have columns that no other file has), and `partitions`
-    are the values of the partition columns in all of the table's files.
+    `paths` are the paths in the repository of the files that differ. A table with its own log has a
+    `view`, which is a Delta table of these files. Other tables have `files`. `shared` is a file
+    that both sides have, or None. It may have columns that no other file has. `partitions` are the
+    values of the partition columns in all of the table's files.
     """
 
     paths: tuple[str, ...] = ()
@@ -44,13 +44,13 @@ class TableSide:
 
     @property
     def is_there(self) -> bool:
-        """Whether the table is there."""
+        """Whether the table exists."""
         return bool(self.files or self.shared or self.view)
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """A folder in two trees; which ref a tree is of is said in errors."""
+    """A folder in two trees. Errors name the ref of a tree."""
 
     context: Context
     folder: str
@@ -58,7 +58,7 @@ class _Compared:
     trees: tuple[MetaRange, MetaRange]
 
     def changed(self) -> tuple[set[str], set[str]]:
-        """Return the paths below the folder that differ: those in left, and those in right."""
+        """Return the paths below the folder that differ: in left, and in right."""
         left, right = set[str](), set[str]()
         what = " -> ".join(self.refs)
         for row in diff_trees(self.context, *self.trees, self.folder, what):
@@ -87,7 +87,7 @@ class _Compared:
 def folder_sides(
     context: Context, folder: str, refs: tuple[str, str], trees: tuple[MetaRange, MetaRange]
 ) -> tuple[TableSide, TableSide]:
-    """Return both sides of a table whose files are all that is below a folder."""
+    """Return both sides of a table whose files are all files below a folder."""
     compared = _Compared(context, folder, refs, trees)
     changed = compared.changed()
     both = {*changed[0], *changed[1]}
@@ -101,7 +101,7 @@ def _folder_side(
 ) -> TableSide:
     files = compared.files(side, sorted(_data(changed)))
     sample = compared.files(side, [shared] if shared else [])
-    # The values of all files decide the type of a column: it must not depend on what differs.
+    # The values of all files decide the type of a column, so that it does not depend on the diff.
     has_folders = any(each.partition for each in (*files, *sample))
     values = partition_values(_data(compared.paths(side))) if has_folders else {}
     paths = tuple(each.path for each in files)
@@ -109,7 +109,10 @@ def _folder_side(
 
 
 def partition_values(paths: Iterable[str]) -> dict[str, frozenset[str | None]]:
-    """Return the values of each partition column; raise InvalidInputError where files differ."""
+    """Return the values of each partition column; raise InvalidInputError.
+
+    It is an error if files have different partition columns.
+    """
     values: dict[str, set[str | None]] | None = None
     for path in paths:
         partition = folder_partition(path)
@@ -131,7 +134,7 @@ def folder_partition(relative: str) -> Partition:
 
 
 def _data(paths: Iterable[str]) -> Iterator[str]:
-    """Yield the paths that Spark would not pass over: no marker, log or temporary file."""
+    """Yield the paths that Spark reads, without markers, logs and temporary files."""
     for path in paths:
         parts = path.split("/")
         if not any(

@@ -1,8 +1,8 @@
-"""Tables of formats that sparklake neither reads nor writes: Iceberg, Hudi, Lance.
+"""Tables of formats that sparklake does not support: Iceberg, Hudi, Lance.
 
-The files of such a table are Parquet or the like, and some of them hold rows that were overwritten
-or deleted since. The table's own metadata says which rows count. So nothing in the folder of such a
-table is read as plain files, and nothing is written there.
+The files of such a table are Parquet or similar, and some of them contain rows that were later
+overwritten or deleted. Only the table's own metadata tells which rows are valid. So nothing in the
+folder of such a table is read as plain files, and nothing is written there.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from sparklake.errors import InvalidInputError
 from sparklake.udfs.objects.rows import ObjectInfo
 
 _LOOKED_AT = 1000
-"""How many files of a folder are looked at: metadata files have the first names among others."""
+"""The number of files of a folder that are checked. Metadata files sort among the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherFormat:
-    """A format of tables, and the files by which such a table is known."""
+    """A table format, and the files that identify such a table."""
 
     name: str
     prefixes: tuple[str, ...]
@@ -28,7 +28,8 @@ class OtherFormat:
 
 
 _FORMATS = (
-    # Catalogs number the files, 00000-ID.metadata.json; without one they are v1.metadata.json.
+    # Catalogs number the files, 00000-ID.metadata.json. Without a catalog they are
+    # v1.metadata.json.
     OtherFormat(
         "Iceberg",
         ("metadata/", "metadata/v"),
@@ -40,12 +41,12 @@ _FORMATS = (
 _NAMES = {each.name.lower(): each.name for each in _FORMATS}
 
 Listing = Callable[[str], Iterable[ObjectInfo]]
-"""Lists the objects under a prefix, in the order of their paths."""
+"""A function that lists the objects under a prefix, in the order of their paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class OtherTable:
-    """A table of another format; `found` is the path of a file that says so."""
+    """A table of another format. `found` is the path of a file that identifies it."""
 
     format: str
     folder: str
@@ -53,9 +54,9 @@ class OtherTable:
 
 
 def find_other_table(listing: Listing, folder: str) -> OtherTable | None:
-    """Return the table of another format that a folder is, or lies in.
+    """Return the table of another format at or above a folder, or None.
 
-    It takes a few lookups for each part of the folder's path, and no scan.
+    The cost is a few lookups for each part of the folder's path, without a scan.
     """
     for above in _folders(folder):
         for each in _FORMATS:
@@ -66,7 +67,7 @@ def find_other_table(listing: Listing, folder: str) -> OtherTable | None:
 
 
 def check_supported(table_format: str) -> None:
-    """Raise InvalidInputError for the name of a format that is known and not supported."""
+    """Raise InvalidInputError for a format that is known but not supported."""
     name = _NAMES.get(table_format.lower())
     if name is not None:
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Parquet files as a Delta table, so that Spark prunes partitions and files by itself."""
+"""Views of Parquet files as Delta tables, for Spark to prune partitions and files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ PARQUET = "parquet"
 MERGE_SCHEMA = "mergeSchema"
 
 _VERSION = 1
-"""The only version of a view: not the first, lest a reader take its log for an empty one."""
+"""The only version of a view. It is not 0, because a reader could take that log for an empty one.
+"""
 
 _MERGES = "spark.sql.parquet.mergeSchema"
 
@@ -34,10 +35,10 @@ _MERGES = "spark.sql.parquet.mergeSchema"
 def find_parquet_view(
     context: Context, table: TableVersion, options: Mapping[str, Any]
 ) -> View | None:
-    """Return the view of a table of Parquet files, written if it is not there.
+    """Return the view of a table of Parquet files. Write it if it does not exist.
 
-    None where Delta has no such table: where the reader has options that Delta does not know, or
-    the files have types that it has not; and where the store may not be written to.
+    Returns None if Delta cannot represent the table: the reader has options that Delta does not
+    know, or the files have types that Delta lacks. Also returns None if the store is not writable.
     """
     from sparklake.frames.tables.parquet_views import read_settings
 
@@ -62,7 +63,7 @@ def find_parquet_view(
 def _shape(
     spark: SparkSession, view: View, table: TableVersion, listing: _Listing, *, merges: bool
 ) -> TableShape | None:
-    """Return what the table is beside its files: of one file's schema, or of all files' merged."""
+    """Return the table's properties, with one file's schema or all files' merged."""
     from sparklake.frames.tables.files import infers_types, with_partitions
     from sparklake.frames.tables.parquet_views import reader_features
     from sparklake.frames.tables.sources import schema_of
@@ -82,7 +83,7 @@ def _shape(
 
 @dataclass(slots=True)
 class _Listing:
-    """What the files of a table say together: nothing is kept of each but a number."""
+    """The totals of a table's files. Memory holds one number per file."""
 
     first: str = ""
     size: int = 0
@@ -91,7 +92,7 @@ class _Listing:
 
     @staticmethod
     def of(table: TableVersion) -> _Listing:
-        """Read the listing of a table; raise ObjectNotFoundError where it has no data file."""
+        """Read the listing of a table; raise ObjectNotFoundError if it has no data file."""
         listing, numbers = _Listing(), []
         for batch in data_files(table.objects.batches(), table.folder):
             listing.first = listing.first or next(iter(batch.column("uri").to_pylist()), "")

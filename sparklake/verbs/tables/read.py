@@ -1,4 +1,4 @@
-"""Tables: read at any ref."""
+"""Read tables at any ref."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ def read_table(
     options: Mapping[str, Any],
     delta: TableFormat,
 ) -> DataFrame:
-    """Return the rows of a table, partition columns included.
+    """Return the rows of a table, including partition columns.
 
-    Parquet and Delta are read through a Delta log that is made of what the version holds, so that
-    Spark prunes partitions and files. Of other formats, and where there is no Delta, Spark is told
-    of each file. Raises ObjectNotFoundError where there is no data file, MissingDependencyError
-    where Spark has no client for the storage.
+    Parquet and Delta are read through a Delta log of the version, so that Spark prunes partitions
+    and files. Other formats, and all formats without Delta, are read from a list of files.
+
+    Raises:
+        ObjectNotFoundError: The table has no data file.
+        MissingDependencyError: Spark has no client for the storage.
     """
-    # Not at the top: writing and the CLI must not pay for importing Spark.
+    # Lazy import: writing and the CLI must not pay for importing Spark.
     from sparklake.frames.tables.sources import check_delta, has_delta, load_delta, missing_client
 
     check_supported(table_format)
@@ -53,7 +55,7 @@ def read_table(
         left = options if table_format == DELTA else {}
         rest = {name: each for name, each in left.items() if name.lower() != VERSION_AS_OF.lower()}
         found = load_delta(spark, view.uri, rest)
-        # Spark Connect looks at nothing before it is asked for something.
+        # Spark Connect checks nothing before the schema is requested.
         _ = found.schema
         return found
 
@@ -65,9 +67,9 @@ def view_table(
     options: Mapping[str, Any],
     delta: TableFormat,
 ) -> str:
-    """Return the URI of a Delta table that is made of a version of a table.
+    """Return the URI of a Delta table with the content of a version of a table.
 
-    Raises InvalidInputError for what cannot be shown as one.
+    Raises InvalidInputError if Delta cannot represent the table.
     """
     check_supported(table_format)
     if table_format not in (DELTA, PARQUET):
@@ -97,11 +99,11 @@ def _view(
 
 
 def _check_plain(context: Context, table: TableVersion) -> None:
-    """Raise InvalidInputError for what has metadata of its own, before Spark is started.
+    """Raise InvalidInputError for a path with its own metadata, before Spark starts.
 
-    That is a Delta table or a partition of one, and what is at or in a table of another format.
+    Such a path is a Delta table, a partition of one, or at or in a table of another format.
 
-    Raises ObjectNotFoundError where there is nothing.
+    Raises ObjectNotFoundError if the path has no objects.
     """
     if next(iter(table.objects), None) is None:
         raise no_data_file(table)
@@ -113,7 +115,7 @@ def _check_plain(context: Context, table: TableVersion) -> None:
 
 
 def _whole_table(path: str) -> str | None:
-    """Return the path of the table of which a path may be a partition, None if it cannot be."""
+    """Return the path of the table that a path may be a partition of, or None."""
     parts = path.strip("/").split("/")
     above = list(parts)
     while above and "=" in above[-1]:

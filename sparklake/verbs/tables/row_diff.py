@@ -1,4 +1,4 @@
-"""Rows of a table that differ between two refs, from the files that differ and no others."""
+"""Rows of a table that differ between two refs. Only differing files are read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ComparedFormat(str, Enum):
-    """What the rows of a table can be compared in: the schema must be in the files."""
+    """A format of tables with comparable rows. Its files contain the schema."""
 
     PARQUET = "parquet"
     ORC = "orc"
@@ -38,7 +38,7 @@ class ComparedFormat(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """How many rows differ."""
+    """The numbers of rows that differ."""
 
     added: int = 0
     removed: int = 0
@@ -47,10 +47,10 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True)
 class TableDiff:
-    """How the rows of a table differ from left to right; nothing is read of them before asked.
+    """The differences between the rows of a table at two refs, computed on demand.
 
-    `left_files` and `right_files` are the paths of the files that are read. `schema_changes` says
-    which columns came, went or have another type.
+    `left_files` and `right_files` are the paths of the files that are read. `schema_changes` are
+    the columns that were added, removed or changed in type.
     """
 
     left_files: tuple[str, ...]
@@ -60,28 +60,28 @@ class TableDiff:
     _title: str
 
     def to_df(self) -> DataFrame:
-        """Return a row for each row that differs, in no promised order.
+        """Return one row for each row that differs, in no particular order.
 
-        `change` is added, removed or changed; then the key columns; `changed_columns` are the names
-        of those that differ, of a changed row alone; `left` and `right` are structs of the row as
-        it was and is, null where it is not there.
+        `change` is added, removed or changed. The key columns follow. `changed_columns` are the
+        names of the columns that differ, only for changed rows. `left` and `right` are structs of
+        the old and new row, null if the row does not exist.
         """
         return self._rows
 
     def counts(self) -> RowCounts:
-        """Count the rows that differ; raise InvalidInputError for a key that is there twice."""
+        """Count the rows that differ; raise InvalidInputError for a repeated key."""
         with described(self._rows.sparkSession, self._title), _duplicates():
             found = self._rows.groupBy("change").count().collect()
         return RowCounts(**{row["change"]: row["count"] for row in found})
 
     def saved(self, uri: str) -> TableDiff:
-        """Write the rows as Parquet, and return the same with rows that come from there."""
+        """Write the rows as Parquet, and return the same diff with rows from there."""
         with described(self._rows.sparkSession, self._title), _duplicates():
             self._rows.write.parquet(uri)
         return replace(self, _rows=self._rows.sparkSession.read.parquet(uri))
 
     def documents(self, limit: int) -> list[Mapping[str, Any]]:
-        """Return at most so many rows as JSON has them; raise InvalidInputError as `counts`."""
+        """Return at most `limit` rows as JSON values; raise InvalidInputError as `counts`."""
         from pyspark.sql import functions as F  # noqa: N812
 
         columns = [F.col(f"`{name.replace('`', '``')}`") for name in self._rows.columns]
@@ -100,10 +100,11 @@ def diff_table(
     options: Mapping[str, Any],
     delta: TableFormat,
 ) -> TableDiff:
-    """Return how a table differs between two refs, as committed.
+    """Return the differences of a table between two refs, as committed.
 
-    Raises ObjectNotFoundError where neither has the table, InvalidInputError for a key or a column
-    that is not there.
+    Raises:
+        ObjectNotFoundError: Neither ref has the table.
+        InvalidInputError: A key or a column does not exist.
     """
     if isinstance(key, str) or isinstance(columns, str):
         raise InvalidInputError("the columns of the key, and those to compare, are lists of names")
@@ -114,14 +115,14 @@ def diff_table(
     if not (left.is_there or right.is_there):
         raise ObjectNotFoundError(f"neither of {' and '.join(map(repr, refs))} has {path!r}")
     spark, how = context.runners.session(), (chosen_format.value, options)
-    # Not at the top: it loads Spark.
+    # Lazy import: it loads Spark.
     from sparklake.frames.tables import diff_sides as side_files
     from sparklake.frames.tables import row_diff
 
     found = [
         side_files.schema_of(spark, each, *how) if each.is_there else None for each in (left, right)
     ]
-    # A table that is not there has the other's columns, and no rows.
+    # A missing table gets the columns of the other one, and no rows.
     one, other = found[0] or found[1], found[1] or found[0]
     assert one is not None
     assert other is not None
@@ -173,7 +174,7 @@ def _sides(
 
 @contextmanager
 def _duplicates() -> Iterator[None]:
-    """Raise an error of ours where a key is there twice."""
+    """Turn Spark's error for a repeated key into InvalidInputError."""
     from sparklake.frames.tables.row_diff import DUPLICATE
 
     try:

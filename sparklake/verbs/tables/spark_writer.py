@@ -1,4 +1,4 @@
-"""What Spark's own writers do for a write: they put its files into a fresh place."""
+"""Spark's own writers, which put the files of a write under a new prefix."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 SUCCESS = "_SUCCESS"
 
 _COMMITTER = {
-    # With the other version a task that fails, or comes second, may leave files among the others.
+    # With algorithm 2, a failed or repeated task may leave files among the others.
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "true",
 }
 _NUMBERED = {"parquet", "orc", "json", "csv", "text", "avro"}
-"""Formats in which the name of a file has the number of the partition that it is of."""
+"""Formats whose file names contain the partition number."""
 
 _NUMBER = "_sparklake_partition"
 _PART = re.compile(r"part-(?P<number>[0-9]+)[-.]")
 
 
 Check = Callable[[pa.ChunkedArray], None]
-"""Given the names of all files of a write; raises MissingFileError where some are missing."""
+"""A check on the names of all files of a write. It raises MissingFileError if some are missing."""
 
 
 def save_rows(context: Context, rows: DataFrame, request: WriteRequest, place: str) -> Check:
-    """Write rows below a fresh place of the storage namespace; all of them, or it raises.
+    """Write all rows under a new prefix of the storage namespace. Return a check.
 
-    Whether the files of all of them are there, is to be checked before they are staged.
+    The caller must pass the names of the files to the check before it stages them.
     """
     namespace = context.info.storage_namespace
     if namespace.startswith("file://"):
@@ -70,12 +70,12 @@ def save_rows(context: Context, rows: DataFrame, request: WriteRequest, place: s
 
 
 def _unchecked(names: pa.ChunkedArray) -> None:
-    """Is the check of files that were checked before, or that every machine writes to one place."""
+    """Accept all names: they were already checked, or all machines share the storage."""
 
 
 def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
-    """Write rows to the Delta table at a URI, as Delta does in the mode asked for."""
-    # Spark Connect knows `errorifexists` by its short name alone.
+    """Write rows to the Delta table at a URI, as Delta does in the requested mode."""
+    # Spark Connect knows `errorifexists` only by its short name.
     mode = "error" if request.mode is WriteMode.ERROR_IF_EXISTS else request.mode.value
     options = dict(request.options)
     if request.mode is WriteMode.OVERWRITE_PARTITIONS:
@@ -87,7 +87,7 @@ def save_delta(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 
 
 def check_native(context: Context) -> None:
-    """Raise MissingDependencyError where Spark itself cannot write to the storage namespace."""
+    """Raise MissingDependencyError if Spark cannot write to the storage namespace."""
     if not context.info.storage_namespace.startswith("file://") and not _speaks_s3(context):
         raise MissingDependencyError(
             "Delta tables in a bucket are written by Spark's S3 client, S3A, which this session "
@@ -103,8 +103,8 @@ def _save(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 
 
 def _speaks_s3(context: Context) -> bool:
-    """Return whether Spark itself is to write to the bucket, which it can with Hadoop's client."""
-    # Not at the top: the CLI must not pay for importing Spark.
+    """Return whether Spark itself writes to the bucket. It needs Hadoop's client."""
+    # Lazy import: the CLI must not pay for importing Spark.
     from sparklake.frames.tables.sources import lacks_client
 
     chosen = context.runners.s3_writes
@@ -113,7 +113,7 @@ def _speaks_s3(context: Context) -> bool:
     marker = spark_uri(f"{context.info.storage_namespace}/{MARKER_KEY}")
     reader = context.runners.session().read.format("text").schema("value string")
     try:
-        # Spark looks for the file when it analyses the plan; Connect does so when it is asked to.
+        # Spark looks for the file during analysis. Connect does so when the schema is requested.
         _ = reader.load(marker).schema
     except Exception as error:
         if lacks_client(error):
@@ -126,7 +126,7 @@ def _speaks_s3(context: Context) -> bool:
 
 
 def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, place: str) -> None:
-    """Let Spark write to local disk, and tasks upload what it has committed there."""
+    """Let Spark write to local disk, and upload the committed files in tasks."""
     with scratch_folder(disk_root()) as scratch:
         with _observed(rows, request) as (observed, check):
             _save(observed, request, f"file://{scratch}/table")
@@ -145,11 +145,11 @@ def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, p
 
 @contextmanager
 def _observed(rows: DataFrame, request: WriteRequest) -> Iterator[tuple[DataFrame, Check]]:
-    """Yield rows to write, and what raises MissingFileError unless all of them were.
+    """Yield rows to write, and a check that raises MissingFileError for missing files.
 
-    Where machines do not share a disk, Spark's committer finds only what was written on the
-    driver's, and takes it for all. So the numbers of the partitions that had rows are observed
-    while they are written, and must be among those of the files.
+    If machines do not share a disk, Spark's committer sees only the files on the driver's disk and
+    assumes that they are all. So the numbers of the partitions with rows are observed during the
+    write, and must occur among the file names.
     """
     if request.format not in _NUMBERED:
         yield rows, _unchecked
@@ -158,15 +158,15 @@ def _observed(rows: DataFrame, request: WriteRequest) -> Iterator[tuple[DataFram
     from pyspark.sql.functions import col, collect_set, concat_ws, spark_partition_id
 
     if is_connect_3():
-        # It observes nothing: they are asked for beforehand.
+        # Connect 3 supports no observation, so the numbers are queried beforehand.
         with kept_rows(rows):
             numbers = rows.select(spark_partition_id().alias(_NUMBER)).distinct().collect()
             yield rows, partial(_check, lambda: {each[_NUMBER] for each in numbers})
         return
     seen, number = Observation(), _free_name(rows)
-    # As a column: an observation takes no expression that is not deterministic.
+    # A column, because an observation rejects nondeterministic expressions.
     numbered = rows.withColumn(number, spark_partition_id())
-    # As one text: Spark 3.5 hands over no array.
+    # One text, because Spark 3.5 returns no arrays from an observation.
     text = concat_ws(",", collect_set(col(number).cast("string"))).alias(number)
     observed = numbered.observe(seen, text).drop(number)
     yield (

@@ -22,7 +22,7 @@ from sparklake.verbs.tables.other_formats import OtherTable, find_other_table
 
 
 def table_folder(path: str) -> str:
-    """Return the prefix of the objects of a table; raise InvalidInputError, InvalidKeyError."""
+    """Return the prefix of a table; raise InvalidInputError, InvalidKeyError."""
     stripped = path.strip("/")
     if not stripped:
         raise InvalidInputError("a table needs a path of its own below the root of the ref")
@@ -31,15 +31,15 @@ def table_folder(path: str) -> str:
 
 
 def spark_uri(uri: str) -> str:
-    """Return the URI by which Spark knows a place: Hadoop's S3 client is called s3a."""
+    """Return a URI in Spark's spelling: Hadoop's S3 client uses the scheme s3a."""
     return re.sub(r"^s3://", "s3a://", uri)
 
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """The objects under a path at one moment; `ref` is what errors call it.
+    """The objects under a path at one moment. `ref` is its name in errors.
 
-    `other` is the table of a format that is not read, where the path is at or in one.
+    `other` is set if the path is at or in a table of an unsupported format.
     """
 
     ref: str
@@ -50,14 +50,14 @@ class TableVersion:
 
     @property
     def folder(self) -> str:
-        """What the paths of all its objects begin with."""
+        """The common prefix of the paths of its objects."""
         return table_folder(self.path)
 
 
 def open_table(context: Context, ref: str, path: str) -> TableVersion:
-    """Return the table under a path as it is at a ref now, to read its files.
+    """Return the table under a path in the current state of a ref, to read its files.
 
-    A branch's staged changes count. Raises ExpiredError.
+    A branch's staged changes are included. Raises ExpiredError.
     """
     folder = table_folder(path)
 
@@ -84,7 +84,7 @@ def _listed(
 
 
 def tree_table(context: Context, tree: MetaRange, what: str, path: str) -> TableVersion:
-    """Return the table under a path of a tree, of a commit or of none yet."""
+    """Return the table under a path of a tree, which need not belong to a commit."""
 
     def listing(prefix: str) -> Rows[ObjectInfo]:
         return list_tree(context, tree, prefix, what)

@@ -1,6 +1,7 @@
-"""Delta tables made of a version's own files: their logs are kept in the storage namespace.
+"""Delta tables of a version's own files, with logs in the storage namespace.
 
-A view is named by what determines it, and never changes: to read a version again writes nothing.
+The name of a view is a hash of its inputs, and a view never changes. Reading a version again
+therefore writes nothing.
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VIEWS = "_sparklake/views"
-"""The folder of the storage namespace that holds views. What is removed, reads make anew."""
+"""The folder of views in the storage namespace. Reads create missing views again."""
 
 _FORM = 1
-"""Part of what names a view: a later form of views is to have other names."""
+"""Part of the hash that names a view, so that a later layout gets other names."""
 
 
 _ROW_GROUP = 50_000
-"""How many rows are written together, about: a reader shares out such groups to its cores."""
+"""The approximate number of rows in a row group. A reader distributes row groups to its cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The place of a view of some version, below the storage namespace."""
+    """The place of a version's view in the storage namespace."""
 
     store: ObjectStore
     id: str
@@ -58,21 +59,21 @@ class View:
 
     @property
     def uri(self) -> str:
-        """The URI by which Spark knows it, and other readers of Delta too."""
+        """The URI for Spark and other readers of Delta."""
         return spark_uri(f"{self.store.uri}/{self.folder}")
 
     @property
     def folder(self) -> str:
-        """Its key in the store."""
+        """The folder of the view, as a key in the store."""
         return f"{VIEWS}/{self.id}"
 
     @property
     def exists(self) -> bool:
-        """Whether all of it is there: what is looked for is put last."""
+        """Whether the view is complete. The file that is checked is written last."""
         return self.store.find(f"{self.folder}/{log_key(self.version)}") is not None
 
     def put(self, files: Mapping[str, Path | bytes]) -> None:
-        """Put the files of its log, that of its version last."""
+        """Put the files of the log, the commit of its version last."""
         last = log_key(self.version)
         paths = {f"{self.folder}/{key}": each for key, each in files.items()}
         local = {key: each for key, each in paths.items() if isinstance(each, Path)}
@@ -84,7 +85,7 @@ class View:
 
 
 def view_of(store: ObjectStore, table: TableVersion, version: int, *terms: Any) -> View:
-    """Return the view of a table, which is named by the ranges and rows that hold its objects."""
+    """Return the view of a table, named by the ranges and rows that hold its objects."""
     named = [_FORM, table.folder, list(table.objects.plan.pieces), version, *terms]
     return View(store, hashlib.sha256(msgspec.msgpack.encode(named)).hexdigest(), version)
 
@@ -92,9 +93,9 @@ def view_of(store: ObjectStore, table: TableVersion, version: int, *terms: Any) 
 def write_view(
     view: View, table: TableVersion, shape: TableShape, shared: NDArray[np.int64], size: int
 ) -> None:
-    """Write the log of a table of plain files, as they are listed: none is held.
+    """Write the log of a table of plain files, streamed from their listing.
 
-    `size` is the bytes of them all.
+    `size` is the total bytes of the files.
     """
     adds = add_batches(data_files(table.objects.batches(), table.folder), shared)
     about = shape_batch(shape)
@@ -112,7 +113,7 @@ def write_view(
 
 
 def write_checkpoint(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write actions to a file; return their number."""
+    """Write actions to a file. Return their number."""
     size = 0
     with pq.ParquetWriter(path, schema) as writer:
         for held in sliced(batches, _ROW_GROUP, len):

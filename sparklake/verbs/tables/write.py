@@ -1,4 +1,4 @@
-"""Tables: written by Spark's own writers to a fresh place, and staged as one run."""
+"""Write tables with Spark's writers to a new prefix, and stage them as one run."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
 
 def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> TableWrite:
-    """Write a DataFrame below `data/` and stage its files as one run; a failure stages nothing.
+    """Write a DataFrame below `data/` and stage its files as one run, or nothing.
 
-    Raises AlreadyExistsError for `errorifexists` where the table has objects, WriteEndedError where
-    the write was abandoned meanwhile.
+    Raises:
+        AlreadyExistsError: The mode is `errorifexists`, and the table has objects.
+        WriteEndedError: The write was abandoned meanwhile.
     """
     open_branch(context, request.branch, Action.STAGE)
     if not may_write(context, request):
@@ -51,7 +52,7 @@ def write_table(context: Context, rows: DataFrame, request: WriteRequest) -> Tab
 
 
 def may_write(context: Context, request: WriteRequest) -> bool:
-    """Return whether its mode lets a write go on; raises AlreadyExistsError."""
+    """Return whether the mode allows the write; raises AlreadyExistsError."""
     if not request.mode.is_first or not is_there(context, request.branch, request.folder):
         return True
     if request.mode is WriteMode.IGNORE:
@@ -63,7 +64,7 @@ def may_write(context: Context, request: WriteRequest) -> bool:
 
 
 def _check_fits(context: Context, request: WriteRequest) -> None:
-    """Raise InvalidInputError for files that could not be read with those that are there."""
+    """Raise InvalidInputError for files that do not fit the table's existing files."""
     check_no_other_table(context, request)
     if request.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITIONS):
         return
@@ -82,7 +83,10 @@ def _check_fits(context: Context, request: WriteRequest) -> None:
 
 
 def check_no_other_table(context: Context, request: WriteRequest) -> None:
-    """Raise InvalidInputError for a write into a table of another format, unless it replaces it."""
+    """Raise InvalidInputError for a write into a table of another format.
+
+    A write that replaces the whole table is allowed.
+    """
     other = open_table(context, request.branch, request.path).other
     replaces = request.mode is WriteMode.OVERWRITE and other and other.folder == request.folder
     if not replaces:
@@ -90,7 +94,7 @@ def check_no_other_table(context: Context, request: WriteRequest) -> None:
 
 
 def _partition_columns(context: Context, request: WriteRequest) -> list[str] | None:
-    """Return the columns in the folders of a table's first file, None where there is none."""
+    """Return the partition columns of a table's first file, or None without a file."""
     listed = list_objects(context, request.branch, request.folder).batches()
     for batch in data_files(listed, request.folder):
         for relative in batch.column("relative")[:1].to_pylist():
@@ -104,7 +108,7 @@ def is_there(context: Context, branch: str, prefix: str) -> bool:
 
 
 def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table) -> TableWrite:
-    """Stage the files of a write; what it means for the older ones holds for what it has seen."""
+    """Stage the files of a write. Changes to older files hold for the sealed state only."""
     branch, seen = request.branch, None
     if request.mode is not WriteMode.APPEND:
         seen = context.refs.staging.seal(branch, Action.STAGE)
@@ -112,7 +116,7 @@ def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table
             return TableWrite(request.path, 0, 0)
     runner = context.runner(files.num_rows, "write", branch)
     batches = _staged(context, request, write.place, files)
-    # Its place is spared while it is open, whatever garbage collection has begun since.
+    # The place of an open write is spared by every garbage collection.
     stage_batches(context, branch, runner, batches, seen, write.id, fence=None)
     return TableWrite(request.path, files.num_rows, int(pc.sum(files["size"]).as_py() or 0))
 
@@ -120,7 +124,7 @@ def _land(context: Context, request: WriteRequest, write: Write, files: pa.Table
 def _staged(
     context: Context, request: WriteRequest, place: str, files: pa.Table
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the new files and, for an overwrite, the removal of the old ones."""
+    """Yield the rows of new files and, for an overwrite, the removals of old files."""
     for batch in files.to_batches():
         yield staged_rows(batch, request.folder, place)
     yield from removals(context, request, files["name"])
@@ -129,9 +133,9 @@ def _staged(
 def staged_rows(
     files: pa.RecordBatch, folder: str, place: str, names: pa.Array | None = None
 ) -> pa.RecordBatch:
-    """Return files of a place as rows of STAGE_SCHEMA, by their names in a folder of the tree.
+    """Return files as rows of STAGE_SCHEMA, by their names in a folder of the tree.
 
-    Where no other ones are given, the names are those below the place.
+    Without `names`, the names are those below the place.
     """
     name = files.column("name")
     given = {
@@ -144,7 +148,7 @@ def staged_rows(
 
 
 def removals(context: Context, request: WriteRequest, names: pa.Array) -> Iterator[pa.RecordBatch]:
-    """Yield the removal of what an overwrite replaces by new files, whose names are given."""
+    """Yield the removals of files that an overwrite replaces. `names` are the new files."""
     if request.mode not in (WriteMode.OVERWRITE, WriteMode.OVERWRITE_PARTITIONS):
         return
     folder, depth = request.folder, len(request.partition_by)
@@ -163,7 +167,7 @@ def removals(context: Context, request: WriteRequest, names: pa.Array) -> Iterat
 
 
 def _partition(names: pa.Array, depth: int) -> pa.Array:
-    """Return the folders of partitions of files, null for a file that is in none."""
+    """Return the partition folders of files, null for a file without partition."""
     pattern = rf"^((?:[^/]*/){{{depth}}})(?s:.*)$"
     inside = pc.match_substring_regex(names, pattern)
     folders = pc.replace_substring_regex(names, pattern, r"\1")

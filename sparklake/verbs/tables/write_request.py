@@ -1,4 +1,4 @@
-"""What a write of a table is asked to do."""
+"""The request of a table write."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _OVERWRITES_SETTING = "spark.sql.sources.partitionOverwriteMode"
 
 
 class WriteMode(str, Enum):
-    """What a write does with the objects that a table has already.
+    """The treatment of the objects that a table already has.
 
-    `overwrite-partitions` replaces the partitions that the new rows are in, and leaves the others.
+    `overwrite-partitions` replaces the partitions of the new rows and keeps the others.
     """
 
     APPEND = "append"
@@ -34,13 +34,13 @@ class WriteMode(str, Enum):
 
     @property
     def is_first(self) -> bool:
-        """Whether it writes only where there is nothing yet."""
+        """Whether the mode writes only if the table has no objects."""
         return self in (WriteMode.ERROR_IF_EXISTS, WriteMode.IGNORE)
 
 
 @dataclass(frozen=True, slots=True)
 class TableWrite:
-    """Says what a write has staged. `size` is in bytes."""
+    """The result of a write. `size` is in bytes."""
 
     path: str
     files: int
@@ -49,7 +49,7 @@ class TableWrite:
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """A write to a branch; `folder` is the table's, `options` are for Spark's writer."""
+    """A write to a branch. `folder` is the table's, `options` are for Spark's writer."""
 
     branch: str
     path: str
@@ -61,7 +61,7 @@ class WriteRequest:
 
     @property
     def is_delta(self) -> bool:
-        """Whether a log says what is in the table."""
+        """Whether the table has a Delta log."""
         return self.format == DELTA
 
 
@@ -74,7 +74,7 @@ def write_request(
     partition_by: Sequence[str],
     options: Mapping[str, Any],
 ) -> WriteRequest:
-    """Return a request that can be carried out; raise InvalidInputError, InvalidKeyError."""
+    """Return a valid request; raise InvalidInputError, InvalidKeyError."""
     if not hasattr(rows, "sparkSession"):
         raise InvalidInputError(f"a DataFrame of Spark is written, not {type(rows)}")
     _check_options(options)
@@ -93,7 +93,7 @@ def write_request(
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """Raise InvalidInputError for what Spark's own `save` takes, and its sources pass over."""
+    """Raise InvalidInputError for options that Spark's sources would silently ignore."""
     for name in options:
         if name.lower() == "partitionby":
             raise InvalidInputError(f"{name} is no option of a writer: give partition_by")
@@ -111,7 +111,7 @@ def _mode(mode: str) -> WriteMode:
 def _is_dynamic(
     rows: DataFrame, options: Mapping[str, Any], partition_by: Sequence[str], name: str
 ) -> bool:
-    """Return whether Spark would overwrite only the partitions that the rows are in."""
+    """Return whether Spark would overwrite only the partitions of the new rows."""
     if not partition_by and name != DELTA:
         return False
     given = {key.lower(): str(value) for key, value in options.items()}

@@ -24,12 +24,12 @@ from sparklake.udfs.workspace import TASK_SCHEMA
 from sparklake.verbs.base.context import Context
 
 READ_BY_TASKS_BYTES = 256 * 1024 * 1024
-"""From how many bytes on the files of a write are hashed, or uploaded, by Spark tasks."""
+"""The size from which the files of a write are hashed or uploaded by Spark tasks."""
 
 _BATCH_ROWS = 8192
 _SHARE_BYTES = 128 * 1024 * 1024
 _MICROSECOND = 1_000
-"""Nanoseconds."""
+"""Nanoseconds per microsecond."""
 
 _TEMPORARY = "_temporary"
 
@@ -38,12 +38,10 @@ _TEMPORARY = "_temporary"
 def written_files(
     context: Context, branch: str, place: str, names: pa.Array | None = None
 ) -> Iterator[pa.Table]:
-    """List the files in a place, as FILE_SCHEMA; the rows lie on local disk as long as it is open.
+    """Yield the files in a place as FILE_SCHEMA. The rows are on local disk until the end.
 
-    Where names are given, only those of them.
-
-    What is listed is what a job has committed: Spark's committer keeps all else below `_temporary`
-    until then, and removes it.
+    With `names`, only those files are listed. Only committed files are listed: Spark's committer
+    keeps other files below `_temporary` until the commit, and then removes them.
     """
     with kept(_named(listed(context.store, f"{place}/"), names)) as files:
         if pc.all(pc.not_equal(files["checksum"], "")).as_py():
@@ -55,7 +53,7 @@ def written_files(
 
 @contextmanager
 def kept(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Keep batches of FILE_SCHEMA in a file, and yield them as a table in its pages."""
+    """Write batches of FILE_SCHEMA to a file, and yield them as a memory-mapped table."""
     with scratch_folder(disk_root()) as scratch:
         path = str(scratch / "files")
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, FILE_SCHEMA) as writer:
@@ -66,7 +64,7 @@ def kept(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def listed(store: ObjectStore, prefix: str) -> Iterator[pa.RecordBatch]:
-    """Yield the files under a prefix, without what is hidden or not committed."""
+    """Yield the files under a prefix, without hidden and uncommitted ones."""
     found = (each for each in store.list(prefix) if _counts(each.key.removeprefix(prefix)))
     while chunk := list(islice(found, _BATCH_ROWS)):
         yield _rows(chunk, len(prefix))
@@ -94,8 +92,8 @@ def _rows(found: list[StoredObject], cut: int) -> pa.RecordBatch:
 
 
 def _counts(name: str) -> bool:
-    # Hadoop's local file system leaves a `.part-0.crc` beside each file; what a committer has not
-    # moved to its place, or could not remove, lies below folders of such names.
+    # Hadoop's local file system leaves a `.part-0.crc` beside each file. Folders with these names
+    # hold files that a committer has not moved or could not remove.
     first, _, _ = name.partition("/")
     hidden = name.rpartition("/")[2].startswith(".") or first.startswith(".spark-staging")
     return first != _TEMPORARY and not hidden
@@ -107,14 +105,14 @@ def _hashed(context: Context, branch: str, place: str, files: pa.Table) -> Itera
 
 
 def bytes_runner(context: Context, branch: str, size: int) -> Runner:
-    """Return the runner for tasks that read so many bytes of files."""
+    """Return the runner for tasks that read this many bytes of files."""
     if context.runners.engine is not Engine.LOCAL and size >= READ_BY_TASKS_BYTES:
         return context.runners.on_spark(context.title("write", branch))
     return context.runner(0, "write", branch)
 
 
 def shares(files: pa.Table) -> pa.Table:
-    """Return files as rows of TASK_SCHEMA, each some thousand files or 128 MiB of them."""
+    """Return files as rows of TASK_SCHEMA, each of up to 8,192 files or about 128 MiB."""
     before = np.cumsum(files["size"].to_numpy()) // _SHARE_BYTES
     cuts = {*np.flatnonzero(np.diff(before)) + 1, *range(0, files.num_rows, _BATCH_ROWS)}
     bounds = [*sorted(cuts), files.num_rows]
@@ -125,9 +123,9 @@ def shares(files: pa.Table) -> pa.Table:
 
 @contextmanager
 def begun(context: Context, branch: str) -> Iterator[Write]:
-    """Note a write to a fresh place; one that has not landed at the end is abandoned.
+    """Register a write to a new place. Abandon it at the end if it has not landed.
 
-    That of a driver which dies stays open, and so does one whose end Postgres cannot be told.
+    The write stays open if its driver dies, or if Postgres is unreachable at the end.
     """
     name = uuid.uuid4().hex
     write = context.refs.writes.begin(name, f"{DATA_FOLDER}/{name}", branch, context.committer)
@@ -139,14 +137,16 @@ def begun(context: Context, branch: str) -> Iterator[Write]:
 
 
 def list_writes(context: Context) -> Sequence[Write]:
-    """Return the writes that are under way, or have staged nothing and never will."""
+    """Return the writes that are open or abandoned."""
     return context.refs.writes.list()
 
 
 def abandon_write(context: Context, write_id: str) -> Write:
-    """Let an open write never stage anything; return it. Raises NotFoundError, WriteEndedError.
+    """Abandon an open write, and return it. Abandoning it again is a no-op.
 
-    One that was abandoned before is no error.
+    Raises:
+        NotFoundError: There is no such write.
+        WriteEndedError: The write has landed.
     """
     found = next(iter(context.refs.writes.abandon([write_id])), None)
     found = found or context.refs.writes.find(write_id)
