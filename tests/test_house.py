@@ -160,7 +160,7 @@ def test_links_to_files_lead_somewhere(document: Path) -> None:
 
 
 def test_decisions_have_numbers_of_their_own() -> None:
-    decisions = sorted((ROOT / "docs" / "design").glob("*.md"))
+    decisions = decision_pages()
     numbers = Counter(path.name.partition("-")[0] for path in decisions)
     assert all(re.fullmatch(r"\d{3}-[a-z0-9-]+\.md", path.name) for path in decisions)
     assert [number for number, times in numbers.items() if times > 1] == []
@@ -172,11 +172,33 @@ def test_decisions_have_numbers_of_their_own() -> None:
         assert len(lines) <= 40, f"{path.name} is long for a decision"
 
 
-@pytest.mark.parametrize("folder", ["docs", "docs/design"])
-def test_every_document_is_named_in_the_readme(folder: str) -> None:
+def test_every_document_is_named_in_the_readme() -> None:
     named = set(MARKDOWN_LINK.findall((ROOT / "README.md").read_text(encoding="utf-8")))
-    there = {str(path.relative_to(ROOT)) for path in (ROOT / folder).glob("*.md")}
-    assert there - named == set()
+    pages = {str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")}
+    assert pages | {"docs/design/README.md", "CONTRIBUTING.md"} <= named
+
+
+def test_every_decision_is_in_the_index_with_its_title_and_status() -> None:
+    index = (ROOT / "docs" / "design" / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d{3}) \| \[(.+)\]\((.+)\) \| (.+) \|$", index, re.MULTILINE)
+    status = re.compile(r"in force(, extended by .+)?|superseded by \d{3}")
+    assert [each for *_, each in rows if not status.fullmatch(each)] == []
+    titles = [path.read_text(encoding="utf-8").splitlines()[0] for path in decision_pages()]
+    listed = [(f"# {number}: {title}", name) for number, title, name, _ in rows]
+    assert listed == list(zip(titles, [path.name for path in decision_pages()], strict=True))
+
+
+def test_the_index_explains_every_gap_in_the_numbers() -> None:
+    index = (ROOT / "docs" / "design" / "README.md").read_text(encoding="utf-8")
+    numbers = {int(path.name[:3]) for path in decision_pages()}
+    gaps = {f"{each:03}" for each in range(1, max(numbers)) if each not in numbers}
+    assert {each for each in gaps if each not in index} == set()
+
+
+def decision_pages() -> list[Path]:
+    return sorted(
+        each for each in DOCUMENTS if each.parent.name == "design" and each.stem != "README"
+    )
 
 
 def test_no_file_knows_a_machine() -> None:

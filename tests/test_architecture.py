@@ -1,0 +1,59 @@
+"""The pages for contributors agree with the code: the picture, paths and names."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "docs" / "pictures" / "architecture.py"
+PAGES = ("docs/architecture.md", "CONTRIBUTING.md")
+
+PLACE = re.compile(r"`((?:sparklake|tests|docs|benchmarks|conf|notebooks)/[\w./-]*)`")
+NAMED = re.compile(r"`(sparklake/[\w./]+\.py)`\s+\((`\w[^)]*`)\)")
+NAME = re.compile(r"`(\w+)(?:\.(\w+))?`")
+
+
+def test_the_picture_is_what_its_script_draws() -> None:
+    committed = SCRIPT.with_suffix(".svg").read_text(encoding="utf-8")
+    drawn = runpy.run_path(str(SCRIPT))["picture"]()
+    assert committed == drawn, f"run `python {SCRIPT.relative_to(ROOT)}` and commit the picture"
+
+
+def test_the_picture_has_every_module_and_every_feature() -> None:
+    drawn = SCRIPT.with_suffix(".svg").read_text(encoding="utf-8")
+    package = ROOT / "sparklake"
+    top = [each for each in package.glob("*.py") if each.stem != "__init__"]
+    folders = [each.parent for each in package.glob("*/__init__.py")]
+    shown = {f"{each.name}/" for each in folders} | {each.name for each in top}
+    features = {each.stem for each in (package / "verbs").glob("[a-z]*")}
+    assert {each for each in shown | features if each not in drawn} == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_path_on_a_page_exists(page: str) -> None:
+    paths = set(PLACE.findall((ROOT / page).read_text(encoding="utf-8")))
+    assert len(paths) > 10
+    assert {each for each in paths if not (ROOT / each).exists()} == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_name_on_a_page_is_defined_in_its_file(page: str) -> None:
+    """Check each name that follows a file in brackets, such as `file.py` (`Class.method`)."""
+    found = NAMED.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert len(found) > 5
+    missing = []
+    for path, names in found:
+        code = (ROOT / path).read_text(encoding="utf-8")
+        for owner, member in NAME.findall(names):
+            defined = [each for each in (owner, member) if each and not defines(code, each)]
+            missing += [f"{path}: {each}" for each in defined]
+    assert missing == []
+
+
+def defines(code: str, name: str) -> bool:
+    """Return whether a module defines a function, class, constant or field of a name."""
+    return bool(re.search(rf"^ *(?:def |class )?{name}(?:\(| ?[:=])", code, re.MULTILINE))
