@@ -7,8 +7,8 @@ from hashlib import sha256
 import pyarrow as pa
 import pytest
 
-from sparklake.graveler import ids as hashing
-from sparklake.graveler.ids import hashed
+from sparklake.graveler import hashing
+from sparklake.graveler.hashing import hashed
 
 ITEMS = [
     b"",

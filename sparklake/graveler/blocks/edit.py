@@ -13,7 +13,8 @@ from sparklake.errors import InvalidKeyError
 from sparklake.graveler.blocks.block import EMPTY, NOTHING, Block, Unit, block_of
 from sparklake.graveler.blocks.columns import Ids, Mask, Positions, gather, rows_between, varints_at
 from sparklake.graveler.blocks.encoded import Encoded, chained
-from sparklake.graveler.ids import RECORD_ID_BYTES, hashed
+from sparklake.graveler.hashing import hashed
+from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import MAX_KEY_BYTES
 
 

@@ -26,7 +26,8 @@ from sparklake.graveler.blocks.columns import (
 )
 from sparklake.graveler.commits import hash_map, hash_string
 from sparklake.graveler.entries import AddressType, Entry, record_entry
-from sparklake.graveler.ids import RECORD_ID_BYTES, hashed
+from sparklake.graveler.hashing import hashed
+from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.times import (
     FIRST_MICROSECOND,
     FIRST_SECOND,

@@ -10,11 +10,11 @@ from sparklake.graveler.planning.path_filter import ALL, Choice
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The three trees of a merge, which leaves all but the chosen keys as they are in dest.
+    """The base, source and dest trees of a merge. Keys outside `choice` keep dest's value.
 
-    `bases` are the commits that the base tree is of. They may have expired: then the base tells
-    records apart, and none of its objects is read or named. Where the `logs_grow`, no Delta log of
-    dest loses versions: a commit undoes them.
+    `bases` are the commits of the base tree. They may have expired. Then the base still tells
+    records apart, but none of its objects is read or named. With `logs_grow`, no Delta log of dest
+    loses versions: a new commit undoes them.
     """
 
     base: MetaRangeId
