@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklake.arguments import TREE_DEPTH, DiffShape, check_two_refs, diff_shape, labels
 from sparklake.cli.commit_text import print_commit
 from sparklake.cli.options import (
     BranchArgument,
@@ -18,6 +17,7 @@ from sparklake.cli.options import (
     PathsOption,
 )
 from sparklake.cli.output import Output
+from sparklake.cli.parsing import TREE_DEPTH, DiffShape, check_two_refs, diff_shape, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.session import Session, command
 from sparklake.cli.spark_rows import ToOption, save_differences

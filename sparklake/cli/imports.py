@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from sparklake.arguments import labels
 from sparklake.cli.commit_text import commit_line
 from sparklake.cli.options import CommitterOption, MessageOption, MetaOption
+from sparklake.cli.parsing import labels
 from sparklake.cli.session import Session, command
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows
 from sparklake.cli.text import shown

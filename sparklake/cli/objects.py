@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklake.arguments import file_at, labels
 from sparklake.cli.options import BranchArgument, MetaOption, RequiredPathsOption
+from sparklake.cli.parsing import file_at, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.session import Session, command
 from sparklake.cli.spark_rows import RowsFormatOption, source_rows

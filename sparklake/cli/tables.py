@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from sparklake.arguments import ROWS_SHOWN, labels
+from sparklake.cli.parsing import ROWS_SHOWN, labels
 from sparklake.cli.session import Session, command
 from sparklake.cli.spark_rows import ToOption, refused_by_spark, source_rows
 from sparklake.cli.text import date, number, shown, size

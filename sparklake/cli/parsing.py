@@ -1,4 +1,4 @@
-"""What people type besides URIs, for the command and the jobs alike."""
+"""Parsers of what people type besides URIs: labels, rules, times, durations."""
 
 from __future__ import annotations
 
@@ -68,17 +68,10 @@ def labels(given: Sequence[str] | None) -> dict[str, str]:
 
 def rule_pairs(given: Sequence[str] | None) -> list[tuple[str, str]]:
     """Return rules from `GLOB=STRATEGY` texts, split at the last '='; raise InvalidInputError."""
+    # Lazy import: --help starts in less time than that takes.
+    from sparklake.udfs.strategies.choosing import rule_pair
+
     return [rule_pair(text) for text in given or ()]
-
-
-def rule_pair(text: str) -> tuple[str, str]:
-    """Return the glob and the strategy of a `GLOB=STRATEGY` text; raise InvalidInputError."""
-    glob, _, name = text.rpartition("=")
-    if not (glob and name):
-        raise InvalidInputError(
-            f"a rule is GLOB=STRATEGY, such as 'tables/**=source-wins', not {text!r}"
-        )
-    return glob, name
 
 
 def branch_days(given: Sequence[str] | None) -> dict[str, int]:
