@@ -9,6 +9,7 @@ import typer
 from sparklake.cli import (
     cache,
     hooks,
+    jobs,
     objects,
 )
 from sparklake.cli import (
@@ -71,11 +72,13 @@ from sparklake.cli.refs import (
     tags as tag,
 )
 
+HELP_NAMES = ["-h", "--help"]
+
 app = typer.Typer(
     name="sparklake",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP_NAMES},
     epilog="Exit codes: 0 done, 1 error, 2 wrong usage, 3 conflict, 4 nothing to do or "
     "uncommitted changes in the way, 5 lost a race, 6 refused by a hook, 7 a merge strategy "
     "failed, 8 an expired commit, 130 interrupted.",
@@ -112,11 +115,12 @@ def sparklake(
     global_options(context, output, engine, home, dsn)
 
 
-for noun in (repo, branch, protect, tag, refs, operations, hooks, collecting, purging, cache):
+for noun in (repo, branch, protect, tag, refs, operations, hooks, collecting, purging, cache, jobs):
     app.add_typer(noun.app)
 app.command("import")(importing.import_objects)
 app.command()(exporting.export)
 app.command()(objects.put)
+app.command()(objects.stage)
 app.command()(objects.rm)
 app.command()(transfers.mv)
 app.command()(transfers.cp)
@@ -137,6 +141,7 @@ app.command()(logs.log)
 app.command()(logs.show)
 app.command()(logs.blame)
 app.command("merge-base")(merging.merge_base)
+app.command()(writes.write)
 app.command()(writes.writes)
 app.command()(writes.abandon_write)
 app.command()(quickstart)

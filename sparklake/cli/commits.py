@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklake.arguments import TREE_DEPTH, DiffShape, check_two_refs, diff_shape, labels
 from sparklake.cli.commit_text import print_commit
 from sparklake.cli.options import (
     BranchArgument,
@@ -18,10 +17,13 @@ from sparklake.cli.options import (
     PathsOption,
 )
 from sparklake.cli.output import Output
+from sparklake.cli.parsing import TREE_DEPTH, DiffShape, check_two_refs, diff_shape, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.session import Session, command
+from sparklake.cli.spark_rows import ToOption, save_differences
 from sparklake.cli.text import shown, size
 from sparklake.documents import Document, diff_document, diff_tree_document, folder_diff_document
+from sparklake.errors import InvalidInputError
 from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:
@@ -104,7 +106,8 @@ def commit(
 ) -> None:
     """Commit what is staged on a branch, or of chosen paths; the rest stays staged."""
     target, metadata = ref_uri(uri), labels(meta)
-    if message is None and not explain:
+    # Without a message the verb refuses, and programs read its error as JSON.
+    if message is None and not (explain or session.out.is_json):
         raise typer.BadParameter("say what changed and why.", param_hint="'--message' / '-m'")
     branch = session.repository(target.repository).branch(target.ref)
     if explain:
@@ -166,10 +169,14 @@ def diff(
         int | None,
         typer.Option(min=1, help="How many levels of folders; 1, of a tree 3.", show_default=False),
     ] = None,
+    to: ToOption = None,
     explain: ExplainOption = False,
 ) -> None:
     """Show what differs from LEFT to RIGHT; of a branch alone, what is staged on it."""
     shape = diff_shape(by_folder=by_folder, tree=tree, summary=summary, depth=depth)
+    if to is not None and shape is not DiffShape.ROWS:
+        raise InvalidInputError("--to writes the rows: leave out --by-folder, --tree and --summary")
+    session.uses_spark = to is not None
     found = _diff(session, left, right, prefix, three_way=three_way, three_dot=three_dot)
     if explain:
         print_explanation(session.out, found.explain())
@@ -178,18 +185,37 @@ def diff(
         with session.out.working("comparing"):
             _print_shape(session.out, found, shape, depth)
         return
+    if to is not None:
+        _save(session.out, found, to)
+        return
+    _print_rows(session.out, found)
+
+
+def _save(out: Output, found: Differences, to: str) -> None:
+    """Write the rows by Spark; print how many there are of each type."""
+    with out.working("comparing"):
+        counts = save_differences(found, to)
+    out.one(counts, f"{_total(counts)}; the rows are in {shown(to)}")
+
+
+def _print_rows(out: Output, found: Differences) -> None:
     counts: Counter[str] = Counter()
 
     def line(each: Document) -> str:
         counts[each["type"]] += 1
         sign, colour = _SIGNS[each["type"]]
         text = f"{sign} {each['type']:<8}  {size(each['size']):>9}  {shown(each['path'])}"
-        return session.out.coloured(text, colour)
+        return out.coloured(text, colour)
 
-    with session.out.working("comparing"):
-        session.out.many(map(diff_document, found), line)
-    total = ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind])
-    session.out.note(total or "no difference")
+    with out.working("comparing"):
+        out.many(map(diff_document, found), line)
+    out.note(_total(counts))
+
+
+def _total(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind]) or (
+        "no difference"
+    )
 
 
 def _print_shape(out: Output, found: Differences, shape: DiffShape, depth: int | None) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklake.arguments import branch_days, duration
 from sparklake.cli.options import global_options
+from sparklake.cli.parsing import branch_days, duration
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, shown, size
 from sparklake.documents import Document, collection_document, object_document, retention_document

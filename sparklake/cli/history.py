@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklake.arguments import moment
 from sparklake.cli.commit_text import described, subject
 from sparklake.cli.output import Output
+from sparklake.cli.parsing import moment
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, short, shown
 from sparklake.documents import Document, blame_document, log_document, summary_document

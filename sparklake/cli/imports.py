@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
-from sparklake.arguments import labels
 from sparklake.cli.commit_text import commit_line
 from sparklake.cli.options import CommitterOption, MessageOption, MetaOption
+from sparklake.cli.parsing import labels
 from sparklake.cli.session import Session, command
+from sparklake.cli.spark_rows import RowsFormatOption, source_rows
 from sparklake.cli.text import shown
 from sparklake.documents import import_document
+from sparklake.errors import InvalidInputError
 from sparklake.uri import prefix_uri
 
 
@@ -45,6 +47,13 @@ def import_objects(
     inventory_prefix: Annotated[
         str | None, typer.Option(metavar="PREFIX", help="Only its keys under this prefix.")
     ] = None,
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI", help="Import the rows that Spark reads here.", show_default=False
+        ),
+    ] = None,
+    rows_format: RowsFormatOption = "parquet",
     mode: Annotated[
         Mode, typer.Option(help="In place of what the branch has under PREFIX, or beside it.")
     ] = Mode.REPLACE,
@@ -59,7 +68,7 @@ def import_objects(
     committer: CommitterOption = None,
     meta: MetaOption = None,
 ) -> None:
-    """Commit the objects of a directory, bucket prefix or S3 Inventory, copying nothing.
+    """Commit objects of a directory, bucket prefix, S3 Inventory or table; copy nothing.
 
     They take the place of what the branch has under PREFIX, or with --mode add lie beside it.
     """
@@ -67,11 +76,15 @@ def import_objects(
     from sparklake.verbs.imports.sources import one_source
 
     target, metadata = prefix_uri(uri), labels(meta)
-    chosen = one_source(source, inventory, inventory_prefix)
+    if rows is None:
+        named = one_source(source, inventory, inventory_prefix)
+    elif source or inventory or inventory_prefix:
+        raise InvalidInputError("name one source: --from, --inventory or --rows")
+    session.uses_spark = rows is not None
     branch = session.repository(target.repository).branch(target.ref)
-    with session.out.working(f"importing {shown(str(chosen))}"):
+    with session.out.working(f"importing {shown(rows or str(named))}"):
         report = branch.import_objects(
-            chosen,
+            named if rows is None else source_rows(rows, rows_format),
             target.key,
             message,
             committer,

@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from typer.main import get_command
 
-from sparklake.cli.app import app
+from sparklake.cli.app import HELP_NAMES, app
 from sparklake.errors import InterruptError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
+    return run((), argv, {}, program="sparklake")
+
+
+def run(
+    words: Sequence[str],
+    argv: Sequence[str] | None,
+    options: Mapping[str, Any],
+    program: str | None = None,
+) -> int:
+    """Run the command that these words name; return its exit code.
+
+    Args:
+        words: The command's name; none for the whole grammar.
+        argv: What comes after the name; None for the arguments of the process.
+        options: Fields of `Options` for what the arguments do not set.
+        program: What usage lines call the program; None for the name of its file.
+    """
     for stream in (sys.stdout, sys.stderr):
         # Names of objects may have letters that a terminal lacks.
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        _command()(
+        _command(words)(
             args=None if argv is None else list(argv),
-            prog_name="sparklake",
-            obj={"owns_process": argv is None},
+            prog_name=program,
+            help_option_names=HELP_NAMES,
+            obj={**options, "owns_process": argv is None},
         )
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -32,9 +51,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _command(words: Sequence[str]) -> Any:
+    found = _grammar()
+    for word in words:
+        found = found.commands[word]
+    return found
+
+
 @cache
-def _command() -> Callable[..., None]:
-    """Build the command once, however often a process runs it."""
+def _grammar() -> Any:
+    """Build all commands once, however often a process runs them."""
     return get_command(app)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparklake.arguments import labels, rule_pairs
 from sparklake.cli.commit_text import described, print_commit, print_commits, subject
 from sparklake.cli.options import (
     BranchArgument,
@@ -21,6 +20,7 @@ from sparklake.cli.options import (
     StrategyOption,
 )
 from sparklake.cli.output import Output
+from sparklake.cli.parsing import labels, rule_pairs
 from sparklake.cli.plans import ExplainOption, described_cost, print_explanation
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import number, short, shown, size

@@ -1,4 +1,4 @@
-"""`sparklake put`, `rm`, `ls`, `stat`, `cat`, `mv`, `cp` and `restore`."""
+"""`sparklake put`, `stage`, `rm`, `ls`, `stat`, `cat`, `mv`, `cp` and `restore`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklake.arguments import file_at, labels
 from sparklake.cli.options import BranchArgument, MetaOption, RequiredPathsOption
+from sparklake.cli.parsing import file_at, labels
 from sparklake.cli.plans import ExplainOption, print_explanation
 from sparklake.cli.session import Session, command
+from sparklake.cli.spark_rows import RowsFormatOption, source_rows
 from sparklake.cli.text import date, number, shown, size
 from sparklake.config import disk_root
 from sparklake.documents import (
     Document,
+    branch_document,
     folder_document,
     object_document,
     restored_document,
@@ -84,6 +86,25 @@ def _skipped(made: FolderUpload) -> Iterator[str]:
         yield f"  {each.reason.value.replace('_', ' '):<13}  {shown(each.path)}"
     if len(made.skipped) > _SHOWN:
         yield f"  ... and {len(made.skipped) - _SHOWN:,} more; --output json lists all"
+
+
+@command
+def stage(
+    session: Session,
+    uri: BranchArgument,
+    rows: Annotated[
+        str, typer.Argument(help="Rows that Spark can read, one an object.", show_default=False)
+    ],
+    rows_format: RowsFormatOption = "parquet",
+) -> None:
+    """Stage many objects at once from rows: path, size, address and so on."""
+    target = ref_uri(uri)
+    session.uses_spark = True
+    branch = session.repository(target.repository).branch(target.ref)
+    with session.out.working(f"staging {shown(rows)}"):
+        branch.stage(source_rows(rows, rows_format))
+    text = f"staged the rows of {shown(rows)} on {shown(str(target))}"
+    session.out.one(branch_document(branch.state), text)
 
 
 @command

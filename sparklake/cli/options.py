@@ -27,7 +27,8 @@ class Format(str, Enum):
 class Options:
     """What was asked for; None leaves the choice to the environment and the settings file.
 
-    `owns_process` is set where this Python process runs nothing but the one command.
+    `owns_process` is set where this Python process runs nothing but the one command. `job` is the
+    command's name where it runs as a job: in the submitted session, and without a person to ask.
     """
 
     output: Format = Format.TEXT
@@ -35,6 +36,7 @@ class Options:
     home: Path | None = None
     dsn: str | None = None
     owns_process: bool = False
+    job: str | None = None
 
 
 OutputOption = Annotated[

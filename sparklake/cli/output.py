@@ -28,10 +28,11 @@ class OutputClosedError(Exception):
 class Output:
     """Prints results in the format asked for."""
 
-    def __init__(self, form: Format) -> None:
+    def __init__(self, form: Format, *, is_attended: bool = True) -> None:
         self._form = form
         self._has_colour = form is Format.TEXT and _takes_colour(sys.stdout)
         self._has_begun = False
+        self._is_attended = is_attended and not self.is_json
         # A file can be written beside it; a terminal, or who pages for one, cannot.
         self._hides_meter = not _is_file(sys.stdout)
         self.meter = Meter()
@@ -74,7 +75,7 @@ class Output:
 
     def confirm(self, question: str) -> None:
         """Ask a person at a terminal, and ends the command unless the answer is yes."""
-        if self.is_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        if not (self._is_attended and sys.stdin.isatty() and sys.stdout.isatty()):
             return
         typer.confirm(visible_text(question), abort=True)
 
@@ -119,7 +120,7 @@ class Output:
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
         """Show on a terminal that something takes its time, until it is done or has a result."""
-        if self.is_json or not sys.stderr.isatty():
+        if not (self._is_attended and sys.stderr.isatty()):
             yield
             return
         with self.meter.showing(visible_line(text)):

@@ -19,6 +19,8 @@ from sparklake.extras import missing_extras
 from sparklake.interrupts import ending_soon
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from sparklake.lake import Lake
     from sparklake.repository import Repository
 
@@ -42,17 +44,28 @@ class Session:
         from sparklake.lake import connect
 
         chosen = self.options
-        uses_spark = self.uses_spark or self.settings.engine is Engine.SPARK
+        spark = self._submitted_session()
+        uses_spark = spark or self.uses_spark or self.settings.engine is Engine.SPARK
         if chosen.owns_process and not uses_spark:
             keep_pandas_out()
         with self.out.working("opening the lake"):
             lake = connect(
                 home=chosen.home,
                 dsn=chosen.dsn,
+                spark=spark,
                 engine=chosen.engine,
                 progress=self.out.meter,
             )
         return self._closing.enter_context(lake)
+
+    def _submitted_session(self) -> SparkSession | None:
+        """Return the session that spark-submit is for, where this is a job."""
+        if self.options.job is None:
+            return None
+        # Lazy import: --help loads less.
+        from sparklake.session import submitted_session
+
+        return submitted_session(f"sparklake {self.options.job}")
 
     @property
     def settings(self) -> Settings:
@@ -84,7 +97,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     def run(**arguments: Any) -> None:
         given = {each.name: arguments.pop(each.name) for each in shared}
         options = absorbed(arguments.pop(context.name), given)
-        out = Output(options.output)
+        out = Output(options.output, is_attended=options.job is None)
         with _exit_codes(out), _ending(options, out), ExitStack() as closing:
             function(Session(options, out, closing), **arguments)
             out.flush()

@@ -1,19 +1,21 @@
-"""`sparklake diff-table`, `writes` and `abandon-write`."""
+"""`sparklake diff-table`, `write`, `writes` and `abandon-write`."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections import Counter
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from sparklake.arguments import ROWS_SHOWN
+from sparklake.cli.parsing import ROWS_SHOWN, labels
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import date, shown
+from sparklake.cli.spark_rows import ToOption, refused_by_spark, source_rows
+from sparklake.cli.text import date, number, shown, size
 from sparklake.documents import Document, table_diff_document, write_document
-from sparklake.uri import ref_uri, repository_uri, same_repository
+from sparklake.uri import object_uri, ref_uri, repository_uri, same_repository
 
 _SIGNS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
 
@@ -43,6 +45,7 @@ def diff_table(
     summary: Annotated[
         bool, typer.Option("--summary", help="How many rows differ, and which columns.")
     ] = False,
+    to: ToOption = None,
 ) -> None:
     """Show which rows of the table at PATH differ from LEFT to RIGHT; only such files are read."""
     one, other = ref_uri(left), ref_uri(right)
@@ -50,6 +53,11 @@ def diff_table(
     repository = session.repository(same_repository(one, other))
     with session.out.working("comparing"):
         found = repository.diff_table(one.ref, other.ref, path, key, table_format, column)
+        if to is not None:
+            with refused_by_spark(f"Spark cannot write to {to}"):
+                said = table_diff_document(found.saved(to))
+            session.out.one(said, f"{_summary_text(said)}\nthe rows are in {shown(to)}")
+            return
         if summary:
             said = table_diff_document(found)
             session.out.one(said, _summary_text(said))
@@ -99,6 +107,65 @@ def _value(value: object) -> str:
 
 
 RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
+
+
+@command
+def write(
+    session: Session,
+    uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH/PATH", show_default=False)],
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="URI",
+            help="Write the rows that Spark reads here.",
+            show_default=False,
+        ),
+    ],
+    source_format: Annotated[
+        str, typer.Option(metavar="FORMAT", help="Read the rows in this Spark format.")
+    ] = "parquet",
+    table_format: Annotated[
+        str,
+        typer.Option("--format", metavar="FORMAT", help="Write parquet, delta or another format."),
+    ] = "parquet",
+    mode: Annotated[
+        str,
+        typer.Option(metavar="MODE", help="Choose what happens to the objects of the table."),
+    ] = "errorifexists",
+    partition_by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN", help="Partition by this column; repeatable.", show_default=False
+        ),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="K=V", help="Set an option of Spark's writer; repeatable.", show_default=False
+        ),
+    ] = None,
+    source_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="K=V", help="Set an option of Spark's reader; repeatable.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Write rows that Spark can read as a table of a branch, and stage its files.
+
+    MODE is append, overwrite, overwrite-partitions (only those that the rows are in),
+    errorifexists or ignore.
+    """
+    target, options, reading = object_uri(uri), labels(option), labels(source_option)
+    session.uses_spark = True
+    branch = session.repository(target.repository).branch(target.ref)
+    with session.out.working(f"writing {shown(str(target))}"):
+        rows = source_rows(source, source_format, reading)
+        with refused_by_spark(f"Spark cannot write {target}"):
+            done = branch.write(rows, target.key, table_format, mode, partition_by or (), **options)
+    text = f"staged {number(done.files, 'file')} of {size(done.size)} at {shown(str(target))}"
+    session.out.one(asdict(done), text)
 
 
 @command

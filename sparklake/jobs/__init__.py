@@ -1,1 +1,1 @@
-"""Entry points for spark-submit, one verb each; each prints JSON and exits as the command does."""
+"""Entry points for spark-submit: one command each, with the command's own grammar."""

@@ -1,30 +1,12 @@
-"""Let garbage collections keep all commits."""
+"""spark-submit entry point of `sparklake gc rules clear`."""
 
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
-from collections.abc import Sequence
 
-from sparklake.documents import Document, retention_document
-from sparklake.jobs.job import job_parser, run
-from sparklake.lake import Lake
-from sparklake.uri import repository_uri
+from sparklake.jobs.runner import job
 
-
-def clear_retention(lake: Lake, arguments: Namespace) -> Document:
-    """Remove all rules."""
-    repository = lake.repository(repository_uri(arguments.repository))
-    repository.settings.clear_retention()
-    return retention_document(None)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; return its exit code."""
-    parser = job_parser(__doc__)
-    parser.add_argument("repository", metavar="lakefs://REPO")
-    return run(parser, clear_retention, argv)
-
+main = job("gc", "rules", "clear")
 
 if __name__ == "__main__":
     sys.exit(main())

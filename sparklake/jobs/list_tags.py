@@ -1,28 +1,12 @@
-"""List the tags of a repository."""
+"""spark-submit entry point of `sparklake tag list`."""
 
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
-from collections.abc import Iterable, Sequence
 
-from sparklake.documents import Document, tag_document
-from sparklake.jobs.job import job_parser, run
-from sparklake.lake import Lake
-from sparklake.uri import repository_uri
+from sparklake.jobs.runner import job
 
-
-def list_tags(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """List tags."""
-    return map(tag_document, lake.repository(repository_uri(arguments.repository)).tags())
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; return its exit code."""
-    parser = job_parser(__doc__)
-    parser.add_argument("repository", metavar="lakefs://REPO")
-    return run(parser, list_tags, argv)
-
+main = job("tag", "list")
 
 if __name__ == "__main__":
     sys.exit(main())

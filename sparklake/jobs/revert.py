@@ -1,26 +1,12 @@
-"""Undo what commits changed, each by a commit of its own; all of them, or none."""
+"""spark-submit entry point of `sparklake revert`."""
 
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
-from collections.abc import Iterable, Sequence
 
-from sparklake.documents import Document, commit_document
-from sparklake.jobs.job import replay_parser, replaying, run
-from sparklake.lake import Lake
+from sparklake.jobs.runner import job
 
-
-def revert(lake: Lake, arguments: Namespace) -> Iterable[Document]:
-    """Revert commits."""
-    branch, refs, terms = replaying(lake, arguments)
-    return [commit_document(each) for each in branch.revert(*refs, **terms)]
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the job; return its exit code."""
-    return run(replay_parser(__doc__), revert, argv)
-
+main = job("revert")
 
 if __name__ == "__main__":
     sys.exit(main())

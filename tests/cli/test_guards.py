@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.arguments import duration
+from sparklake.cli.parsing import duration
 from sparklake.errors import InvalidInputError
 from tests.cli.running import Scene, failed, ok, run, said
 

@@ -79,7 +79,12 @@ def test_rows_are_staged_committed_and_compared(
     staged = job(0, "stage", scene.uri("main"), str(tmp_path / "rows"))
     assert (staged["name"], staged["dirty"]) == ("main", True)
     counts = {"added": 1, "removed": 1, "changed": 0, "conflict": 0}
-    assert job(0, "diff", scene.uri("main")) == counts
+    found = job(0, "diff", scene.uri("main"))
+    assert [(each["type"], each["path"]) for each in found] == [
+        ("removed", "gone"),
+        ("added", "new"),
+    ]
+    assert found == said("diff", scene.uri("main"))
     made = job(0, "commit", scene.uri("main"), "-m", "bulk", "--meta", "k=v")
     assert made == said("log", scene.uri("main"))[0]
     assert scene.paths("main") == ["kept", "new"]
@@ -100,11 +105,11 @@ def test_a_merge_and_its_log(scene: Scene) -> None:
     failure = job(3, "merge", dev, main, "--engine", "spark")
     assert failure["kind"] == "merge_conflict"
     assert [row["path"] for row in failure["conflicts"]] == ["both"]
-    assert job(0, "diff", main, dev, "--three-way") == {
-        "added": 0,
-        "removed": 1,
-        "changed": 0,
-        "conflict": 1,
+    found = job(0, "diff", main, dev, "--three-way", "--engine", "spark")
+    assert found == said("diff", main, dev, "--three-way")
+    assert {each["path"]: each["type"] for each in found} == {
+        "both": "conflict",
+        "right": "removed",
     }
     made = job(0, "merge", dev, main, "--strategy", "source-wins", "--engine", "spark")
     assert job(0, "log", main, "--amount", "1") == [made]

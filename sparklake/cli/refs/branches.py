@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklake.arguments import duration
 from sparklake.cli.options import global_options
+from sparklake.cli.parsing import duration
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, number, short
 from sparklake.documents import Document, branch_document

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklake.arguments import labels, settings_change
 from sparklake.cli.options import MetaOption, global_options
+from sparklake.cli.parsing import labels, settings_change
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import date, shown
 from sparklake.documents import repository_document

@@ -9,7 +9,6 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from sparklake.arguments import rule_pair
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.udfs.strategies.decisions import Function
@@ -115,6 +114,16 @@ def check_rule(text: str) -> None:
     glob, name = rule_pair(text)
     glob_pattern(glob)
     named_strategy(name)
+
+
+def rule_pair(text: str) -> tuple[str, str]:
+    """Return the glob and the strategy of a `GLOB=STRATEGY` text; raise InvalidInputError."""
+    glob, _, name = text.rpartition("=")
+    if not (glob and name):
+        raise InvalidInputError(
+            f"a rule is GLOB=STRATEGY, such as 'tables/**=source-wins', not {text!r}"
+        )
+    return glob, name
 
 
 def _rule(pair: object) -> Rule:

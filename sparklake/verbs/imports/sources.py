@@ -51,7 +51,7 @@ def one_source(
     Naming none or several sources is an error.
     """
     if (place is None) == (inventory is None):
-        raise InvalidInputError("name one source: --from a place, or an --inventory")
+        raise InvalidInputError("name one source: --from, --inventory or --rows")
     if inventory is not None:
         return S3Inventory(inventory, inventory_prefix or "")
     if inventory_prefix is not None:

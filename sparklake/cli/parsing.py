@@ -1,4 +1,4 @@
-"""Parsers of arguments other than URIs, for the command and the jobs."""
+"""Parsers of arguments other than URIs: labels, rules, times, durations."""
 
 from __future__ import annotations
 
@@ -67,24 +67,11 @@ def labels(given: Sequence[str] | None) -> dict[str, str]:
 
 
 def rule_pairs(given: Sequence[str] | None) -> list[tuple[str, str]]:
-    """Return rules from `GLOB=STRATEGY` strings, split at the last '='.
+    """Return rules from `GLOB=STRATEGY` strings, split at the last '='; raise InvalidInputError."""
+    # Lazy import: --help starts in less time than that takes.
+    from sparklake.udfs.strategies.choosing import rule_pair
 
-    Raises InvalidInputError.
-    """
     return [rule_pair(text) for text in given or ()]
-
-
-def rule_pair(text: str) -> tuple[str, str]:
-    """Return the glob and strategy of a `GLOB=STRATEGY` string.
-
-    Raises InvalidInputError.
-    """
-    glob, _, name = text.rpartition("=")
-    if not (glob and name):
-        raise InvalidInputError(
-            f"a rule is GLOB=STRATEGY, such as 'tables/**=source-wins', not {text!r}"
-        )
-    return glob, name
 
 
 def branch_days(given: Sequence[str] | None) -> dict[str, int]:

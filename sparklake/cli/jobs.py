@@ -1,0 +1,43 @@
+"""`sparklake jobs`: path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import sparklake
+from sparklake.cli.options import global_options
+from sparklake.cli.session import Session, command
+from sparklake.cli.text import shown
+from sparklake.errors import InvalidInputError
+
+FOLDER = Path(sparklake.__file__).with_name("jobs")
+_NO_JOBS = {"__init__", "runner"}
+
+app = typer.Typer(
+    name="jobs", help="Files that spark-submit runs, one a command: path.", no_args_is_help=True
+)
+app.callback()(global_options)
+
+
+@app.command()
+@command
+def path(
+    session: Session,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="A job, such as merge.", show_default=False),
+    ] = None,
+) -> None:
+    """Print the path of a job, or of the folder of all jobs."""
+    found = FOLDER if name is None else _job(name.removesuffix(".py"))
+    session.out.one({"path": str(found)}, shown(str(found)))
+
+
+def _job(name: str) -> Path:
+    known = sorted({each.stem for each in FOLDER.glob("*.py")} - _NO_JOBS)
+    if name not in known:
+        raise InvalidInputError(f"there is no job {name!r}: choose one of {', '.join(known)}")
+    return FOLDER / f"{name}.py"

@@ -1,0 +1,72 @@
+"""Rows that commands read and write by Spark, and the options that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparklake.documents import Document
+from sparklake.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sparklake.verbs.base.differences import Differences
+
+DIFF_TYPES = ("added", "removed", "changed", "conflict")
+
+RowsFormatOption = Annotated[
+    str, typer.Option("--format", metavar="FORMAT", help="Read the rows in this Spark format.")
+]
+ToOption = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        metavar="URI",
+        help="Write all rows here as Parquet, by Spark.",
+        show_default=False,
+    ),
+]
+
+
+def source_rows(
+    uri: str, source_format: str, options: Mapping[str, str] | None = None
+) -> DataFrame:
+    """Return the rows that Spark reads at a URI; raise InvalidInputError."""
+    # Lazy import: only commands that use Spark pay for it.
+    from sparklake.session import spark_session
+
+    spark = spark_session()
+    with refused_by_spark(f"Spark cannot read {uri} as {source_format}"):
+        return spark.read.format(source_format).options(**(options or {})).load(uri)
+
+
+def save_differences(found: Differences, uri: str) -> Document:
+    """Write differences as Parquet by Spark; return their counts by type."""
+    from sparklake.session import described
+
+    changes = found.to_df()
+    spark = changes.sparkSession
+    with described(spark, found.title), refused_by_spark(f"Spark cannot write to {uri}"):
+        changes.write.parquet(uri)
+        counted = spark.read.parquet(uri).groupBy("type").count().collect()
+    counts = {row["type"]: row["count"] for row in counted}
+    return {kind: counts.get(kind, 0) for kind in DIFF_TYPES}
+
+
+@contextmanager
+def refused_by_spark(failure: str) -> Iterator[None]:
+    """Raise InvalidInputError, with this text, for what Spark's analysis refuses.
+
+    Examples are a path that is missing or taken, and a column that is missing.
+    """
+    from pyspark.errors import AnalysisException
+
+    try:
+        yield
+    except AnalysisException as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise InvalidInputError(f"{failure}: {reason}") from error
