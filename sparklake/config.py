@@ -184,7 +184,7 @@ def read_settings_file(path: Path) -> FileSettings:
         return msgspec.toml.decode(path.read_bytes(), type=FileSettings)
     except OSError as error:
         raise InvalidInputError(f"cannot read the settings file {path}: {error.strerror}") from None
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"the settings file {path} cannot be used: {error}. "
             f"It may set: {', '.join(FileSettings.__struct_fields__)}"

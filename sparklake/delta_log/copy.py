@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklake.delta_log.actions import SECOND_FORM, has_any, said_of
 from sparklake.delta_log.names import LOG_FOLDER, log_listing
 from sparklake.delta_log.rewrite import Rewrite, rewritten_actions, rewritten_batch
-from sparklake.errors import CorruptFileError, InvalidInputError
+from sparklake.errors import InvalidInputError
+from sparklake.graveler.parquet_files import decode_parquet
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,8 @@ def copied_actions(body: bytes, name: str, rewrite: Rewrite) -> list[dict[str, A
 
 
 def copied_checkpoint(body: bytes, rewrite: Rewrite) -> bytes:
-    """Return a checkpoint with other paths; raise CorruptFileError, InvalidInputError."""
-    try:
-        table = pq.read_table(io.BytesIO(body))
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptFileError(f"a checkpoint of a Delta log is no Parquet: {error}") from error
+    """Return a checkpoint with other paths; raises CorruptFileError, InvalidInputError."""
+    table = decode_parquet(body, "a checkpoint of a Delta log")
     if has_any(table, *SECOND_FORM):
         raise _unsupported("checkpoints in several files")
     batches = table.combine_chunks().to_batches()

@@ -1,8 +1,24 @@
-"""The errors that a JSON decoder raises for invalid input."""
+"""Decode JSON files of a lake, whatever bytes they hold."""
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
+
+from sparklake.errors import CorruptFileError
 
 BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Invalid JSON or another schema, text that is not UTF-8, and too deep nesting."""
+
+T = TypeVar("T")
+
+
+def decode_json(
+    body: bytes | str, kind: type[T], what: str, way_out: str = "restore the file from a backup"
+) -> T:
+    """Return what JSON of a form says; raise CorruptFileError, which calls the file `what`."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except BAD_JSON as error:
+        raise CorruptFileError(f"{what} is damaged ({error}): {way_out}") from error

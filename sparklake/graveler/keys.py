@@ -91,6 +91,15 @@ def prefix_interval(prefix: bytes) -> Interval:
     return Interval(prefix, prefix_end(prefix))
 
 
+def disjoint_prefixes(prefixes: Iterable[bytes]) -> list[bytes]:
+    """Return prefixes in order, without those that begin with another one."""
+    found: list[bytes] = []
+    for each in sorted(prefixes):
+        if not (found and each.startswith(found[-1])):
+            found.append(each)
+    return found
+
+
 def successor(key: bytes) -> bytes:
     """Return the least string above a key."""
     return key + b"\x00"

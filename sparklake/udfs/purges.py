@@ -21,6 +21,7 @@ from pyarrow import parquet
 
 from sparklake.errors import InvalidKeyError, InvalidUriError
 from sparklake.graveler.blocks.block import Blocks, block_of_records
+from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import PurgeCounts
 from sparklake.graveler.ranges import RangeInfo
@@ -350,7 +351,8 @@ def delete_body(
     for batch in batches:
         for encoded in batch.column("task"):
             name = msgspec.msgpack.decode(encoded.as_py(), type=str)
-            found = parquet.read_table(io.BytesIO(store.get(f"{folder}found/{name}.parquet")))
+            key = f"{folder}found/{name}.parquet"
+            found = decode_parquet(store.get(key), f"{key} in {store.uri}")
             moments = _deleted(places, found)
             receipt = found.append_column(RECEIPT_SCHEMA.field("deleted_at"), moments)
             # An existing receipt is kept: it has the time of the first deletion.

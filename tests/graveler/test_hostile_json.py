@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from sparklake.config import read_settings_file
 from sparklake.delta_log.actions import decode_actions
+from sparklake.delta_log.commits import NotUnitedError
 from sparklake.delta_log.copy import copied_checkpoint
-from sparklake.errors import CorruptFileError
+from sparklake.delta_log.union.claims import same_metadata
+from sparklake.delta_log.union.predicates import parse_predicate
+from sparklake.errors import CorruptFileError, InvalidInputError, RefStoreUnavailableError
+from sparklake.graveler.json_errors import decode_json
+from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.refs.dump import MANIFEST_KEY, read_manifest
+from sparklake.stores.embedded.accounts import owner_account
+from sparklake.stores.embedded.home import _read_note, _sound_note, _system_base, _write_note
 from sparklake.stores.objects import open_store
+from sparklake.udfs.adopted_ranges import MARKER_KEY
+from sparklake.verbs.gc.runs import find_open
 from tests.support.folders import memory_folder
+from tests.support.postgres import SYSTEM_FOLDER
 
 BODIES = [b'{"add": "\xff"}', b"[" * 100_000, b"\xff", b"{", b'{"branches_meta_range_id": "\xff"}']
 
@@ -33,3 +46,70 @@ def test_a_manifest_that_is_no_json_is_corrupt(body: bytes) -> None:
 def test_a_checkpoint_that_is_no_parquet_is_corrupt(body: bytes) -> None:
     with pytest.raises(CorruptFileError, match="checkpoint"):
         copied_checkpoint(body, lambda files: None)
+
+
+@pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
+def test_a_file_of_ours_that_is_no_json_is_corrupt(body: bytes) -> None:
+    with pytest.raises(CorruptFileError, match=r"^plan\.json in s3://b is damaged"):
+        decode_json(body, list[str], "plan.json in s3://b")
+
+
+@pytest.mark.parametrize("body", [b"", b"PAR1", b"PAR1" + b"x" * 60 + b"PAR1"])
+def test_a_receipt_that_is_no_parquet_is_corrupt(body: bytes) -> None:
+    with pytest.raises(CorruptFileError, match=r"^a receipt is no Parquet file"):
+        decode_parquet(body, "a receipt", ["address"])
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"../elsewhere"])
+def test_a_marker_of_no_collection_is_corrupt(body: bytes) -> None:
+    with memory_folder() as folder:
+        store = open_store(str(folder))
+        store.replace(MARKER_KEY, body)
+        with pytest.raises(CorruptFileError, match=MARKER_KEY):
+            find_open(store)
+
+
+@pytest.mark.parametrize("schema", ["{", "[" * 100_000, "[]", '{"fields": [{}]}', 7])
+def test_a_damaged_schema_of_a_delta_table_unites_nothing(schema: object) -> None:
+    metadata = {"schemaString": schema}
+    with pytest.raises(NotUnitedError, match="the table's schema"):
+        parse_predicate("a = 1", metadata)
+    if schema != '{"fields": [{}]}':
+        with pytest.raises(NotUnitedError, match="the table's schema"):
+            same_metadata(metadata, {})
+
+
+def test_a_predicate_over_a_table_with_a_nested_column_is_read() -> None:
+    schema = (
+        '{"fields": [{"name": "s", "type": {"type": "struct"}}, {"name": "a", "type": "long"}]}'
+    )
+    predicate = parse_predicate("a = 1", {"schemaString": schema})
+    assert predicate is not None
+    assert predicate.types == {"a": ("a", "long")}
+
+
+@pytest.mark.parametrize("body", [b"\xff", b"a = " + b"[" * 100_000, b"a ="])
+def test_a_damaged_settings_file_is_named(tmp_path: Path, body: bytes) -> None:
+    path = tmp_path / "sparklake.toml"
+    path.write_bytes(body)
+    with pytest.raises(InvalidInputError, match=r"sparklake\.toml cannot be used"):
+        read_settings_file(path)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[]", b"{}"])
+def test_a_damaged_note_of_a_home_is_written_anew_but_never_hides_the_refs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    monkeypatch.setenv(SYSTEM_FOLDER, str(tmp_path / "system"))
+    folder = tmp_path / "home" / "postgres"
+    folder.mkdir(parents=True, mode=0o700)
+    base = _system_base(folder, owner_account(folder))
+    assert _system_base(folder, owner_account(folder)) == base
+    (base / "data").mkdir()
+    (folder / "place.json").write_bytes(body)
+    with pytest.raises(RefStoreUnavailableError, match=str(base)) as raised:
+        _system_base(folder, owner_account(folder))
+    assert str(folder / "place.json") in str(raised.value)
+    assert _sound_note(folder) == {}
+    _write_note(folder, {"sockets": "/run/x"})
+    assert _read_note(folder) == {"sockets": "/run/x", "home": str(folder.parent)}

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from sparklake import Repository
+from sparklake import Lake, Repository
 from sparklake.errors import AlreadyExistsError, InvalidInputError, ObjectNotFoundError
+from sparklake.verbs.base.lookup import OpenRanges
+from sparklake.verbs.base.snapshot import open_snapshot
+from sparklake.verbs.tables.version import find_other, open_table
 from tests.support.folders import memory_folder
-from tests.support.lakes import memory_lake
+from tests.support.lakes import memory_lake, stage_sizes
+from tests.support.reads import recorded_reads
+from tests.support.statements import recorded_statements
 
 MARKS = {
     "Iceberg": "metadata/00003-9ba0e9d4.metadata.json",
@@ -28,6 +35,13 @@ marks = pytest.mark.parametrize(("name", "mark"), MARKS.items(), ids=MARKS)
 def repo() -> Iterator[Repository]:
     with memory_folder() as folder, memory_lake() as lake:
         yield lake.create_repository("lake", str(folder / "ns"))
+
+
+@pytest.fixture
+def ranged() -> Iterator[Repository]:
+    """Yield a repository whose trees have many ranges."""
+    with memory_folder() as folder, memory_lake() as lake:
+        yield lake.create_repository("lake", str(folder / "ns"), range_records=8)
 
 
 def put(repo: Repository, *paths: str) -> None:
@@ -116,6 +130,8 @@ def test_such_a_format_is_refused_by_its_name(
         "u/metadata/v1.metadata.json",
         "t.hoodie/x",
         "metadata-old/v1.metadata.json",
+        "metadata/sub/v1.metadata.json",
+        "metadata/version-hint.text.old",
     ],
 )
 def test_what_is_no_mark_refuses_nothing(repo: Repository, other: str) -> None:
@@ -129,8 +145,64 @@ def test_what_is_no_mark_refuses_nothing(repo: Repository, other: str) -> None:
         repo.branch("main").write(ROWS, "t", mode="append", partition_by=["day"])
 
 
-def test_an_iceberg_table_is_known_among_many_manifests(repo: Repository) -> None:
-    names = [f"metadata/{number:08x}-m0.avro" for number in range(10**8, 10**8 + 1200)]
-    put(repo, *(f"t/{each}" for each in names), "t/metadata/v7.metadata.json", "t/data/0.parquet")
-    with pytest.raises(InvalidInputError, match=r"'t/metadata/v7.metadata.json'"):
+@pytest.mark.parametrize("name", ["v7", "fffffff0-9ba0e9d4"])
+def test_an_iceberg_table_is_known_among_many_manifests(repo: Repository, name: str) -> None:
+    sizes = dict.fromkeys((f"t/metadata/{number:08x}-m0.avro" for number in range(1, 3000)), 1)
+    stage_sizes(repo.branch("main"), {**sizes, f"t/metadata/{name}.metadata.json": 1})
+    put(repo, "t/data/0.parquet")
+    with pytest.raises(InvalidInputError, match=rf"'t/metadata/{name}.metadata.json'"):
         repo.read("main", "t/data")
+
+
+@marks
+@pytest.mark.parametrize("staged", [True, False])
+def test_a_removed_mark_refuses_nothing(
+    repo: Repository, staged: bool, name: str, mark: str
+) -> None:
+    main = repo.branch("main")
+    put(repo, "t/0.parquet", f"t/{mark}")
+    main.commit("a table of another format")
+    if staged:
+        main.delete(f"t/{mark}")
+    else:
+        stage_sizes(main, {f"t/{mark}": None})
+    assert find_other(repo._context, "main", "t/new") is None
+    assert find_other(repo._context, "main@", "t/new") is not None
+    put(repo, f"t/{mark}")
+    assert find_other(repo._context, "main", "t/new") is not None
+
+
+def test_a_clean_table_costs_a_few_lookups(ranged: Repository) -> None:
+    """Only ranges are read that may hold metadata, and nothing is listed."""
+    paths = [f"a/{folder}/t/{number}.parquet" for folder in "bcdefgh" for number in range(100)]
+    main = ranged.branch("main")
+    stage_sizes(main, dict.fromkeys(paths, 1))
+    tree = ranged._context.trees.get(main.commit("tables").meta_range_id)
+    assert len(tree.ranges) > 50
+    context = replace(ranged._context, open_ranges=OpenRanges(ranged._context.store))
+    with recorded_reads() as names:
+        assert open_table(context, "main", "a/e/t").other is None
+    # All objects are in folders of `a/` that come in a row, so its own metadata would lie
+    # in front of all ranges or behind them. That leaves the two that go on from one folder to the
+    # next, before `a/e/t/` and behind it.
+    assert len(set(names)) == 2
+    with recorded_reads() as again:
+        open_table(context, "main", "a/e/t/none")
+    assert set(again) <= set(names)
+
+
+@pytest.mark.parametrize("is_dirty", [False, True], ids=["clean", "dirty"])
+def test_the_check_adds_no_statement(lake: Lake, is_dirty: bool) -> None:
+    with memory_folder() as folder:
+        repo = lake.create_repository(f"repo-{uuid4().hex}", str(folder / "ns"))
+        put(repo, "a/b/t/0.parquet")
+        repo.branch("main").commit("a table")
+        if is_dirty:
+            put(repo, "a/b/t/1.parquet", "a/metadata/notes.txt")
+        context = repo._context
+        open_snapshot(context, "main", b"a/b/t/", kept=True)
+        with recorded_statements() as bare:
+            open_snapshot(context, "main", b"a/b/t/", kept=True)
+        with recorded_statements() as checked:
+            assert open_table(context, "main", "a/b/t").other is None
+    assert len(bare) == len(checked) > 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sparklake.delta_log.commits import DeltaCommit, NotUnitedError
+from sparklake.errors import CorruptFileError
+from sparklake.graveler.json_errors import decode_json
 
 _NAMED = {
     "txn": ("appId", "wrote for the same streaming application"),
@@ -100,12 +101,37 @@ def _check_settings(before: Mapping[str, Any], after: Mapping[str, Any], changer
 def _plain(metadata: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     if metadata is None:
         return None
-    return {**metadata, "schemaString": json.loads(metadata.get("schemaString") or "{}")}
+    return {**metadata, "schemaString": _schema(metadata)}
 
 
 def _columns(metadata: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    schema = json.loads(metadata.get("schemaString") or "{}")
-    return {each["name"]: each for each in schema.get("fields", ())}
+    return {each["name"]: each for each in schema_fields(metadata)}
+
+
+def schema_fields(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the columns of a table, each with a name and a type; raise NotUnitedError."""
+    fields = _schema(metadata).get("fields", [])
+    if not (isinstance(fields, list) and all(map(_is_field, fields))):
+        raise NotUnitedError("the table's schema has columns without a name or a type")
+    return fields
+
+
+def _schema(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a table; raise NotUnitedError where it is damaged: choose a side."""
+    text = metadata.get("schemaString") or "{}"
+    try:
+        return decode_json(text if isinstance(text, str) else b"", dict[str, Any], "it")
+    except CorruptFileError as error:
+        raise NotUnitedError(f"the table's schema is no JSON of a schema ({error})") from error
+
+
+def _is_field(field: object) -> bool:
+    return (
+        isinstance(field, dict)
+        and isinstance(field.get("name"), str)
+        and "type" in field
+        and isinstance(field.get("metadata") or {}, dict)
+    )
 
 
 def _is_ruled(column: Mapping[str, Any]) -> bool:

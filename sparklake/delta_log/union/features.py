@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sparklake.delta_log.commits import NotUnitedError
+from sparklake.delta_log.union.claims import schema_fields
 
 MAX_READER_VERSION = 3
 MAX_WRITER_VERSION = 7
@@ -73,9 +73,5 @@ def check_covers(one: Mapping[str, Any], other: Mapping[str, Any], holder: str, 
 
 
 def _has_identity(metadata: Mapping[str, Any]) -> bool:
-    try:
-        schema = json.loads(metadata.get("schemaString") or "{}")
-    except ValueError as error:
-        raise NotUnitedError(f"the table's schema is no JSON ({error})") from error
-    fields = schema.get("fields", ())
+    fields = schema_fields(metadata)
     return any(name.startswith(_IDENTITY) for each in fields for name in each.get("metadata") or ())

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, TypeAlias
 
+from sparklake.delta_log.union.claims import schema_fields
+
 Value: TypeAlias = int | str
 """A number, or a string that compares by its characters, as ISO dates do."""
 
@@ -178,12 +180,12 @@ def _types(metadata: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """
     found: dict[str, tuple[str, str]] = {}
     twice = set()
-    for each in json.loads(metadata.get("schemaString") or "{}").get("fields", ()):
+    for each in schema_fields(metadata):
         small = each["name"].lower()
         if small in found:
             twice.add(small)
         ruled = any(key.startswith("__") for key in each.get("metadata") or ())
-        plain = each["type"] in ("string", "date") or each["type"] in _NUMBERS
+        plain = each["type"] in ("string", "date", *_NUMBERS)
         found[small] = (each["name"], each["type"] if plain and not ruled else "")
     return {name: each for name, each in found.items() if each[1] and name not in twice}
 
@@ -237,7 +239,7 @@ def _stats(add: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]
     try:
         said = json.loads(add.get("stats") or "{}")
         low, high = said.get("minValues") or {}, said.get("maxValues") or {}
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return {}, {}
     return (low, high) if isinstance(low, dict) and isinstance(high, dict) else ({}, {})
 

@@ -25,6 +25,7 @@ from sparklake.graveler.blocks.columns import (
     Positions,
     binary_array,
     digests_at,
+    keys_of,
     search,
 )
 from sparklake.graveler.blocks.encoded import (
@@ -159,7 +160,7 @@ class Block:
             return _nowhere(len(keys))
         if len(self.starts) == 2:
             return search(self.keys, keys)
-        leaves, _ = search(_keys_of([key for unit in self.units for key in _last_keys(unit)]), keys)
+        leaves, _ = search(keys_of([key for unit in self.units for key in _last_keys(unit)]), keys)
         reached = int(np.searchsorted(leaves, len(self.starts) - 1))
         places = np.full(len(keys), len(self))
         found = np.zeros(len(keys), bool)
@@ -395,10 +396,3 @@ def _nowhere(count: int) -> tuple[Positions, Mask]:
 def _distinct(ascending: Positions) -> Positions:
     """Return ascending numbers without duplicates."""
     return ascending[np.concatenate(([True], ascending[1:] != ascending[:-1]))]
-
-
-def _keys_of(keys: Sequence[bytes]) -> Keys:
-    """Return keys in ascending order as columns."""
-    # Eight bytes follow the last key because keys are read in words.
-    bounds = np.cumsum([0, *map(len, keys)])
-    return Keys(np.frombuffer(b"".join([*keys, bytes(8)]), np.uint8), bounds[:-1], np.diff(bounds))

@@ -5,6 +5,7 @@ No function takes a Python step per record.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,6 +193,13 @@ class Keys:
         if np.count_nonzero(found) != int(lengths.sum()):
             return None
         return found.view(f"S{width}")[:, 0]
+
+
+def keys_of(keys: Sequence[bytes]) -> Keys:
+    """Return keys in ascending order as columns."""
+    # Eight bytes follow the last key: words of it are read.
+    bounds = np.cumsum([0, *map(len, keys)])
+    return Keys(np.frombuffer(b"".join([*keys, bytes(8)]), np.uint8), bounds[:-1], np.diff(bounds))
 
 
 _MAX_TEXT_BYTES = 256

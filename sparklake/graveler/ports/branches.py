@@ -201,8 +201,11 @@ class Staging(Protocol):
         the seal, which the guard checks.
         """
 
-    def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
-        """Stream the records of a rows layer in key order, with bounded memory."""
+    def rows(self, layer_id: int, *prefixes: bytes) -> Iterator[Record]:
+        """Stream the records of a rows layer in key order, with bounded memory.
+
+        With prefixes, only records whose keys begin with one of them are read.
+        """
 
     def row(self, layer_id: int, key: bytes) -> Record | None:
         """Return one record of a rows layer."""

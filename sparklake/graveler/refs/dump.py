@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 from google.protobuf.message import DecodeError
 
-from sparklake.errors import CorruptFileError, InvalidDumpError, InvalidNameError, MissingFileError
+from sparklake.errors import InvalidDumpError, InvalidNameError, MissingFileError
 from sparklake.graveler.commits import Commit, commit_id
 from sparklake.graveler.ids import CommitId, MetaRangeId
-from sparklake.graveler.json_errors import BAD_JSON
+from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, TagInfo
 from sparklake.graveler.records import Record, ValueRecord, plain_value
 from sparklake.graveler.refs.dump_tables import MESSAGES, Entity, make_ref_tables, read_ref_records
@@ -46,17 +46,14 @@ def manifest_bytes(manifest: Manifest) -> bytes:
 def read_manifest(store: ObjectStore) -> Manifest:
     """Read the manifest of a namespace; raise MissingFileError or CorruptFileError."""
     try:
-        return msgspec.json.decode(store.get(MANIFEST_KEY), type=Manifest)
+        body = store.get(MANIFEST_KEY)
     except MissingFileError as error:
         raise MissingFileError(
             f"{store.uri} has no {MANIFEST_KEY}, and so no dump: `sparklake refs dump` writes one, "
             "and so does lakeFS"
         ) from error
-    except BAD_JSON as error:
-        raise CorruptFileError(
-            f"{MANIFEST_KEY} in {store.uri} is no manifest of a dump ({error}): dump the refs "
-            "again, or restore the file from a backup"
-        ) from error
+    way_out = "dump the refs again, or restore the file from a backup"
+    return decode_json(body, Manifest, f"the manifest {MANIFEST_KEY} in {store.uri}", way_out)
 
 
 # --- writing --------------------------------------------------------------------------------------

@@ -161,16 +161,16 @@ def read_each(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block
         yield _decoded(store, [file], [each.id], _RANGES)
 
 
-def read_packed(store: ObjectStore, info: RangeInfo) -> Block:
-    """Return the records of a range, packed and without an open file.
+def read_packed(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Block]:
+    """Yield the records of each range, packed and without an open file.
 
     Raises MissingFileError or CorruptFileError, now or when records are read.
     """
-    key = table_key(info.id)
-    (content,) = store.get_many([key])
-    if not isinstance(content, bytes):
-        content = _Reopened(store, key, len(content))
-    return _decoded(store, [content], [info.id], _RANGES)
+    keys = [table_key(each.id) for each in ranges]
+    for each, key, content in zip(ranges, keys, store.get_many(keys), strict=True):
+        if not isinstance(content, bytes):
+            content = _Reopened(store, key, len(content))
+        yield _decoded(store, [content], [each.id], _RANGES)
 
 
 @dataclass(frozen=True, slots=True)

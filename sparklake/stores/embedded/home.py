@@ -12,13 +12,16 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from sparklake.errors import RefStoreUnavailableError
+from sparklake.errors import CorruptFileError, RefStoreUnavailableError
+from sparklake.graveler.json_errors import decode_json
 from sparklake.stores.embedded.accounts import Account, owner_account, unprivileged_account
 from sparklake.stores.embedded.folders import is_private, private_folder, system_folder
+from sparklake.stores.objects.local_files import sync, whole_file
 
 SOCKET_PORT = 5432
 _MAX_SOCKET_PATH = 103  # The limit of the strictest system, without the closing NUL.
@@ -82,7 +85,7 @@ def socket_folder(layout: Layout) -> Path:
     usual = layout.base / "socket"
     if _fits(usual):
         return private_folder(usual, layout.account)
-    noted = _read_note(layout.folder).get("sockets")
+    noted = _sound_note(layout.folder).get("sockets")
     if noted and is_private(Path(noted), layout.account):
         return Path(noted)
     made = _short_folder(layout.account)
@@ -112,14 +115,17 @@ def _system_base(folder: Path, account: Account) -> Path:
     The note stays valid if the home is moved. A copy of a home has a note, too, but no
     database.
     """
-    note = _read_note(folder, moved=True)
     root = system_folder(account)
+    name = hashlib.sha256(os.fsencode(folder.parent)).hexdigest()[:16]
+    try:
+        note = _read_note(folder, moved=True)
+    except CorruptFileError as error:
+        raise _lost_base(folder, sorted(root.glob(f"{name}-*")), error) from error
     if "base" not in note:
-        name = hashlib.sha256(os.fsencode(folder.parent)).hexdigest()[:16]
         note = {"base": str(root / f"{name}-{uuid4().hex[:16]}")}
         _write_note(folder, note)
     elif note["home"] != str(folder.parent):
-        if _read_note(Path(note["home"]) / folder.name).get("base") == note["base"]:
+        if _sound_note(Path(note["home"]) / folder.name).get("base") == note["base"]:
             raise RefStoreUnavailableError(
                 f"{folder.parent} is a copy of {note['home']}, whose refs were not copied with it: "
                 f"delete {folder} to begin a lake without any, or use another home"
@@ -128,17 +134,50 @@ def _system_base(folder: Path, account: Account) -> Path:
     return private_folder(Path(note["base"]), account)
 
 
-def _read_note(folder: Path, *, moved: bool = False) -> dict[str, str]:
-    """Return the note of a home; with `moved`, even a note written for another home."""
+def _lost_base(
+    folder: Path, bases: Sequence[Path], error: CorruptFileError
+) -> RefStoreUnavailableError:
+    """Return the error for a note that no longer tells where the data is.
+
+    To begin with an empty database would hide all refs, so the user says which folder it is.
+    """
+    of_home = f', "home": "{folder.parent}"}}'
+    wanted = " or ".join(
+        f'{{"base": "{each}"{of_home}' for each in bases if (each / "data").exists()
+    )
+    return RefStoreUnavailableError(
+        f"{error}, or write into it where the refs of {folder.parent} are: "
+        f"{wanted or 'no folder was found by the path of this home, so it has been moved'}"
+    )
+
+
+def _sound_note(folder: Path) -> dict[str, str]:
+    """Return the note of a home, nothing for a damaged one: it is written anew."""
     try:
-        note: dict[str, str] = json.loads((folder / "place.json").read_bytes())
+        return _read_note(folder)
+    except CorruptFileError:
+        return {}
+
+
+def _read_note(folder: Path, *, moved: bool = False) -> dict[str, str]:
+    """Return the note of a home; with `moved`, even a note written for another home.
+
+    Raises CorruptFileError.
+    """
+    file = folder / "place.json"
+    try:
+        note = decode_json(file.read_bytes(), dict[str, str], str(file))
     except FileNotFoundError:
         return {}
+    if "home" not in note:
+        raise CorruptFileError(f"{file} is damaged (no home): restore the file from a backup")
     return note if moved or note["home"] == str(folder.parent) else {}
 
 
 def _write_note(folder: Path, entries: dict[str, str]) -> None:
-    note = {**_read_note(folder), **entries, "home": str(folder.parent)}
-    scratch = folder / f"place.json.{uuid4().hex}"
-    scratch.write_text(json.dumps(note))
-    scratch.replace(folder / "place.json")
+    """Write the note of a home, durable on return: a power cut must not leave an empty one."""
+    note = {**_sound_note(folder), **entries, "home": str(folder.parent)}
+    with whole_file(folder / "place.json") as scratch:
+        scratch.write_text(json.dumps(note))
+        sync([scratch])
+    sync([folder])

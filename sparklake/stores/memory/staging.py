@@ -65,11 +65,11 @@ class MemoryStaging:
             self._state.branches[branch] = replace(state, layers=sealed)
             return self._state.seen(self._state.branches[branch], force=self._force)
 
-    def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
-        """Stream the records of a rows layer in key order."""
+    def rows(self, layer_id: int, *prefixes: bytes) -> Iterator[Record]:
+        """Stream the records of a rows layer in key order, of all keys or those of prefixes."""
         with self._state.lock:
             found = sorted(self._state.layer_rows(layer_id).items())
-        yield from (record for record in found if record[0].startswith(prefix))
+        yield from (record for record in found if record[0].startswith(prefixes or b""))
 
     def row(self, layer_id: int, key: bytes) -> Record | None:
         """Return one record of a rows layer."""

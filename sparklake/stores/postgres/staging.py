@@ -12,8 +12,9 @@ from sparklake.errors import (
     WriteEndedError,
 )
 from sparklake.graveler.guards import Action
-from sparklake.graveler.keys import prefix_end
+from sparklake.graveler.keys import disjoint_prefixes, prefix_end
 from sparklake.graveler.ports import BranchState, Layer, LayerKind, Write, WriteState
+from sparklake.graveler.records import MAX_KEY_BYTES
 from sparklake.stores.postgres.branches import locked_state
 from sparklake.stores.postgres.layers import (
     Scope,
@@ -124,6 +125,23 @@ def _write(row: tuple[Any, ...]) -> Write:
 
 _PUT_ROWS = 5_000  # At most 66 kB a record: far below the 1 GB that one parameter may have.
 _FETCH_ROWS = 5_000
+_AFTER_ALL = b"\xff" * (MAX_KEY_BYTES + 1)
+_ROWS_OF_PREFIX = """
+    SELECT key, value FROM sparklake.staged_rows
+    WHERE layer_id = %(layer)s AND key >= %(first)s
+        AND (%(after)s::bytea IS NULL OR key < %(after)s)
+    ORDER BY key
+"""
+# The intervals come in order, and the rows of each one in order: a stream that nothing sorts.
+_ROWS_OF_PREFIXES = """
+    SELECT found.key, found.value
+    FROM unnest(%(first)b::bytea[], %(after)b::bytea[]) AS within (first, after)
+    CROSS JOIN LATERAL (
+        SELECT key, value FROM sparklake.staged_rows
+        WHERE layer_id = %(layer)s AND key >= within.first AND key < within.after
+        ORDER BY key
+    ) AS found
+"""
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -178,10 +196,10 @@ class PostgresStaging:
             seal_layers(connection, self._uid, branch)
             return locked_state(connection, self._scope, branch)
 
-    def rows(self, layer_id: int, prefix: bytes = b"") -> Iterator[Record]:
+    def rows(self, layer_id: int, *prefixes: bytes) -> Iterator[Record]:
         """Stream the records of a rows layer in key order, from one snapshot."""
         with self._connections.transaction(_SNAPSHOT) as connection:
-            yield from layer_rows(connection, self._uid, layer_id, prefix)
+            yield from layer_rows(connection, self._uid, layer_id, *prefixes)
 
     def row(self, layer_id: int, key: bytes) -> Record | None:
         """Return one record of a rows layer."""
@@ -237,24 +255,23 @@ class PostgresStaging:
 
 
 def layer_rows(
-    connection: psycopg.Connection, uid: str, layer_id: int, prefix: bytes = b""
+    connection: psycopg.Connection, uid: str, layer_id: int, *prefixes: bytes
 ) -> Iterator[Record]:
     """Stream the records of a rows layer in key order, within a snapshot transaction."""
     if not connection.execute(
         "SELECT 1 FROM sparklake.layers WHERE repository_uid = %s AND id = %s", (uid, layer_id)
     ).fetchall():
         raise _gone(layer_id)
+    apart = disjoint_prefixes(prefixes or [b""])
     with connection.cursor(f"rows_{uuid4().hex}", binary=True) as cursor:
         cursor.itersize = _FETCH_ROWS
-        yield from cursor.execute(
-            """
-            SELECT key, value FROM sparklake.staged_rows
-            WHERE layer_id = %(layer)s AND key >= %(first)s
-                AND (%(after)s::bytea IS NULL OR key < %(after)s)
-            ORDER BY key
-            """,
-            {"layer": layer_id, "first": prefix, "after": prefix_end(prefix)},
-        )
+        if len(apart) == 1:
+            values = {"layer": layer_id, "first": apart[0], "after": prefix_end(apart[0])}
+            yield from cursor.execute(_ROWS_OF_PREFIX, values)
+        else:
+            afters = [prefix_end(each) or _AFTER_ALL for each in apart]
+            values = {"layer": layer_id, "first": apart, "after": afters}
+            yield from cursor.execute(_ROWS_OF_PREFIXES, values)
 
 
 def _check_seen(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, cached_property
 from itertools import chain, count, repeat
 from threading import Lock
 
@@ -13,8 +13,9 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from sparklake.graveler.blocks.block import Block
-from sparklake.graveler.blocks.columns import Bytes, Positions
+from sparklake.graveler.blocks.columns import Bytes, Positions, keys_of
 from sparklake.graveler.ids import RangeId
+from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, Ranges, position_reaching
 from sparklake.graveler.sstable.store import read_each, read_packed
@@ -65,6 +66,14 @@ class OpenRange:
         value: bytes = data[starts.item(row) : ends.item(row)].tobytes()
         return value
 
+    def holding(self, intervals: Sequence[Interval]) -> Iterator[Interval]:
+        """Yield those of some intervals in which there is a key."""
+        keys = self.block.keys
+        for each in intervals:
+            at = bisect_left(keys, each.start)
+            if at < len(keys) and keys[at] in each:
+                yield each
+
     def rows(self, keys: Sequence[bytes]) -> Positions:
         """Return where in the block some keys are, ABSENT for those that are not there."""
         return np.fromiter(map(self._rows.get, keys, repeat(ABSENT)), np.int64, len(keys))
@@ -99,6 +108,18 @@ class PackedRange:
         self._left -= 1
         return self._block.stored(key)
 
+    def holding(self, intervals: Sequence[Interval]) -> Iterator[Interval]:
+        """Yield those of some intervals, of keys up to a stop, in which there is a key."""
+        self._left -= 1
+        # A block of its own: it remembers what it opens, and is for one thread.
+        block = Block(self._block.units, self._block.ids)
+        bounds = sorted({bound for each in intervals for bound in (each.start, each.stop or b"")})
+        places = dict(zip(bounds, block.find(keys_of(bounds))[0].tolist(), strict=True))
+        for each in intervals:
+            stop = len(block) if each.stop is None else places[each.stop]
+            if places[each.start] < stop:
+                yield each
+
 
 class OpenRanges:
     """Opens ranges of a store, and keeps the latest ones: they never change.
@@ -117,12 +138,51 @@ class OpenRanges:
         """Return the stored value of a key; raise MissingFileError or CorruptFileError."""
         with self._lock:
             found = self._kept.get(info.id)
-        if found is None:
-            found = PackedRange(info, read_packed(self._store, info))
-            self._keep(info, found)
-        elif isinstance(found, PackedRange) and found.is_worn and self._has_room(info):
-            (found,) = self.get_many([info])
-        return found.find(key)
+        return self._ready(info, found or self._read([info])[0]).find(key)
+
+    def holding(self, ranges: Ranges, intervals: Iterable[Interval]) -> list[Interval]:
+        """Return those of some intervals in which a tree, or a layer of ranges, has a key.
+
+        What is said of the ranges often tells. Else a data block is opened, as for a single key.
+        """
+        held: list[Interval] = []
+        inside: dict[RangeInfo, list[Interval]] = {}
+        info_at = cache(ranges.__getitem__)
+        for each in intervals:
+            at = position_reaching(ranges, each.start)
+            if at == len(ranges):
+                continue
+            info = info_at(at)
+            if info.min_key in each or info.max_key in each:
+                held.append(each)
+            elif info.min_key < each.start:
+                inside.setdefault(info, []).append(each)
+        for opened, asked in zip(self._opened(list(inside)), inside.values(), strict=True):
+            held += opened.holding(asked)
+        return held
+
+    def _opened(self, infos: Sequence[RangeInfo]) -> list[OpenRange | PackedRange]:
+        """Return ranges to look up a few keys in; those that are not known are read together."""
+        with self._lock:
+            kept = {each.id: self._kept.get(each.id) for each in infos}
+        missing = [each for each in infos if kept[each.id] is None]
+        fresh = iter(self._read(missing))
+        return [self._ready(each, kept[each.id] or next(fresh)) for each in infos]
+
+    def _read(self, infos: Sequence[RangeInfo]) -> list[PackedRange]:
+        """Read ranges together, and keep them packed."""
+        blocks = read_packed(self._store, infos)
+        found = [PackedRange(*each) for each in zip(infos, blocks, strict=True)]
+        for info, each in zip(infos, found, strict=True):
+            self._keep(info, each)
+        return found
+
+    def _ready(self, info: RangeInfo, found: OpenRange | PackedRange) -> OpenRange | PackedRange:
+        """Return a range opened in full where it has been asked for keys often enough."""
+        if isinstance(found, PackedRange) and found.is_worn and self._has_room(info):
+            (opened,) = self.get_many([info])
+            return opened
+        return found
 
     def lookup(self, ranges: Ranges, key: bytes) -> bytes | None:
         """Return the stored value that a key has in a tree; raise as `find` does."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
 from sparklake.engine.explanation import LAYERED, TWO_WAY
 from sparklake.engine.rows import Row, Rows, RowShape
-from sparklake.errors import MissingFileError, PurgedError
+from sparklake.errors import CorruptFileError, MissingFileError, PurgedError
 from sparklake.graveler.keys import key_prefix, prefix_interval
+from sparklake.graveler.parquet_files import decode_parquet
 from sparklake.graveler.planning.layers import plan_listing, plan_view
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
@@ -41,7 +40,17 @@ from sparklake.verbs.base.staging import Staged
 
 
 def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -> MissingFileError:
-    """Return the error for an object that is gone: by a purge, where one took it."""
+    """Return the error for an object that is gone: by a purge, where one took it.
+
+    A damaged receipt is told of with the error that is given.
+    """
+    try:
+        return _find_purged_error(context, found) or error
+    except CorruptFileError as damage:
+        return MissingFileError(f"{error}; maybe a purge took it, which cannot be told: {damage}")
+
+
+def _find_purged_error(context: Context, found: ObjectInfo) -> PurgedError | None:
     own = OwnNamespace(context.info.storage_namespace)
     (address,) = one_spelling(pa.array([found.address]), own).to_pylist()
     for each in context.refs.purges.list():
@@ -54,13 +63,14 @@ def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -
                 "its record stays, and its bytes are gone for good",
                 *(each.id, each.who, each.date),
             )
-    return error
+    return None
 
 
 def _is_listed(store: ObjectStore, purge: Purge, address: str) -> bool:
     """Return whether the receipt of a purge has an address."""
     for part in store.list(f"{purge_folder(purge.id)}receipt/"):
-        rows = parquet.read_table(io.BytesIO(store.get(part.key)), columns=["address"])
+        what = f"the receipt {part.key} in {store.uri}"
+        rows = decode_parquet(store.get(part.key), what, columns=["address"])
         if pc.any(pc.equal(rows.column("address"), address)).as_py():
             return True
     return False

@@ -39,14 +39,15 @@ class Staged:
     """Reads staging layers for plans, and keeps what it has read: a sealed layer never changes.
 
     With `dry`, all rows travel inside of the plan, and nothing is ever written. Of the keys that
-    are not chosen it has nothing, but for what else a range holds that has some.
+    are not chosen, or that begin with none of the prefixes, it has nothing, but for what else a
+    range holds that has some.
     """
 
     def __init__(
-        self, context: Context, prefix: bytes = b"", *, dry: bool = False, choice: Choice = ALL
+        self, context: Context, *prefixes: bytes, dry: bool = False, choice: Choice = ALL
     ) -> None:
         self._context = context
-        self._prefix = prefix or choice.prefix
+        self._prefixes = prefixes or (choice.prefix,)
         self._choice = choice
         self._dry = dry
         self._side = cache(self._read_side)
@@ -84,7 +85,7 @@ class Staged:
         return Side(tuple(run.ranges))
 
     def _rows(self, layer: Layer) -> Iterator[Record]:
-        rows = self._context.refs.staging.rows(layer.id, self._prefix)
+        rows = self._context.refs.staging.rows(layer.id, *self._prefixes)
         return rows if self._choice.is_everything else (row for row in rows if self._has(row))
 
     def _has(self, row: Record) -> bool:

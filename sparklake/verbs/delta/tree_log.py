@@ -177,11 +177,12 @@ class TreeLog:
         for key in self.checkpoints[version]:
             if key.endswith(b".json"):
                 raise NotUnitedError(f"checkpoint {version} is of a kind that is not read here")
+            body = self.body(key)
             try:
-                file = pq.ParquetFile(BytesIO(self.body(key)))
+                file = pq.ParquetFile(BytesIO(body))
                 names = [each for each in file.schema_arrow.names if each in _READ]
                 yield file.read(columns=list(columns) or names)
-            except pa.ArrowException as error:
+            except (pa.ArrowException, OSError) as error:
                 raise NotUnitedError(f"checkpoint {version} cannot be read ({error})") from error
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from sparklake.errors import InvalidInputError, MissingFileError, NotFoundError
+from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError, NotFoundError
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
+from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.sstable.store import read_meta_range, table_key
@@ -48,7 +49,7 @@ class RunFolder:
     """The folder of a run's lists, in the namespace but apart from all versioned data."""
 
     def __init__(self, context: Context, run_id: str) -> None:
-        if not run_id.replace("-", "").isalnum():
+        if not _is_run_id(run_id):
             raise InvalidInputError(f"{run_id!r} is no id of a collection: a report says it")
         self.run_id = run_id
         self._context = context
@@ -70,9 +71,11 @@ class RunFolder:
     def find(self) -> CollectionRun | None:
         """Return the state of the run, or None if there is none."""
         try:
-            return msgspec.json.decode(self._context.store.get(self._summary), type=CollectionRun)
+            body = self._context.store.get(self._summary)
         except MissingFileError:
             return None
+        what = f"{self._summary} in {self._context.store.uri}"
+        return decode_json(body, CollectionRun, what)
 
     def read(self) -> CollectionRun:
         """Return the state of the run; raise NotFoundError."""
@@ -100,12 +103,25 @@ class RunFolder:
                 store.delete(found.key)
 
 
+def _is_run_id(text: str) -> bool:
+    return text.isascii() and text.replace("-", "").isalnum()
+
+
 def find_open(store: ObjectStore) -> str | None:
-    """Return the id of the run that may be deleting objects, or None."""
+    """Return the id of the run that may be deleting objects, or None.
+
+    Raises CorruptFileError.
+    """
     try:
-        return store.get(MARKER_KEY).decode()
+        run_id = store.get(MARKER_KEY).decode(errors="replace")
     except MissingFileError:
         return None
+    if not _is_run_id(run_id):
+        raise CorruptFileError(
+            f"{MARKER_KEY} in {store.uri} is damaged: it names no garbage collection. Restore the "
+            f"file from a backup, or write the id of the last one into it, a folder beside it"
+        )
+    return run_id
 
 
 def set_open(store: ObjectStore, run_id: str | None) -> None:

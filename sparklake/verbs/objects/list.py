@@ -49,13 +49,22 @@ class Folder:
 
 def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo | Folder]:
     """Yield objects and folders directly under a prefix, in byte order of their paths."""
-    level = _Level(key_prefix(prefix), context.info.storage_namespace)
 
     def sides(found: Resolved) -> tuple[Ranges, list[Side]]:
         base = found.tree(context).ranges
-        return base, Staged(context, level.prefix).sides(found.layers)
+        return base, Staged(context, key_prefix(prefix)).sides(found.layers)
 
-    base, staged = steadily(context, ref, sides)
+    yield from list_level(context, *steadily(context, ref, sides), prefix)
+
+
+def list_level(
+    context: Context, base: Ranges, staged: Sequence[Side], prefix: str, pattern: str = ""
+) -> Iterator[ObjectInfo | Folder]:
+    """Yield what `list_folder` does, of a tree under staged layers, newest first.
+
+    With a regular expression, these are objects in whose names it is found, and maybe folders.
+    """
+    level = _Level(key_prefix(prefix), context.info.storage_namespace, pattern)
     committed = _Ranges(context.open_ranges, base, level)
     layers = [
         _Rows(block_of_records(side.rows))
@@ -102,6 +111,7 @@ class _Level:
 
     prefix: bytes
     storage_namespace: str
+    pattern: str = ""
 
     def folder(self, key: bytes) -> bytes | None:
         """Return the folder of this level that contains a key, or None for an object."""
@@ -121,7 +131,11 @@ class _Level:
         lengths = np.where(is_folder, slashes + 1, keys.lengths - depth)
         names = gather(keys.data, keys.starts + depth, lengths)
         is_new = pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
-        first = np.flatnonzero(np.concatenate(([True], is_new)))
+        is_shown = np.concatenate(([True], is_new))
+        if self.pattern:
+            found = pc.match_substring_regex(names, self.pattern)
+            is_shown &= is_folder | found.to_numpy(zero_copy_only=False)
+        first = np.flatnonzero(is_shown)
         objects = object_rows(
             object_batch(block.take(first[~is_folder[first]]), self.storage_namespace)
         )

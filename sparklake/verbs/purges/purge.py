@@ -19,6 +19,7 @@ from sparklake.errors import (
     PurgeBlockedError,
 )
 from sparklake.graveler.guards import Action, read_only_error
+from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.ports.registers import Purge, PurgeCounts, PurgeState
 from sparklake.graveler.sums import bounded
 from sparklake.udfs.purges import (
@@ -231,7 +232,10 @@ def _refuse_shared(found: FoundReport, terms: PurgeTerms) -> None:
 def _carried_out(context: Context, made: Purge) -> Purge:
     """Delete the listed objects. Continue an earlier attempt if there is one."""
     if made.state is not PurgeState.DONE:
-        parts = msgspec.json.decode(context.store.get(_plan_key(made)), type=list[str])
+        plan = _plan_key(made)
+        way_out = f"restore it from a backup, then run `sparklake purge resume` {made.id}"
+        what = f"the list {plan} in {context.store.uri} of what the purge deletes"
+        parts = decode_json(context.store.get(plan), list[str], what, way_out)
         runner = context.runner(_DELETION_RECORDS * made.counts.paths, "purge", made.id)
         body = partial(delete_body, context.workspace, purge_folder(made.id), made.also_external)
         done = sum(batch.num_rows for batch in runner.collect(body, encode_work(parts)))

@@ -6,12 +6,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
-
-from sparklake.errors import CorruptFileError, InvalidInputError, MissingFileError
+from sparklake.errors import InvalidInputError, MissingFileError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import RepositorySettings
-from sparklake.graveler.json_errors import BAD_JSON
+from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.graveler.refs.dump import read_manifest, read_refs
@@ -73,13 +71,7 @@ def _find_settings(store: ObjectStore) -> KeptSettings | None:
     """Return the settings next to a dump by sparklake, or None for a dump by lakeFS."""
     if store.find(SETTINGS_KEY) is None:
         return None
-    try:
-        return msgspec.json.decode(store.get(SETTINGS_KEY), type=KeptSettings)
-    except BAD_JSON as error:
-        raise CorruptFileError(
-            f"{SETTINGS_KEY} in {store.uri} does not hold a repository's settings ({error}): "
-            "restore the file from a backup"
-        ) from error
+    return decode_json(store.get(SETTINGS_KEY), KeptSettings, f"{SETTINGS_KEY} in {store.uri}")
 
 
 def _default_branch(wish: Wish, settings: KeptSettings | None, refs: RefsSnapshot) -> str:

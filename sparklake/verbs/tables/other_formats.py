@@ -7,41 +7,44 @@ folder of such a table is read as plain files, and nothing is written there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.objects.rows import ObjectInfo
-
-_LOOKED_AT = 1000
-"""The number of files of a folder that are checked. Metadata files sort among the first."""
+from sparklake.graveler.keys import Interval, key_prefix, prefix_interval
+from sparklake.graveler.planning.plan import Side, rows_in
+from sparklake.graveler.ranges import Ranges
+from sparklake.verbs.base.context import Context
+from sparklake.verbs.objects.list import Folder, list_level
 
 
 @dataclass(frozen=True, slots=True)
 class OtherFormat:
-    """A table format, and the files that identify such a table."""
+    """A table format, and the files that identify such a table.
+
+    `pattern` is a regular expression for the names of such files, directly in the folder. Without
+    one, every file in the folder is metadata. `prefixes` are the names to try first.
+    """
 
     name: str
-    prefixes: tuple[str, ...]
-    suffixes: tuple[str, ...] = ("",)
+    folder: str
+    pattern: str = ""
+    prefixes: tuple[str, ...] = ("",)
 
 
 _FORMATS = (
-    # Catalogs number the files, 00000-ID.metadata.json. Without a catalog they are
-    # v1.metadata.json.
+    # Catalogs number the files, 00000-ID.metadata.json, so they sort before the manifests. Without
+    # a catalog they are v1.metadata.json, after all manifests.
     OtherFormat(
         "Iceberg",
-        ("metadata/", "metadata/v"),
-        (".metadata.json", ".metadata.json.gz", "metadata/version-hint.text"),
+        "metadata/",
+        r"^version-hint\.text$|\.metadata\.json(\.gz)?$",
+        ("v", ""),
     ),
-    OtherFormat("Hudi", (".hoodie/",)),
-    OtherFormat("Lance", ("_versions/",)),
+    OtherFormat("Hudi", ".hoodie/"),
+    OtherFormat("Lance", "_versions/"),
 )
 _NAMES = {each.name.lower(): each.name for each in _FORMATS}
-
-Listing = Callable[[str], Iterable[ObjectInfo]]
-"""A function that lists the objects under a prefix, in the order of their paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +56,31 @@ class OtherTable:
     found: str
 
 
-def find_other_table(listing: Listing, folder: str) -> OtherTable | None:
+def find_other_table(
+    context: Context, base: Ranges, staged: Sequence[Side], folder: str
+) -> OtherTable | None:
     """Return the table of another format at or above a folder, or None.
 
-    The cost is a few lookups for each part of the folder's path, without a scan.
+    The tree is read under staged layers, newest first, which only need the rows of
+    `mark_prefixes`. If no key lies in a metadata folder at the path or above it, the cost is a few
+    lookups and no listing.
     """
-    for above in _folders(folder):
-        for each in _FORMATS:
-            found = _find_mark(listing, above, each)
-            if found is not None:
-                return OtherTable(each.name, above, found)
+    places = {
+        prefix_interval(key_prefix(above + each.folder)): (above, each)
+        for above in _folders(folder)
+        for each in _FORMATS
+    }
+    for interval in _holding(context, base, staged, list(places)):
+        above, known = places[interval]
+        found = _find_mark(context, base, staged, above, known)
+        if found is not None:
+            return OtherTable(known.name, above, found)
     return None
+
+
+def mark_prefixes(folder: str) -> list[bytes]:
+    """Return the key prefixes that tell whether a folder is or lies in such a table."""
+    return [key_prefix(above + each.folder) for above in _folders(folder) for each in _FORMATS]
 
 
 def check_supported(table_format: str) -> None:
@@ -102,9 +119,24 @@ def _folders(folder: str) -> Iterator[str]:
     yield ""
 
 
-def _find_mark(listing: Listing, folder: str, known: OtherFormat) -> str | None:
+def _holding(
+    context: Context, base: Ranges, staged: Sequence[Side], intervals: Sequence[Interval]
+) -> list[Interval]:
+    """Return those of some intervals, in their order, in which a tree or a layer has a key."""
+    held = set(context.open_ranges.holding(base, intervals))
+    for side in staged:
+        held.update(context.open_ranges.holding(side.ranges, intervals))
+        held.update(each for each in intervals if rows_in(side, each))
+    return [each for each in intervals if each in held]
+
+
+def _find_mark(
+    context: Context, base: Ranges, staged: Sequence[Side], above: str, known: OtherFormat
+) -> str | None:
+    """Return the path of what tells of a table in a folder."""
+    folder = above + known.folder
     for prefix in known.prefixes:
-        for each in islice(listing(folder + prefix), _LOOKED_AT):
-            if each.path.endswith(known.suffixes):
+        for each in list_level(context, base, staged, folder + prefix, known.pattern):
+            if not (known.pattern and isinstance(each, Folder)):
                 return each.path
     return None

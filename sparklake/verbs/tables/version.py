@@ -14,11 +14,11 @@ from sparklake.graveler.planning.plan import Side
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.read import list_tree, listing_of_plan
+from sparklake.verbs.base.read import listing_of_plan
 from sparklake.verbs.base.resolve import Resolved, steadily
 from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
 from sparklake.verbs.base.staging import Staged
-from sparklake.verbs.tables.other_formats import OtherTable, find_other_table
+from sparklake.verbs.tables.other_formats import OtherTable, find_other_table, mark_prefixes
 
 
 def table_folder(path: str) -> str:
@@ -63,32 +63,34 @@ def open_table(context: Context, ref: str, path: str) -> TableVersion:
 
     def read(found: Resolved) -> TableVersion:
         found.check_kept(context)
-        sides, tree = Staged(context, key_prefix(folder)).sides(found.layers), found.tree(context)
-        objects = _listed(context, found, ref, folder, sides)
-        snapshot = snapshot_over(context, ref, tree, sides)
-
-        def listing(prefix: str) -> Rows[ObjectInfo]:
-            layers = Staged(context, key_prefix(prefix)).sides(found.layers)
-            return _listed(context, found, ref, prefix, layers)
-
-        return TableVersion(ref, path, objects, snapshot, find_other_table(listing, folder))
+        sides = Staged(context, key_prefix(folder), *mark_prefixes(folder)).sides(found.layers)
+        return _table_over(context, ref, path, found.tree(context), sides)
 
     return steadily(context, ref, read)
 
 
-def _listed(
-    context: Context, found: Resolved, ref: str, prefix: str, sides: Sequence[Side]
-) -> Rows[ObjectInfo]:
-    plan = plan_listing(found.tree(context).ranges, sides, prefix_interval(key_prefix(prefix)))
-    return listing_of_plan(context, plan, ref)
-
-
 def tree_table(context: Context, tree: MetaRange, what: str, path: str) -> TableVersion:
     """Return the table under a path of a tree, which need not belong to a commit."""
+    return _table_over(context, what, path, tree)
 
-    def listing(prefix: str) -> Rows[ObjectInfo]:
-        return list_tree(context, tree, prefix, what)
 
+def _table_over(
+    context: Context, what: str, path: str, tree: MetaRange, sides: Sequence[Side] = ()
+) -> TableVersion:
     folder = table_folder(path)
-    snapshot = snapshot_over(context, what, tree)
-    return TableVersion(what, path, listing(folder), snapshot, find_other_table(listing, folder))
+    plan = plan_listing(tree.ranges, sides, prefix_interval(key_prefix(folder)))
+    objects = listing_of_plan(context, plan, what)
+    snapshot = snapshot_over(context, what, tree, sides)
+    other = find_other_table(context, tree.ranges, sides, folder)
+    return TableVersion(what, path, objects, snapshot, other)
+
+
+def find_other(context: Context, ref: str, path: str) -> OtherTable | None:
+    """Return the table of another format that a path is at or in, as it is at a ref now."""
+    folder = table_folder(path)
+
+    def read(found: Resolved) -> OtherTable | None:
+        sides = Staged(context, *mark_prefixes(folder)).sides(found.layers)
+        return find_other_table(context, found.tree(context).ranges, sides, folder)
+
+    return steadily(context, ref, read)

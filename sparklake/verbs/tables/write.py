@@ -22,7 +22,7 @@ from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.objects.stage import deletions, stage_batches
 from sparklake.verbs.tables.other_formats import check_no_other
 from sparklake.verbs.tables.spark_writer import save_rows
-from sparklake.verbs.tables.version import open_table
+from sparklake.verbs.tables.version import find_other
 from sparklake.verbs.tables.write_request import TableWrite, WriteMode, WriteRequest
 from sparklake.verbs.tables.written import begun, written_files
 
@@ -87,7 +87,7 @@ def check_no_other_table(context: Context, request: WriteRequest) -> None:
 
     A write that replaces the whole table is allowed.
     """
-    other = open_table(context, request.branch, request.path).other
+    other = find_other(context, request.branch, request.path)
     replaces = request.mode is WriteMode.OVERWRITE and other and other.folder == request.folder
     if not replaces:
         check_no_other(other, request.path, request.branch)

@@ -763,6 +763,21 @@ class RefStoreContract:
             found = [key for key, _ in refs.staging.rows(layer.id, prefix)]
             assert found == sorted(key for key in keys if key.startswith(prefix)), prefix
 
+    def test_rows_are_found_by_several_prefixes(self, refs: RepositoryRefs) -> None:
+        keys = [b"a", b"a/1", b"a/2", b"b", b"b\xff", b"c/1/x", b"c/2", b"d", b"\xff", b"\xff\xffz"]
+        refs.staging.put("main", [a_record(key) for key in keys], fence=0)
+        layer = top(refs)
+        for prefixes in [
+            (b"c/", b"a/"),
+            (b"a", b"a/", b"a/1"),
+            (b"b", b"", b"a"),
+            (b"none", b"zz"),
+            (b"\xff", b"c/1", b"c/", b"e"),
+            (b"\xff\xff", b"b\xff"),
+        ]:
+            found = [key for key, _ in refs.staging.rows(layer.id, *prefixes)]
+            assert found == sorted(key for key in keys if key.startswith(prefixes)), prefixes
+
     def test_large_values_and_many_rows_are_kept(self, refs: RepositoryRefs) -> None:
         records = [a_record(b"%06d" % number) for number in range(12_000)]
         records.append(a_record(b"x" * 1024, bytes(range(256)) * 256))
