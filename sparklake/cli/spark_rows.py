@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sparklake.verbs.base.differences import Differences
+
+# py4j puts the name of a call before Spark's message.
+_NAMED_REASON = re.compile(r"\[[A-Z_.]+\] [^\n]*")
 
 DIFF_TYPES = ("added", "removed", "changed", "conflict")
 
@@ -61,12 +65,19 @@ def save_differences(found: Differences, uri: str) -> Document:
 def refused_by_spark(failure: str) -> Iterator[None]:
     """Raise InvalidInputError, with this text, for what Spark's analysis refuses.
 
-    Examples are a path that is missing or taken, and a column that is missing.
+    Examples are a path that is missing or taken, a missing column, and an unknown format.
     """
     from pyspark.errors import AnalysisException
 
+    from sparklake.frames.tables.sources import lacks_source
+
     try:
         yield
-    except AnalysisException as error:
-        reason = str(error).strip().partition("\n")[0]
+    except Exception as error:
+        # Classic Spark reports an unknown format by an error of py4j.
+        if not (isinstance(error, AnalysisException) or lacks_source(error)):
+            raise
+        text = str(error).strip()
+        named = _NAMED_REASON.search(text)
+        reason = named.group() if named else text.partition("\n")[0]
         raise InvalidInputError(f"{failure}: {reason}") from error

@@ -46,6 +46,7 @@ def test_rows_are_staged_and_their_differences_saved(
     assert said("diff", main, "--to", f"{to}-2") == counts
     wrong = failed(2, "stage", main, f"{rows}-none")
     assert f"Spark cannot read {rows}-none as parquet: [PATH_NOT_FOUND]" in wrong
+    assert "Spark cannot read" in failed(2, "stage", main, rows, "--format", "no.such.format")
 
 
 @pytest.mark.spark

@@ -70,7 +70,7 @@ def has_delta(spark: SparkSession) -> bool:
                 # The schema is read because Spark Connect is lazy.
                 _ = load_delta(spark, _NOWHERE, {}).schema
             except Exception as error:  # noqa: BLE001  (of Spark or of py4j, as the version may be)
-                _has_delta[spark] = _NO_SOURCE.search(str(error)) is None
+                _has_delta[spark] = not lacks_source(error)
             else:
                 _has_delta[spark] = True
         return _has_delta[spark]
@@ -102,6 +102,11 @@ def missing_files() -> Iterator[None]:
             f"a data file of the table is gone: {place}. It was moved or deleted outside of the "
             "lake; restore it there, or commit its removal"
         ) from error
+
+
+def lacks_source(error: BaseException) -> bool:
+    """Return whether an error is Spark's message of a missing data source."""
+    return _NO_SOURCE.search(str(error)) is not None
 
 
 def lacks_client(error: BaseException) -> bool:
