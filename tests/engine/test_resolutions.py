@@ -164,7 +164,7 @@ def test_a_function_gets_many_conflicts_at_a_time(monkeypatch: pytest.MonkeyPatc
         assert sum(sizes) == 100
         assert max(sizes) > 10
         sizes.clear()
-        monkeypatch.setattr("sparklake.graveler.algebra.merge.CONFLICTS_AT_ONCE", 7)
+        monkeypatch.setattr("sparklake.graveler.algebra.merges.CONFLICTS_AT_ONCE", 7)
         trees.merge(*sides(trees), resolution, 100_000)
         assert sum(sizes) == 100
         assert max(sizes) == 7

@@ -5,7 +5,6 @@ that wait for a decision. Records are compared by id and found by key, a whole b
 conflicts are handled one by one.
 """
 
-from sparklake.graveler.algebra.apply import apply, staged_diff
 from sparklake.graveler.algebra.changes import (
     ABSENT,
     Change,
@@ -16,8 +15,9 @@ from sparklake.graveler.algebra.changes import (
     Note,
     Rows,
 )
-from sparklake.graveler.algebra.diff import diff, three_way_diff
-from sparklake.graveler.algebra.merge import Decide, merge, take_side
+from sparklake.graveler.algebra.diffs import diff, three_way_diff
+from sparklake.graveler.algebra.merges import Decide, merge, take_side
+from sparklake.graveler.algebra.staged import apply, staged_diff
 
 __all__ = [
     "ABSENT",
