@@ -126,10 +126,8 @@ def scheduled(schedule: Schedule) -> Iterator[None]:
             for name in names:
                 stepping = _stepping(schedule, getattr(owner, name))
                 patches.enter_context(mock.patch.object(owner, name, stepping))
-        for module in ("adopting", "collecting"):
-            patches.enter_context(
-                mock.patch(f"sparklake.udfs.{module}.ThreadPoolExecutor", _Inline)
-            )
+        for module in ("adopted_ranges", "gc"):
+            patches.enter_context(mock.patch(f"sparklake.udfs.{module}.Threads", _Inline))
         # Who waits for a turn would never let go of the one that all actors share.
         patches.enter_context(mock.patch.object(MemoryBranches, "turn", _no_turn))
         patches.enter_context(mock.patch("tenacity.nap.time.sleep", schedule.sleep))
