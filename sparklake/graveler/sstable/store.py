@@ -98,6 +98,7 @@ def write_meta_range(store: ObjectStore, ranges: Ranges) -> MetaRange:
     if not ranges:
         return NO_TREE
     listed = range_list(ranges)
+    _ = listed.block.encoded  # Threads share trees.
     meta_range_id = MetaRangeId(file_id(listed.block.ids.data))
     store.put_many_if_absent({table_key(meta_range_id): make_table(listed.block).file})
     return MetaRange(meta_range_id, listed)
@@ -114,7 +115,7 @@ def read_meta_range(store: ObjectStore, meta_range_id: MetaRangeId) -> MetaRange
         # lakeFS writes an empty table when everything was deleted.
         return MetaRange(meta_range_id, RangeList())
     block = _read(store, [meta_range_id], _META_RANGES)
-    _ = block.encoded  # All records are read repeatedly.
+    _ = block.encoded  # Threads share trees.
     ranges = RangeList(block)
     try:
         # The first and the last record detect a range's file in place of a metarange.

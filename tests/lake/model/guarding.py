@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from sparklake.errors import TransactionError
+from sparklake.errors import AddressTakenError, TransactionError
 from tests.lake.model.commits import CommitRules
 from tests.lake.model.machine import (
     BRANCHES,
@@ -133,7 +134,11 @@ class GuardRules(RefRules, StagingRules, CommitRules):
                         raise _StopError
             except _StopError:
                 pass
+            except AddressTakenError:
+                reject()  # Dicts know no addresses.
             except TransactionError as error:
+                if isinstance(error.__cause__, AddressTakenError):
+                    reject()
                 made.has_failed = error.branch == made.name
             made.head = branch.head
             kept = [each.head for each in self.repo.branches(hidden=True) if each.name == made.name]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from sparklake import DiffRow, Lake
-from sparklake.errors import MergeConflictError, SparklakeError
+from sparklake.errors import AddressTakenError, MergeConflictError, SparklakeError
 from sparklake.graveler.entries import Entry, entry_identity
 from tests.lake.model.history import LogOptions
 from tests.lake.model.lake import LakeModel
@@ -195,6 +195,10 @@ class Machine(RuleBasedStateMachine):
         """
         before = refs_of(self.repo)
         outcome, failure = attempt(real)
+        if isinstance(failure, AddressTakenError):
+            # Dicts know no addresses: what is staged from here and imported from there may clash.
+            assert may_seal or refs_of(self.repo) == before, failure
+            return
         try:
             expected, refusal = attempt(lambda: model(outcome))
         except (AssertionError, ValueError) as error:

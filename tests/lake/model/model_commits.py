@@ -106,6 +106,8 @@ class CommitsModel(StagingModel):
         """Return both commits of a merge, and what it decides."""
         if terms.paths == []:
             raise InvalidInputError
+        if is_write:
+            self.branch(dest)
         if source == dest:
             raise NoChangesError
         theirs = self.resolve(source)
