@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 @checks_arguments
 class Branch:
-    """A branch of a repository. What is changed is staged until it is committed."""
+    """A branch of a repository. Changes are staged until they are committed."""
 
     def __init__(self, context: Context, name: str) -> None:
         self._context = context
@@ -65,17 +65,17 @@ class Branch:
 
     @property
     def state(self) -> BranchState:
-        """The head and what is staged, as of one moment; raises RefNotFoundError."""
+        """The head and the staged changes at one moment; raises RefNotFoundError."""
         return get_branch(self._context, self.name)
 
     @property
     def head(self) -> Commit:
-        """The latest commit; raises RefNotFoundError when the branch is gone."""
+        """The latest commit; raises RefNotFoundError if the branch no longer exists."""
         return self._context.graph.commit(self.state.commit_id)
 
     @property
     def is_dirty(self) -> bool:
-        """Whether anything is staged."""
+        """Whether there are staged changes."""
         return bool(self.state.layers)
 
     def put(
@@ -107,12 +107,11 @@ class Branch:
         content_type: str = DEFAULT_CONTENT_TYPE,
         follow_links: bool = False,
     ) -> int:
-        """Write many objects and stage all of them at once, or none; return how many.
+        """Write many objects and stage all of them at once, or none; return their number.
 
-        `objects` are bytes, or Paths of local files, by the path of each: a mapping, or pairs,
-        which are taken as they come, so that there may be any number. Raises InvalidRecordError
-        for a path that comes twice, InvalidInputError for a Path that is a symbolic link, unless
-        links are to be followed.
+        `objects` are bytes, or Paths of local files, by path: a mapping, or pairs, which are
+        streamed, so there may be any number. Raises InvalidRecordError for a repeated path, and
+        InvalidInputError for a Path that is a symbolic link, unless links are followed.
         """
         labels = uploads.Labels(metadata or {}, content_type)
         return uploads.put_many(
@@ -147,10 +146,10 @@ class Branch:
         metadata: Mapping[str, str] | None = None,
         content_type: str = DEFAULT_CONTENT_TYPE,
     ) -> IO[Any]:
-        """Open one object to read it, or a new one, which is staged when it is closed.
+        """Open one object for reading, or a new one, which is staged on close.
 
         Modes are rb, wb and xb for bytes, r, w and x for text; x raises AlreadyExistsError for an
-        object that is there. What is written waits on local disk; when the body of the `with`
+        existing object. Written data stays on local disk until then. If the body of the `with`
         raises, or the file is never closed, nothing is staged.
         """
         how, text = files.Mode.of(mode), files.TextOptions(encoding, errors, newline)
@@ -161,37 +160,37 @@ class Branch:
         )
 
     def delete(self, path: str) -> None:
-        """Stage the removal of an object; one that is not there is no error."""
+        """Stage the removal of an object; a missing object is not an error."""
         stage.delete_object(self._context, self.name, path)
 
     def delete_prefix(self, prefix: str) -> int:
-        """Stage the removal of every object under a prefix; return how many there are."""
+        """Stage the removal of every object under a prefix; return their number."""
         return stage.delete_prefix(self._context, self.name, prefix)
 
     def remove(self, path: str, recursive: bool = False) -> int:
-        """Stage the removal of an object, or recursively of it and all below it.
+        """Stage the removal of an object, or recursively of it and everything below it.
 
-        Returns how many there are; raises ObjectNotFoundError when there is none.
+        Returns their number; raises ObjectNotFoundError if there are none.
         """
         take = removal.remove_folder if recursive else removal.remove_object
         return take(self._context, self.name, path)
 
     def remove_many(self, paths: Sequence[str]) -> int:
-        """Stage the removal of the objects that are at some paths, at once; return how many."""
+        """Stage the removal of existing objects at once; return their number."""
         return removal.remove_objects(self._context, self.name, listed(paths))
 
     def copy_many(self, paths: Iterable[tuple[str, str]], ref: str | None = None) -> int:
-        """Stage objects under other paths, pairs of source and dest, at once; return how many.
+        """Stage copies, given as pairs of source and dest, at once; return their number.
 
-        They are of another ref if one is given. What is at a dest is overwritten. Raises
-        ObjectNotFoundError, InvalidRecordError for a dest that comes twice; then none is staged.
+        They come from another ref if one is given. Existing objects are overwritten. Raises
+        ObjectNotFoundError, and InvalidRecordError for a repeated dest; then none is staged.
         """
         return uploads.copy_many(self._context, self.name, ref or self.name, paths)
 
     def move(self, source: str, dest: str, recursive: bool = False, force: bool = False) -> int:
-        """Stage objects under other paths, and their removal from the old; return how many.
+        """Move objects to other paths (staged); return their number.
 
-        Paths and errors are those of `copy`; InvalidInputError where one lies in the other.
+        Paths and errors are those of `copy`; InvalidInputError if one contains the other.
         """
         terms = transfer.Terms(source, dest, recursive=recursive, force=force)
         return transfer.move(self._context, self.name, terms)
@@ -204,22 +203,24 @@ class Branch:
         recursive: bool = False,
         force: bool = False,
     ) -> int:
-        """Stage objects, of another ref if one is given, under other paths; return how many.
+        """Copy objects to other paths (staged); return their number.
 
-        No byte of them is copied. `a/` is all below it, `a` is an object, and recursively also all
-        below `a/`; below a `dest` that ends with a slash it keeps its last name. A path that is
-        taken raises AlreadyExistsError, with `force` it is overwritten. ObjectNotFoundError where
-        there is nothing, InvalidKeyError for a path that would be too long.
+        They come from another ref if one is given.
+        No bytes are copied. `a/` means everything below it, `a` means an object, and recursively
+        also everything below `a/`. Below a `dest` that ends with a slash, `a` keeps its last name.
+        An existing path raises AlreadyExistsError, or is overwritten with `force`. Raises
+        ObjectNotFoundError for a missing source, and InvalidKeyError for a path that would be too
+        long.
         """
         terms = transfer.Terms(source, dest, ref, recursive, force)
         return transfer.copy(self._context, self.name, terms)
 
     def stage(self, objects: pa.Table | DataFrame) -> None:
-        """Stage many objects at once; all of them, or none when a row is bad.
+        """Stage many objects at once; all of them, or none if a row is invalid.
 
-        Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace,
-        and, as you like, `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`.
-        A checksum that is not given is computed from the object. Raises InvalidRecordError.
+        Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace, and
+        optionally `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`. A
+        missing checksum is computed from the object. Raises InvalidRecordError.
         """
         stage.stage_rows(self._context, self.name, objects)
 
@@ -234,8 +235,8 @@ class Branch:
     ) -> TableWrite:
         """Write a DataFrame with Spark's own writers and stage its files.
 
-        `mode` is append, overwrite, overwrite-partitions (only those that the rows are in),
-        errorifexists or ignore; `options` go to Spark's writer.
+        `mode` is append, overwrite, overwrite-partitions (replaces only the partitions of the
+        rows), errorifexists or ignore; `options` go to Spark's writer.
         """
         request = write_request(rows, self.name, path, format, mode, partition_by, options)
         if request.is_delta:
@@ -244,20 +245,20 @@ class Branch:
 
     @contextmanager
     def edit_delta(self, path: str) -> Iterator[str]:
-        """Yield a URI where Delta may change the table at a path: MERGE, UPDATE, DELETE, OPTIMIZE.
+        """Yield a URI for MERGE, UPDATE, DELETE and OPTIMIZE of a Delta table.
 
-        At the end all that it has committed there is staged, and nothing where the body raises.
-        Raises TableMovedError where others have committed to the table meanwhile.
+        At the end, all commits there are staged, or nothing if the body raises. Raises
+        TableMovedError if others have committed to the table meanwhile.
         """
         with delta_writes.edit_delta(self._context, self.name, path) as location:
             yield location
 
     def diff(self, prefix: str = "") -> Differences:
-        """Return what is staged and would change the branch."""
+        """Return the staged changes that would change the branch."""
         return read.diff_uncommitted(self._context, self.name, prefix)
 
     def plan(self, paths: Sequence[str] | None = None) -> Explanation:
-        """Return what a commit would read and copy, and where it would run; nothing moves."""
+        """Return what a commit would read and copy, and where; nothing changes."""
         return commits.explain_commit(self._context, self.name, chosen_keys(paths))
 
     def commit(
@@ -268,10 +269,10 @@ class Branch:
         allow_empty: bool = False,
         paths: Sequence[str] | None = None,
     ) -> Commit:
-        """Commit what is staged; writers may go on meanwhile.
+        """Commit the staged changes; writers may continue meanwhile.
 
-        With `paths` (objects, or prefixes that end with '/'), only of these; the rest stays staged.
-        Raises NoChangesError, ChangesTakenError, RaceLostError.
+        With `paths` (objects, or prefixes that end with '/'), only their changes; the rest stays
+        staged. Raises NoChangesError, ChangesTakenError, RaceLostError.
         """
         signature, choice = sign(self._context, message, committer, metadata), chosen_keys(paths)
         return commits.commit(
@@ -289,13 +290,13 @@ class Branch:
         on_error: str = "abort",
         errors_to: str | None = None,
     ) -> ImportReport:
-        """Commit objects where they lie, copying nothing: the `commit` of the report.
+        """Commit existing objects without copying them: the `commit` of the report.
 
         `source` is a directory or bucket prefix, an S3Inventory, or rows, as a Spark DataFrame or
-        in Arrow: `path`, `size`, `address`, a full URI, and, as you like, `checksum`, `mtime`,
-        `metadata`, `content_type`. The mode `replace` takes away what the branch holds under
-        `prefix`, `add` keeps it. Rows that cannot be imported raise ImportErrorsError, or are left
-        out by `on_error="skip"`; `errors_to` is an empty place for a table of them. Raises
+        in Arrow: `path`, `size`, `address`, a full URI, and optionally `checksum`, `mtime`,
+        `metadata`, `content_type`. The mode `replace` removes the branch's objects under `prefix`,
+        `add` keeps them. Rows that cannot be imported raise ImportErrorsError, or are skipped with
+        `on_error="skip"`; `errors_to` is an empty place for a table of them. Raises
         DirtyBranchError, NoChangesError, InvalidInputError, StoreUnreachableError.
         """
         text = message or f"Import {source_name(source)}"
@@ -315,11 +316,11 @@ class Branch:
         allow_empty: bool = False,
         delta: bool = True,
     ) -> list[Commit]:
-        """Undo what commits changed, each by a commit of its own; all of them, or none.
+        """Undo commits, with one new commit for each; all of them, or none.
 
-        A merge is undone as seen from one of its parents: `parent_number`, from 1 on. Raises
-        MergeConflictError where what they changed was changed again, and the errors of a merge;
-        conflicts are decided as in one, too.
+        A merge is compared with one of its parents: `parent_number`, starting at 1. Raises
+        MergeConflictError if their changes were changed again, and the errors of a merge; conflicts
+        are also decided as in a merge.
         """
         resolution = parse_resolution(strategy, rules, delta)
         terms = Terms(parent_number, resolution, message, committer, metadata, allow_empty)
@@ -337,10 +338,10 @@ class Branch:
         allow_empty: bool = False,
         delta: bool = True,
     ) -> list[Commit]:
-        """Make the changes of commits here, each as a commit of its own; all of them, or none.
+        """Apply commits to the branch, with one new commit for each; all of them, or none.
 
-        Messages and metadata are kept where none are given, and the metadata say which commit it
-        was, and whose. Takes and raises what `revert` does.
+        Messages and metadata are kept unless new ones are given, and the metadata names the
+        original commit and its committer. Takes the arguments and raises the errors of `revert`.
         """
         resolution = parse_resolution(strategy, rules, delta)
         terms = Terms(parent_number, resolution, message, committer, metadata, allow_empty)
@@ -353,19 +354,20 @@ class Branch:
         rules: RulesLike = None,
         delta: bool = True,
     ) -> list[Commit]:
-        """Move the branch onto a ref, with its own commits made once more there; return these.
+        """Replay the branch's own commits onto a ref; return the new commits.
 
-        Each keeps message, committer and metadata, which say what it was before. One that becomes
-        empty is left out, and so is a merge of what `onto` contains; another merge becomes one
-        commit. Raises what `cherry_pick` does, NoChangesError where it stands there already.
+        Each keeps message, committer and metadata, which names its original. A commit that becomes
+        empty is left out, and so is a merge of commits that `onto` contains; another merge becomes
+        one commit. Raises the errors of `cherry_pick`, and NoChangesError if the branch is already
+        there.
         """
         resolution = parse_resolution(strategy, rules, delta)
         return rebases.rebase(self._context, self.name, onto, resolution)
 
     def reset(self, prefix: str | None = None, path: str | None = None) -> None:
-        """Drop what is staged: all of it, or only under a prefix, or only of one object."""
+        """Drop the staged changes: all of them, or those under a prefix, or of one object."""
         if prefix is not None and path is not None:
-            raise InvalidInputError("reset takes a prefix or a path, not both")
+            raise InvalidInputError("choose one of a prefix and a path to reset")
         if path is not None:
             resets.reset_object(self._context, self.name, path)
         elif prefix is not None:
@@ -374,31 +376,32 @@ class Branch:
             self._context.refs.staging.reset(self.name)
 
     def restore(self, ref: str, paths: Sequence[str]) -> Restored:
-        """Stage what makes some paths what they are at a ref, removals included.
+        """Restore paths from any ref (staged, not committed).
 
-        A path is an object's, or a prefix that ends with '/'. What was staged of them gives way.
-        Raises ObjectNotFoundError, NoChangesError, RaceLostError.
+        A path is that of an object, or a prefix that ends with '/'. Staged changes of these paths
+        are replaced, and removals are included. Raises ObjectNotFoundError, NoChangesError,
+        RaceLostError.
         """
         return restoring.restore(self._context, self.name, ref, paths)
 
     def hard_reset(self, ref: str, expected: str | None = None, force: bool = False) -> Commit:
-        """Move the branch to any ref; return its commit. Commits it leaves behind stay by id.
+        """Move the branch to any ref; return its commit. Its former commits stay, by id.
 
-        Raises UnexpectedHeadError when its head is not the commit of `expected`, DirtyBranchError
-        when something is staged, which is dropped with `force`.
+        Raises UnexpectedHeadError if its head is not the commit of `expected`, and DirtyBranchError
+        for staged changes, which `force` drops.
         """
         return moves.hard_reset(self._context, self.name, ref, expected, force=force)
 
     def undo(self) -> Commit:
-        """Move the branch back to before its latest move; to undo twice makes the move again.
+        """Undo the latest move of the branch; a second undo repeats it.
 
-        What a commit took from the staged changes stays in that commit, which stays by id. Raises
+        Staged changes that a commit included stay in that commit, which stays by id. Raises
         NothingToDoError, DirtyBranchError, RaceLostError.
         """
         return moves.undo(self._context, self.name)
 
     def set_expiry(self, expires: timedelta | None) -> BranchState:
-        """Let the branch be pruned when that time from now is over, or never.
+        """Let the branch expire after a time from now, or never.
 
         Raises ProtectedError for the default branch.
         """
@@ -416,9 +419,9 @@ class Branch:
     ) -> Iterator[Branch]:
         """Yield a hidden branch to work on, which is merged into this one at the end.
 
-        Others see all of the work, or none. When the body raises, its exception goes through, with
-        the name of the branch that keeps the work in a note. Raises TransactionError when the work
-        cannot be merged, DirtyBranchError when something is staged here.
+        Others see all of the work, or none. If the body raises, its exception passes through, with
+        a note that names the branch with the work. Raises TransactionError if the work cannot be
+        merged, and DirtyBranchError for staged changes on this branch.
         """
         signature = sign(self._context, message, committer, metadata)
         chosen = parse_resolution(strategy, rules)

@@ -298,9 +298,9 @@ class WriteEndedError(RaceLostError):
     def of(cls, write_id: str, branch: str) -> WriteEndedError:
         """Return the error of a write that is not open on a branch."""
         return cls(
-            f"the write {write_id} to {branch!r} is not open any more: somebody has abandoned it, "
-            "or it has landed already. It has staged nothing now; look at the branch, and write "
-            "again if need be"
+            f"the write {write_id} to {branch!r} is no longer open: it was abandoned, or its "
+            "files are already staged. Nothing was staged now. Check the branch, and write "
+            "again if necessary"
         )
 
 
@@ -482,6 +482,6 @@ class InterruptError(SparklakeError):
 
     def __init__(
         self,
-        message: str = "interrupted; what was not finished has changed no branch: run it again",
+        message: str = "interrupted; unfinished work has changed no branch. Run the command again",
     ) -> None:
         super().__init__(message)

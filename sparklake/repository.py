@@ -74,12 +74,12 @@ class Repository:
 
     @property
     def info(self) -> RepositoryInfo:
-        """What the lake knows of the repository."""
+        """The lake's information on the repository."""
         return self._context.info
 
     @property
     def settings(self) -> LiveSettings:
-        """What can be set of it: read-only, protected branches, labels, retention."""
+        """The settings: read-only, protected branches, metadata, retention."""
         return LiveSettings(self._context)
 
     # --- branches and tags ------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class Repository:
     ) -> Branch:
         """Create a branch at any ref, in constant time; raise AlreadyExistsError.
 
-        Listings leave a hidden one out. When the time until it expires is over, it may be pruned.
+        Listings leave out a hidden branch. After the time `expires`, it may be pruned.
         """
         refs.create_branch(self._context, name, source, hidden=hidden, expires=expires)
         return Branch(self._context, name)
@@ -99,29 +99,29 @@ class Repository:
         return Branch(self._context, get_branch(self._context, name).name)
 
     def branches(self, hidden: bool = False) -> list[Branch]:
-        """Return the branches in the byte order of their names; the hidden ones only if asked."""
+        """Return the branches in byte order of names; hidden ones only on request."""
         return [Branch(self._context, each.name) for each in self.branch_states(hidden)]
 
     def branch_states(self, hidden: bool = False) -> Sequence[BranchState]:
-        """Return the branches as of one moment; the hidden ones only if asked."""
+        """Return the branches at one moment; hidden ones only on request."""
         return [each for each in self._context.refs.branches.list() if hidden or not each.hidden]
 
     def prune_branches(self, dry_run: bool = False) -> list[BranchState]:
-        """Delete the branches that have expired, and what is staged on them; return them.
+        """Delete expired branches and their staged changes; return them.
 
-        The default branch and protected ones stay. A dry run only tells.
+        The default branch and protected ones stay. A dry run deletes nothing.
         """
         return prune_branches(self._context, dry_run=dry_run)
 
     def delete_branch(self, name: str) -> None:
-        """Delete a branch and what is staged on it; its commits stay.
+        """Delete a branch and its staged changes; its commits stay.
 
         Raises ProtectedError for the default branch.
         """
         refs.delete_branch(self._context, name)
 
     def create_tag(self, name: str, ref: str) -> TagInfo:
-        """Name the commit of a ref for good; raise AlreadyExistsError."""
+        """Create a tag, which never moves, at any ref; raise AlreadyExistsError."""
         return refs.create_tag(self._context, name, ref)
 
     def tags(self) -> list[TagInfo]:
@@ -139,40 +139,40 @@ class Repository:
         return get_commit(self._context, ref)
 
     def at_time(self, branch: str, moment: datetime) -> Commit:
-        """Return what was the head of a branch at a moment, which has a time zone.
+        """Return the commit that was the branch head at a timezone-aware datetime.
 
-        Raises RefNotFoundError for a moment before the branch began.
+        Raises RefNotFoundError for a time before the branch was created.
         """
         return head_at(self._context, branch, moment)
 
     def tree(self, ref: str) -> MetaRange:
-        """Return the tree of a ref, as committed: its ranges, none of which is read."""
+        """Return the tree of a ref, as committed: its ranges, without reading them."""
         return self._context.tree(self.resolve(ref))
 
     def objects(self, ref: str, prefix: str = "") -> Rows[ObjectInfo]:
-        """Return the objects of a ref; a branch's staged changes count.
+        """Return the objects of a ref, including a branch's staged changes.
 
-        `branch@` leaves them out, and `branch$` has what is staged alone. Iterate it, or ask for
+        `branch@` leaves them out, and `branch$` has only them. Iterate over the result, or call
         `to_arrow()` or `to_df()`.
         """
         return read.list_objects(self._context, ref, prefix)
 
     def folder(self, ref: str, prefix: str = "") -> Iterator[ObjectInfo | Folder]:
-        """Yield the objects right under a prefix, and each folder there once, in key order.
+        """Yield the objects and folders directly under a prefix, in key order.
 
-        What else lies in a folder is not read.
+        The other objects in a folder are not read.
         """
         return folders.list_folder(self._context, ref, prefix)
 
     def stat(self, ref: str, path: str, to_read: bool = False) -> ObjectInfo:
         """Return one object; raise ObjectNotFoundError.
 
-        One `to_read` raises ExpiredError, too, where its bytes may be gone.
+        With `to_read`, raises ExpiredError if its bytes may be deleted.
         """
         return (kept_object if to_read else stat_object)(self._context, ref, path)
 
     def at(self, ref: str) -> Snapshot:
-        """Return a ref as it is now, to ask it for objects: `stat`, `exists`, `lookup` of many."""
+        """Return a snapshot of a ref for lookups: `stat`, `exists`, `lookup` of many."""
         return open_snapshot(self._context, ref)
 
     def read_bytes(self, ref: str, path: str) -> bytes:
@@ -188,9 +188,9 @@ class Repository:
         errors: str | None = None,
         newline: str | None = None,
     ) -> IO[Any]:
-        """Open one object to read it, as it is now: "rb" for bytes, "r" for text.
+        """Open one object for reading, in its current state: "rb" for bytes, "r" for text.
 
-        Only the parts that are asked for are read; they raise MissingFileError, CorruptFileError.
+        Only the requested parts are read; reading raises MissingFileError, CorruptFileError.
         """
         text = files.TextOptions(encoding, errors, newline)
         return files.open_to_read(self._context, ref, path, files.Mode.of(mode), text)
@@ -203,10 +203,10 @@ class Repository:
         timestamp: datetime | None = None,
         **options: Any,
     ) -> DataFrame:
-        """Return the table under a path as a DataFrame, partition columns included.
+        """Return the table under a path as a DataFrame, including partition columns.
 
-        With a timestamp, as it was on a branch then. `options` go to Spark's reader. Raises
-        ObjectNotFoundError.
+        With a timestamp, return its state on a branch at that time. `options` go to Spark's reader.
+        Raises ObjectNotFoundError.
         """
         ref = ref if timestamp is None else self.at_time(ref, timestamp).id
         return tables.read_table(
@@ -220,9 +220,10 @@ class Repository:
         format: str = "parquet",  # noqa: A002  (Spark's own word)
         **options: Any,
     ) -> str:
-        """Return the URI of a Delta table that shows what is under a path, for readers of Delta.
+        """Return the URI of a Delta table that shows the files under a path.
 
-        It is of Parquet files or of a Delta table, never changes, and is not to be written to.
+        It shows Parquet files or a Delta table, for any reader of Delta. It never changes, and must
+        not be written to.
         """
         return tables.view_table(
             self._context, open_table(self._context, ref, path), format, options, DELTA_FORMAT
@@ -236,10 +237,10 @@ class Repository:
         three_way: bool = False,
         three_dot: bool = False,
     ) -> Differences:
-        """Return what differs from left to right, as committed.
+        """Return the differences from left to right, as committed.
 
-        Three-way: what merging right into left would change in left, with its conflicts. Three-dot:
-        what right has changed since the merge base of both. Iterate it, or ask for `by_folder()`,
+        Three-way: the changes in left if right were merged into it, including conflicts. Three-dot:
+        the changes of right since the merge base. Iterate over the result, or call `by_folder()`,
         `summary()`, `tree()`, `to_arrow()` or `to_df()`.
         """
         return diff_refs(
@@ -256,16 +257,16 @@ class Repository:
         columns: Sequence[str] | None = None,
         **options: Any,
     ) -> TableDiff:
-        """Return which rows of a table differ from left to right, as committed.
+        """Return the rows of a table that differ from left to right, as committed.
 
-        The format is parquet, orc or delta; `columns` are those to compare, all where none are
-        given. Only files that differ are read. Ask for `to_df()`, `counts()` or `schema_changes`.
+        The format is parquet, orc or delta; `columns` are those to compare, by default all. Only
+        files that differ are read. Call `to_df()`, `counts()` or `schema_changes`.
         """
         refs = left, right
         return diff_table(self._context, refs, path, key, format, columns, options, DELTA_FORMAT)
 
     def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences:
-        """Return what is staged on a branch and would change it."""
+        """Return the staged changes of a branch that would change it."""
         return read.diff_uncommitted(self._context, branch, prefix)
 
     def log(
@@ -281,13 +282,12 @@ class Repository:
         path: str | None = None,
         prefix: str | None = None,
     ) -> Log:
-        """Return the commits that a ref contains, the latest first, each after its descendants.
+        """Return the commits that a ref contains, newest first, each after its descendants.
 
-        Iterate it, or ask for `to_arrow()` or `to_df()`.
-
-        It begins behind the ref `after` and ends with the ref `stop_at`; `since` and `until` are
-        dates with a time zone. Only as much history is read as is asked for. With a path or a
-        prefix, only commits that changed the object, or one below the prefix.
+        Iterate over the result, or call `to_arrow()` or `to_df()`. It starts after the ref `after`
+        and ends with the ref `stop_at`; `since` and `until` are timezone-aware datetimes. Only the
+        required part of history is read. With a path or a prefix, it contains only commits that
+        changed the object, or one below the prefix.
         """
         asked = LogOptions(
             *(amount, after, since, until, stop_at, first_parent, no_merges), path, prefix
@@ -304,29 +304,30 @@ class Repository:
         return history_graph(commits, names, 1 if first_parent else None)
 
     def blame(self, ref: str, prefix: str = "") -> Blame:
-        """Return for each object under a prefix the commit in which it became what it is.
+        """Return, for each object under a prefix, the last commit that changed it.
 
-        Iterate it, or ask for `to_arrow()` or `to_df()`. What is staged is no part of history.
+        Iterate over the result, or call `to_arrow()` or `to_df()`. Staged changes are not part of
+        history.
         """
         return blame(self._context, ref, prefix)
 
     def changes(self, ref: str, prefix: str = "") -> Blame:
-        """Return what `blame` does: a row an object, with the commit that last changed it."""
+        """Return the result of `blame`, one row per object."""
         return self.blame(ref, prefix)
 
     def show(self, ref: str) -> CommitSummary:
-        """Return the commit of a ref, and how many objects differ from its first parent's."""
+        """Return the commit of a ref, and count its changes against its first parent."""
         return history.show(self._context, ref)
 
     def merge_base(self, left: str, right: str) -> Commit:
-        """Return the best common ancestor of two refs; raise RefNotFoundError for none."""
+        """Return the best common ancestor of two refs; raise RefNotFoundError."""
         one, other = (self.resolve(ref) for ref in (left, right))
         return bases.merge_base(self._context, one, other)
 
     def merge_bases(self, left: str, right: str) -> list[Commit]:
-        """Return all common ancestors of two refs that are no ancestors of another one.
+        """Return all best common ancestors of two refs.
 
-        The first is that of `merge_base`; criss-cross merges make several.
+        The first is that of `merge_base`; there are several after criss-cross merges.
         """
         one, other = (self.resolve(ref) for ref in (left, right))
         return bases.common_ancestors(self._context, one, other)
@@ -334,7 +335,7 @@ class Repository:
     def plan_merge(
         self, source: str, dest: str, allow_empty: bool = False, paths: Sequence[str] | None = None
     ) -> Explanation:
-        """Return what a merge would read and copy, and where it would run; nothing moves.
+        """Return what a merge would read and copy, and where; nothing changes.
 
         Raises DirtyBranchError and NoChangesError as the merge would.
         """
@@ -352,10 +353,10 @@ class Repository:
         delta: bool = True,
         squash: bool = False,
     ) -> MergePreview:
-        """Return what a merge would change in dest, its conflicts and its cost; nothing moves.
+        """Return the changes, conflicts and cost of a merge; nothing changes.
 
         Raises StrategyError, DirtyBranchError and NoChangesError as the merge would: with `squash`
-        or `paths`, NoChangesError too where dest would be what it is.
+        or `paths`, also NoChangesError if dest would not change.
         """
         resolution = parse_resolution(strategy, rules, delta)
         terms = MergeTerms.of(squash, allow_empty, paths)
@@ -369,7 +370,7 @@ class Repository:
         return list_operations(self._context, limit, ref)
 
     def hook_runs(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Return what came of the latest hooks, newest first; of one branch or tag, or of all.
+        """Return the latest runs of hooks, newest first; of one branch or tag, or of all.
 
         Raises InvalidInputError for a limit below 1.
         """
@@ -380,21 +381,24 @@ class Repository:
         return get_hook_run(self._context, run_id)
 
     def writes(self) -> Sequence[Write]:
-        """Return the writes of tables that are open or were abandoned, the oldest first.
+        """Return the open and abandoned writes of tables, oldest first.
 
-        One whose driver died stays open until it is abandoned.
+        A write whose driver died stays open until it is abandoned.
         """
         return list_writes(self._context)
 
     def abandon_write(self, write_id: str) -> Write:
-        """Let an open write stage nothing, ever; raise NotFoundError, WriteEndedError."""
+        """Abandon an open write; raise NotFoundError, WriteEndedError.
+
+        It can never stage its files.
+        """
         return abandon_write(self._context, write_id)
 
     def dump_refs(self) -> RefsDump:
-        """Write all branches, tags and commit, as of one moment, into the storage namespace.
+        """Write all branches, tags and commits at one moment into the storage namespace.
 
-        `lake.restore_repository` makes a repository of them, and so can lakeFS. What is staged is
-        no part of it. Raises NamespaceInUseError where another repository has taken over.
+        `lake.restore_repository` and lakeFS can create a repository from them. Staged changes are
+        not included. Raises NamespaceInUseError if another repository has taken over.
         """
         return dump_refs(self._context)
 
@@ -411,18 +415,18 @@ class Repository:
         dry_run: bool = False,
         manifest_format: str = "parquet",
     ) -> Exported:
-        """Copy the objects of a commit to a folder or bucket, under their paths, with a manifest.
+        """Copy the objects of a commit to a folder or bucket, with a manifest.
 
-        What is staged is no part of it. With `since`, or `incremental`, which goes on from what the
-        last export has left there, only what differs is copied, and what is gone is deleted unless
-        `keep_removed`. `overwrite` takes a place that is not empty. Raises UnfitError,
+        Staged changes are not included. With `since`, or `incremental`, which continues from the
+        last export there, only differences are copied, and removed objects are deleted unless
+        `keep_removed`. `overwrite` accepts a place that is not empty. Raises UnfitError,
         MissingFileError, CorruptFileError; docs/export.md has the rest.
         """
         asked = (since, incremental, keep_removed, overwrite, manifest_only, dry_run)
         return export(self._context, ref, to, ExportTerms(prefix, *asked, manifest_format))
 
     def manifest(self, ref: str, to: str, prefix: str = "", format: str = "parquet") -> Exported:  # noqa: A002
-        """Write what a commit holds as rows to an empty folder; copies no object.
+        """Write the objects of a commit as rows to an empty folder; copy no object.
 
         `format` is parquet, csv or jsonl.
         """
@@ -437,19 +441,19 @@ class Repository:
         also_external: bool = False,
         dry_run: bool = False,
     ) -> Purge:
-        """Delete the bytes of objects for good, whatever commit names them; ids stay valid.
+        """Delete the bytes of objects from all of history; ids stay valid.
 
-        `paths` are exact, globs, or prefixes that end with '/'. Raises PurgeBlockedError where a
-        branch has them, unless it is to `commit` their removal, or where other paths name the same
-        bytes, unless `even_shared`. What lies outside of the storage namespace is only listed,
-        unless `also_external`. docs/purge.md has the rest.
+        `paths` are exact, globs, or prefixes that end with '/'. Raises PurgeBlockedError if a
+        branch has them, unless `commit` commits their removal, or if other paths share the bytes,
+        unless `even_shared`. Objects outside the storage namespace are only listed, unless
+        `also_external`. docs/purge.md has the rest.
         """
         switches = (commit, even_shared, also_external, dry_run)
         chosen = listed(paths, "the paths of a purge")
         return purge(self._context, PurgeTerms(chosen, message, *switches))
 
     def resume_purge(self, purge_id: str) -> Purge:
-        """Carry on a purge that was not finished; raise NotFoundError."""
+        """Resume an unfinished purge; raise NotFoundError."""
         return resume_purge(self._context, purge_id)
 
     def purges(self) -> Sequence[Purge]:
@@ -461,22 +465,22 @@ class Repository:
         return get_purge(self._context, purge_id)
 
     def receipt(self, purge_id: str) -> str:
-        """Return the folder of a purge's receipt: Parquet files of what was deleted, and when."""
+        """Return the folder of a purge's receipt, which has Parquet files."""
         return receipt_of(self._context, get_purge(self._context, purge_id))
 
     def collect_garbage(
         self, dry_run: bool = False, sweep: str | None = None, grace: timedelta = GRACE
     ) -> Collection:
-        """Delete the objects of the namespace that no kept commit and no staged change names.
+        """Delete objects of the namespace that no kept commit and no staged change names.
 
-        Commits that the retention does not keep expire. What is younger than the time of grace is
-        spared. A dry run only tells; what it has listed
-        can be swept later by its id. Raises CollectionOpenError while another one is under way.
+        Commits that the retention does not keep expire. Objects younger than the grace period stay.
+        A dry run deletes nothing; its list can be swept later by its id. Raises CollectionOpenError
+        while another collection is running.
         """
         return collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace)
 
     def garbage(self, run_id: str) -> Rows[ObjectInfo]:
-        """Return all that a garbage collection has found, by address; raise NotFoundError."""
+        """Return all garbage that a collection has found, by address; raise NotFoundError."""
         return garbage_rows(self._context, run_id)
 
     # --- writing ----------------------------------------------------------------------------------
@@ -497,17 +501,17 @@ class Repository:
     ) -> Commit:
         """Merge a ref into a branch as a commit with parents [dest, source].
 
-        `rules` give strategies by globs over paths, and `strategy` is for the rest: a name, a
-        `module:function`, or a function as docs/merging.md has it. Without one, keys that both
-        sides changed raise MergeConflictError, and nothing moves: `.count` says how many,
-        `.conflicts` has the first 10,000. The logs of a Delta table that both sides wrote to become
-        one before anything else is asked, unless `delta` is False.
+        `rules` give strategies by globs over paths, and `strategy` is for all other paths: a name,
+        a `module:function`, or a function as described in docs/merging.md. Without one, keys that
+        both sides changed raise MergeConflictError, and nothing changes: `.count` is their number,
+        `.conflicts` has the first 10,000. The logs of a Delta table that both sides wrote to are
+        united first, unless `delta` is False.
 
-        With `squash`, or of chosen `paths` alone (objects, or prefixes that end with '/'), its only
-        parent is dest: the next merge begins from the same base.
+        With `squash`, or with chosen `paths` (objects, or prefixes that end with '/'), its only
+        parent is dest: the next merge uses the same base.
 
-        Raises StrategyError where a strategy fails, DirtyBranchError for a dest with staged
-        changes, NoChangesError when it has all of source.
+        Raises StrategyError if a strategy fails, DirtyBranchError for a dest with staged changes,
+        and NoChangesError if it already has all of source.
         """
         resolution = parse_resolution(strategy, rules, delta)
         terms = MergeTerms.of(squash, allow_empty, paths)

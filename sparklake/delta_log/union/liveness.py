@@ -83,7 +83,7 @@ class Files:
             if self.state.get(each) is False and not self._had(each, commit)
         ]
         if lost:
-            raise NotUnitedError("dest removed files that source added once more", lost)
+            raise NotUnitedError("dest removed files that source added again", lost)
 
     def _had(self, key: FileKey, commit: DeltaCommit) -> bool:
         """Return whether source knew dest's last change of a file before a commit.

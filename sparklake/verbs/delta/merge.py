@@ -164,7 +164,7 @@ def _union(
     if not sides.choice.holds(prefix_interval(folder)) and (
         dest.ids != base.ids or any(key not in sides.choice for key in changed)
     ):
-        return replace(union, refusal="only a part of its log is among the chosen paths")
+        return replace(union, refusal="the chosen paths include only a part of its log")
     if dest.ids == base.ids and not (sides.logs_grow and _takes_back(source, dest)):
         return _of_one_side(context, sides, union, logs, _SOURCE, moved)
     try:

@@ -126,7 +126,7 @@ def merge_sides(context: Context, source: str, dest: str, terms: MergeTerms) -> 
 
 def _source(context: Context, source: str, dest: str) -> Commit:
     if source == dest:
-        raise NoChangesError(f"{source!r} cannot be merged into itself: name two different refs")
+        raise NoChangesError(f"{source!r} cannot be merged into itself: choose two different refs")
     return kept_commit(context, source)
 
 
@@ -145,9 +145,9 @@ def nothing_to_merge(
     source: Commit, dest: str, paths: Sequence[str] | None = None
 ) -> NoChangesError:
     """Return the error for a merge that would not change dest, or its chosen paths."""
-    what = "all" if paths is None else f"of {named(paths)} all"
+    what = "all changes" if paths is None else f"all changes of {named(paths)}"
     return NoChangesError(
-        f"nothing to merge: {dest!r} has {what} that commit {source.id[:12]} changed"
+        f"nothing to merge: {dest!r} already has {what} in commit {source.id[:12]}"
     )
 
 

@@ -110,8 +110,8 @@ def move(context: Context, branch: str, terms: Terms) -> int:
     ways = routes(terms.source, terms.dest, recursive=terms.recursive)
     if any(each.overlaps for each in ways):
         raise InvalidInputError(
-            f"{terms.source!r} cannot be moved to {terms.dest!r}: one lies in the other; move it "
-            "elsewhere first"
+            f"{terms.source!r} cannot be moved to {terms.dest!r}: one contains the other; "
+            "move it elsewhere first"
         )
     return _transfer(context, "mv", branch, terms, ways)
 
@@ -146,8 +146,8 @@ def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequ
         moved = [each.info for share in shares for each in written[share.position]]
         if not moved:
             raise ObjectNotFoundError(
-                f"{terms.ref or branch!r} has nothing at {terms.source!r}; `sparklake ls` shows "
-                "what it has, and a folder ends with a slash"
+                f"{terms.ref or branch!r} has no object at {terms.source!r}; `sparklake ls` "
+                "shows its objects, and a folder ends with a slash"
             )
         rows = sorted(
             (row_of(each) for each in written.values() if each),
@@ -217,7 +217,7 @@ def _written(
     wanted = {at for each in shares for at in (each.position, each.removals) if at is not None}
     if found.keys() != wanted:
         raise LostResultError(
-            "the engine returned no result for a part of the objects; nothing was staged, so run "
-            "it again"
+            "nothing was staged: the engine returned no result for a part of the objects. "
+            "Run it again"
         )
     return found

@@ -55,6 +55,6 @@ def remove_folder(context: Context, branch: str, path: str) -> int:
             raise
     if not removed:
         raise ObjectNotFoundError(
-            f"{branch!r} has nothing below {path!r}; `sparklake ls` shows what it has"
+            f"{branch!r} has no objects below {path!r}; `sparklake ls` shows its objects"
         )
     return removed

@@ -94,8 +94,10 @@ def _nothing(
     plan = only_chosen(plan_diff(ranges[:0], ranges, choice.hull), choice)
     rows = diff_of_plan(context, plan, ref, "restore")
     if any(object_key(row.path) in choice for row in rows):
-        return NoChangesError(f"{named(paths)} on {state.name!r} is as it is at {ref!r}")
+        return NoChangesError(
+            f"nothing to restore: {named(paths)} on {state.name!r} is the same at {ref!r}"
+        )
     return ObjectNotFoundError(
-        f"neither {ref!r} nor {state.name!r} has {named(paths)}: a path is that of an object, or a "
-        "prefix that ends with '/'; `sparklake ls` shows what there is"
+        f"neither {ref!r} nor {state.name!r} has {named(paths)}: use the path of an object, "
+        "or a prefix that ends with '/'; `sparklake ls` shows the objects"
     )
