@@ -305,8 +305,8 @@ def test_the_table_of_errors(main: Branch, small_lake: Lake, folder: Path) -> No
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"mode": "merge"}, "'merge' is no mode of an import: choose replace or add"),
-        ({"on_error": "ignore"}, "'ignore' is no on_error of an import: choose abort or skip"),
+        ({"mode": "merge"}, "'merge' is not a valid mode of an import: choose replace or add"),
+        ({"on_error": "ignore"}, "'ignore' is not a valid on_error of an import: choose abort or skip"),
     ],
 )
 def test_choices(main: Branch, small_lake: Lake, options: dict[str, str], words: str) -> None:
@@ -321,7 +321,7 @@ def test_columns(main: Branch, small_lake: Lake) -> None:
     ):
         with refused(small_lake, InvalidRecordError, "cannot be imported: .* are required"):
             main.import_objects(rows)
-    with refused(small_lake, InvalidRecordError, "the column size is string; give int64"):
+    with refused(small_lake, InvalidRecordError, "the column size is string; it must be int64"):
         main.import_objects(pa.table({"path": ["a"], "size": ["1"], "address": ["s3://bucket/a"]}))
     with refused(small_lake, InvalidInputError, "list cannot be imported: use"):
         main.import_objects([row("a")])  # type: ignore[arg-type]

@@ -182,7 +182,7 @@ def test_no_collection_takes_from_a_namespace_inside(
 ) -> None:
     lake = any_lake if lakes == "one lake" else other_lake
     outer, inner = moved_in(any_lake, lake, folder)
-    with pytest.raises(NamespaceInUseError, match="data/inner is marked as the storage namespace"):
+    with pytest.raises(NamespaceInUseError, match="data/inner is inside the folder"):
         outer.collect_garbage(grace=NO_GRACE, dry_run=dry_run)
     assert contents(inner, "main") == BODIES
     collected(inner)
@@ -206,7 +206,7 @@ def test_no_list_of_an_earlier_run_takes_from_a_namespace_that_came_since(
     shutil.move(folder / "inner" / "_lakefs", inside / "_lakefs")
     shutil.rmtree(folder / "inner")
     link(folder / "inner", inside)
-    with pytest.raises(NamespaceInUseError, match="data/inner is marked"):
+    with pytest.raises(NamespaceInUseError, match="data/inner is inside the folder"):
         outer.collect_garbage(grace=NO_GRACE, sweep=found.id)
     assert contents(inner, "main") == BODIES
 
@@ -326,7 +326,7 @@ def test_no_collection_or_purge_takes_from_a_namespace_inside_of_a_bucket(bucket
     found = repo.collect_garbage(grace=NO_GRACE, dry_run=True).run
     bucket.put({"ns/data/in/_lakefs/dummy": b"{}"})
     for sweep in (None, found.id):
-        with pytest.raises(NamespaceInUseError, match=f"{root}/ns/data/in is marked"):
+        with pytest.raises(NamespaceInUseError, match=f"{root}/ns/data/in is inside the folder"):
             repo.collect_garbage(grace=NO_GRACE, sweep=sweep)
     main.stage(
         stage_table(

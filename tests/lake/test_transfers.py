@@ -151,7 +151,7 @@ def test_what_is_there_is_overwritten_by_force_alone(repo: Repository, main: Bra
         (InvalidKeyError, "at most 1024", "a", "x" * 1025),
         (InvalidKeyError, "root", "a/", "../"),
         (InvalidKeyError, "root", "/a", "b"),
-        (InvalidKeyError, "a key of 0 bytes", "slash/", ""),
+        (InvalidKeyError, "with 0 bytes", "slash/", ""),
         (InvalidKeyError, "'/deep'", "deep/", ""),
     ],
 )
