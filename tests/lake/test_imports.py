@@ -306,7 +306,7 @@ def test_the_table_of_errors(main: Branch, small_lake: Lake, folder: Path) -> No
     ("options", "words"),
     [
         ({"mode": "merge"}, "'merge' is not a valid mode of an import: choose replace or add"),
-        ({"on_error": "ignore"}, "'ignore' is not a valid on_error of an import: choose abort or skip"),
+        ({"on_error": "ignore"}, "'ignore' is not a valid on_error of an import: choose abort"),
     ],
 )
 def test_choices(main: Branch, small_lake: Lake, options: dict[str, str], words: str) -> None:

@@ -258,7 +258,7 @@ def test_no_purge_takes_from_a_namespace_inside(
     row = {"path": "theirs", "size": 1, "checksum": "c", "address": inside}
     main.stage(stage_table([row]))
     main.commit("theirs")
-    with refused(any_lake, PurgeBlockedError, "data/inner: purge them there", folder / "ns"):
+    with refused(any_lake, PurgeBlockedError, "data/inner. Purge them there", folder / "ns"):
         outer.purge(["theirs"], commit=True)
     assert contents(inner, "main") == BODIES
 
@@ -268,7 +268,7 @@ def test_no_purge_of_what_was_imported_takes_from_another_repository(
 ) -> None:
     repo, theirs = made(any_lake, folder / "ns"), made(other_lake, folder / "theirs")
     repo.branch("main").import_objects(str(folder / "theirs" / "data"), "in")
-    with refused(any_lake, PurgeBlockedError, "theirs: purge them there", folder / "theirs"):
+    with refused(any_lake, PurgeBlockedError, "theirs. Purge them there", folder / "theirs"):
         repo.purge(["in/"], commit=True, also_external=True)
     made_purge = repo.purge(["in/"], commit=True)
     assert (made_purge.counts.external, made_purge.counts.addresses) == (2, 0)

@@ -129,7 +129,9 @@ def test_a_conflict_names_the_commit(repo: Repository, main: Branch, dev: Branch
     bad = commit_all(dev, {"k/002": b"dev", "k/003": b"dev"}, "bad")
     commit_all(main, {"k/002": b"main", "k/003": None}, "main")
     before = refs_of(repo)
-    with pytest.raises(MergeConflictError, match=f"cannot rebase {bad.id[:12]}: 2 conflicting obj") as raised:
+    with pytest.raises(
+        MergeConflictError, match=f"cannot rebase {bad.id[:12]}: 2 conflicting obj"
+    ) as raised:
         dev.rebase("main")
     assert [each.path for each in raised.value.conflicts] == ["k/002", "k/003"]  # type: ignore[attr-defined]
     assert refs_of(repo) == before

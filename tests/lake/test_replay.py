@@ -133,7 +133,9 @@ def test_of_several_reverts_all_are_made_or_none(
     third = commit_all(main, {"k/003": b"three"}, "three")
     before = refs_of(repo)
     # Tables of what was reverted before may stay in the store; no ref knows of them.
-    with pytest.raises(MergeConflictError, match=f"cannot revert {first.id[:12]}: 1 conflicting obj") as raised:
+    with pytest.raises(
+        MergeConflictError, match=f"cannot revert {first.id[:12]}: 1 conflicting obj"
+    ) as raised:
         main.revert(third.id, first.id)
     assert raised.value.count == 1
     with pytest.raises(NoChangesError, match=f"to revert {second.id[:12]} would change nothing"):
