@@ -325,7 +325,7 @@ def test_columns(main: Branch, small_lake: Lake) -> None:
         main.import_objects(pa.table({"path": ["a"], "size": ["1"], "address": ["s3://bucket/a"]}))
     with refused(small_lake, InvalidInputError, "list cannot be imported: use"):
         main.import_objects([row("a")])  # type: ignore[arg-type]
-    with refused(small_lake, InvalidInputError, "rows holds no object"):
+    with refused(small_lake, InvalidInputError, "rows contains no objects"):
         main.import_objects(table([]))
 
 
