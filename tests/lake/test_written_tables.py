@@ -54,6 +54,32 @@ def test_a_file_that_both_added_once_more_and_dest_rewrote(pair: Pair) -> None:
     pair.refused("dest removed files that source added once more: f1")
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_a_pick_of_a_file_added_once_more_that_dest_does_not_have(pair: Pair, later: bool) -> None:
+    """The rows of the file are in dest's file f2, so what replaces it would double them."""
+    pair.dev.change(remove("f2"), add("f2b"))
+    pair.dev.commit()
+    pair.dev.change(add("f2b", dataChange=False))
+    if later:
+        pair.dev.commit()
+    pair.dev.change(remove("f2b"), add("f2c"))
+    picked = pair.dev.commit()
+    with refused(pair.repo, "never had: f2b" if later else "dest does not have: f2b"):
+        pair.repo.branch("main").cherry_pick(picked)
+
+
+def test_a_pick_of_a_file_added_once_more_twice(pair: Pair) -> None:
+    """Dest has it from before the sides parted."""
+    for number in range(2):
+        pair.dev.change(add("f2", dataChange=False, tags={"n": str(number)}))
+        picked = pair.dev.commit()
+    pair.repo.branch("main").cherry_pick(picked)
+    assert pair.main.state().files == {"f1", "f2"}
+    pair.dev.change(remove("f2"), add("f2b"))
+    pair.repo.branch("main").cherry_pick(pair.dev.commit())
+    assert pair.main.state().files == {"f1", "f2b"}
+
+
 def test_what_was_picked_and_reverted_is_merged_again(pair: Pair) -> None:
     pair.dev.change(add("d"))
     picked = pair.dev.commit()

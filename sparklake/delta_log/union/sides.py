@@ -20,18 +20,24 @@ def _not_known(_: Set[str]) -> bool:
     return False
 
 
+def _no_adds(_: frozenset[FileKey]) -> Mapping[FileKey, Mapping[str, Any]]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class LogSide:
     """A table on one side: its commits since the sides diverged, and its final state.
 
     A side without a log has neither metadata nor protocol. `had_file_beside` is about the table
-    before the commits. It returns False where that is unknown.
+    before the commits. It returns False where that is unknown. `find_adds` is about the final
+    state.
     """
 
     commits: tuple[DeltaCommit, ...] = ()
     metadata: Mapping[str, Any] | None = None
     protocol: Mapping[str, Any] | None = None
     had_file_beside: HadFile = _not_known
+    find_adds: FindAdds = _no_adds
 
 
 @dataclass(frozen=True, slots=True)

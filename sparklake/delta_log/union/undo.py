@@ -42,7 +42,6 @@ def undoing(
     base: LogSide,
     source: LogSide,
     dest: LogSide,
-    find_adds: FindAdds,
     made: Made,
 ) -> list[tuple[Action, ...]]:
     """Return the commit that undoes some commits, or none; raise NotUnitedError."""
@@ -51,7 +50,7 @@ def undoing(
         return []
     later = commits_but(dest.commits, origins(base.commits))
     settings = _settings(left, source, dest, alone=not later and len(left) == len(undone))
-    net = _net(left, find_adds)
+    net = _net(left, source.find_adds)
     _check_files(net, files)
     if net.removed and not settings:
         check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")

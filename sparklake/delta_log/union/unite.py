@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from sparklake.delta_log.actions import Action
+from sparklake.delta_log.actions import Action, FileKey
 from sparklake.delta_log.commits import (
     ORIGIN,
     UNDONE,
@@ -25,13 +25,11 @@ from sparklake.delta_log.union.features import check_covers, check_features
 from sparklake.delta_log.union.liveness import Files
 from sparklake.delta_log.union.overwrites import check_overwrites
 from sparklake.delta_log.union.regions import repeated_parameters
-from sparklake.delta_log.union.sides import FindAdds, LogSide, Made, commit_info
+from sparklake.delta_log.union.sides import LogSide, Made, commit_info
 from sparklake.delta_log.union.undo import undoing
 
 
-def united(
-    base: LogSide, source: LogSide, dest: LogSide, find_adds: FindAdds, made: Made
-) -> list[tuple[Action, ...]]:
+def united(base: LogSide, source: LogSide, dest: LogSide, made: Made) -> list[tuple[Action, ...]]:
     """Return the commits to add to dest's log, in order; raise NotUnitedError.
 
     If base has commits that source lacks, source has undone them: the result is one undo
@@ -46,7 +44,7 @@ def united(
     if undone and done:
         raise NotUnitedError("source rewrote the table's history since base")
     if undone:
-        return undoing(undone, files, base, source, dest, find_adds, made)
+        return undoing(undone, files, base, source, dest, made)
     return _repeated(base, source, dest, done, files, made)
 
 
@@ -76,12 +74,31 @@ def _repeated(
     check_overwrites(source, fresh, dest, theirs)
     commits = []
     versions = {each.version for each in fresh}
+    _find_restated(source, dest, versions, files)
     for each in source.commits:
         if each.version in versions:
             files.repeat(each)
             commits.append((_repeated_info(each, made), *_others(each, {"commitInfo", *dropped})))
-        files.passed.add(each.origin)
+        files.pass_by(each)
     return commits
+
+
+def _find_restated(source: LogSide, dest: LogSide, versions: Container[int], files: Files) -> None:
+    """Look up files in dest that commits to repeat add once more; raise NotUnitedError.
+
+    Only those that an earlier commit of source adds, which is not repeated, and that no commit of
+    dest touches.
+    """
+    added: set[FileKey] = set()
+    restated: set[FileKey] = set()
+    for each in source.commits:
+        if each.version in versions:
+            restated.update(added.intersection(each.adds))
+        else:
+            added.update(each.adds)
+    unknown = frozenset(restated - files.state.keys())
+    if unknown:
+        files.before.update(dest.find_adds(unknown))
 
 
 def _others(commit: DeltaCommit, kinds: set[str]) -> Iterable[Action]:

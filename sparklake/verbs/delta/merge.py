@@ -174,7 +174,7 @@ def _union(
     apart = [each.commits for each in parted]
     made = Made(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
     try:
-        commits = united(before, theirs, ours, source.adds, made)
+        commits = united(before, theirs, ours, made)
         needed = _needed(logs, apart, _DEST, commits)
     except NotUnitedError as error:
         refused = replace(union, refusal=str(error))

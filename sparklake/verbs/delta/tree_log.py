@@ -252,7 +252,7 @@ def _side(log: TreeLog, at: int, shared: _Shared) -> LogSide:
         said = next((each for each in (c.last(kind) for c in commits[::-1]) if each), None)
         found[kind] = said if said is not None else shared.said(kind)
     before = partial(log.had_file_beside, shared.version)
-    return LogSide(commits, found["metaData"], found["protocol"], before)
+    return LogSide(commits, found["metaData"], found["protocol"], before, log.adds)
 
 
 class _Shared:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,13 +32,10 @@ def side(*commits: Actions, **more: Any) -> LogSide:
 def union(base: LogSide, source: LogSide, dest: LogSide, *there: Actions) -> list[Any]:
     said = [each["add"] for actions in there for each in actions if "add" in each]
     found = {key: one for one in said for key in DeltaCommit(0, ({"add": one},)).adds}
-    return united(
-        base,
-        source,
-        dest,
-        lambda wanted: {key: found[key] for key in wanted & found.keys()},
-        Made(2, "t"),
+    source = replace(
+        source, find_adds=lambda wanted: {key: found[key] for key in wanted & found.keys()}
     )
+    return united(base, source, dest, Made(2, "t"))
 
 
 def repeated(*commits: Actions) -> list[Actions]:
