@@ -237,7 +237,12 @@ def test_a_part_of_a_table_without_its_log_takes_no_live_file(pair: Pair) -> Non
     assert not pair.main.state().lost
 
 
-def test_the_log_of_a_new_table_does_not_come_without_its_files(pair: Pair) -> None:
+@pytest.mark.parametrize("range_records", [1, 3, 4096])
+def test_the_log_of_a_new_table_does_not_come_without_its_files(
+    folder: Path, range_records: int
+) -> None:
+    """Tasks read the log or not, as ranges happen to be cut."""
+    pair = parted(folder, range_records)
     for version in range(2):
         new = WrittenTable(pair.repo, "dev", "new/")
         new.change(*([] if version else created("new")), add(f"n{version}"))

@@ -138,13 +138,14 @@ def table_unions(
 
 
 def _logs_around(context: Context, sides: Sides) -> Iterator[bytes]:
-    """Yield the folders of dest's logs of the tables that contain chosen paths."""
+    """Yield the folders of the logs, of either side, of tables that contain chosen paths."""
     if sides.choice.is_everything:
         return
-    ranges = context.trees.get(sides.dest).ranges
+    trees = [context.trees.get(each).ranges for each in {sides.source, sides.dest}]
     for folder in {each for part in sides.choice.intervals for each in folders_of(part.start)}:
         log = folder + LOG_FOLDER.encode()
-        if has_log(context, overlapping(ranges, prefix_interval(log)), log):
+        part = prefix_interval(log)
+        if any(has_log(context, overlapping(ranges, part), log) for ranges in trees):
             yield log
 
 
