@@ -455,6 +455,13 @@ class Histories:
         if table.state(other).created and said.taken and strategy == "source-wins":
             assert table.state() == table.state(other)
 
+    def merge_a_part(self, table: WrittenTable, which: int) -> None:
+        """Merge the log alone, one file, the table, or all but the table."""
+        other = self.other(table, which)
+        some = sorted(table.state(other).files)[:1]
+        parts = [table.log, *(table.folder + each for each in some), table.folder, "zz"]
+        self.repo.merge(other, table.branch, paths=[parts[which % len(parts)]])
+
     def pick(self, table: WrittenTable, which: int) -> None:
         self.repo.branch(table.branch).cherry_pick(self.made[which % len(self.made)])
 
@@ -472,7 +479,8 @@ CHANGES = (
     *(Histories.vacuum, Histories.checkpoint, Histories.drop),
 )
 VERBS = (
-    *(Histories.merge, Histories.merge, Histories.pick, Histories.rebase),
+    *(Histories.merge, Histories.merge, Histories.merge_a_part),
+    *(Histories.pick, Histories.rebase),
     *(Histories.revert, Histories.revert_last),
 )
 
