@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklake import Repository
-from sparklake.errors import MergeConflictError, NoChangesError
+from sparklake.errors import CorruptFileError, MergeConflictError, NoChangesError
 from sparklake.verbs.delta.tree_log import TreeLog
 from tests.support.desks import WINNERS, names, refused
 from tests.support.folders import memory_folder
@@ -540,3 +540,25 @@ def test_no_table_is_broken_or_has_a_row_twice(range_records: int, drawn: list[S
 @given(st.sampled_from([1, 2, 3, 4096]), steps())
 def test_no_table_is_broken_in_many_histories(range_records: int, drawn: list[Step]) -> None:
     check_tables(range_records, drawn)
+
+
+# --- checkpoints that are damaged -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda body: b"",
+        lambda body: b"PAR1" + b"\xff" * 20 + (20).to_bytes(4, "little") + b"PAR1",
+        lambda body: body[:4] + bytes(200) + body[204:],
+    ],
+    ids=["empty", "footer", "page"],
+)
+def test_a_damaged_checkpoint_is_named_by_a_view(
+    pair: Pair, damage: Callable[[bytes], bytes]
+) -> None:
+    pair.main.checkpoint()
+    path = next(each.path for each in pair.repo.objects("main") if "checkpoint" in each.path)
+    pair.repo.branch("main").put(path, damage(pair.repo.read_bytes("main", path)))
+    with pytest.raises(CorruptFileError, match="a checkpoint in the Delta log of 'tables/t'"):
+        pair.repo.view("main", "tables/t", "delta")

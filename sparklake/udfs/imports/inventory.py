@@ -150,7 +150,7 @@ def read_inventory(
                 try:
                     for rows in _READERS[terms.file_format](path, terms):
                         yield _objects(rows, terms)
-                except pa.ArrowException as error:
+                except (pa.ArrowException, OSError) as error:
                     raise CorruptFileError(
                         f"s3://{terms.place}/{file.key} of the inventory is not what its manifest "
                         f"says ({error}): use another inventory"

@@ -148,22 +148,29 @@ def _write_checkpoint(
         store.get_to_file(key, local[-1])
     try:
         schema = pq.read_schema(local[0])
-        return write_checkpoint(made, schema, _rewritten(table, local, rewrite))
-    except pa.ArrowException as error:
-        raise CorruptFileError(
-            f"a checkpoint in the Delta log of {table.path!r} at {table.ref!r} is no Parquet: "
-            f"{error}"
-        ) from error
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(table, error) from error
+    return write_checkpoint(made, schema, _rewritten(table, local, rewrite))
 
 
 def _rewritten(
     table: TableVersion, parts: list[Path], rewrite: Rewrite
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the actions of a checkpoint with addresses for paths; raise CorruptFileError."""
     for part in parts:
-        with pq.ParquetFile(part) as file:
-            for batch in file.iter_batches():
-                _check_form(table, batch)
-                yield rewritten_batch(batch, rewrite)
+        try:
+            with pq.ParquetFile(part) as file:
+                for batch in file.iter_batches():
+                    _check_form(table, batch)
+                    yield rewritten_batch(batch, rewrite)
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(table, error) from error
+
+
+def _damaged(table: TableVersion, error: Exception) -> CorruptFileError:
+    return CorruptFileError(
+        f"a checkpoint in the Delta log of {table.path!r} at {table.ref!r} is no Parquet: {error}"
+    )
 
 
 def _check_form(table: TableVersion, batch: pa.RecordBatch) -> None:
