@@ -20,15 +20,15 @@ from sparklake.udfs.write import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew, publish, until_it_moves
-from sparklake.verbs.base.resolve import Resolved, get_branch, steadily
+from sparklake.verbs.base.publish import publish, retry_on_gc, with_branch_queue
+from sparklake.verbs.base.resolve import Resolved, get_branch, read_consistently
 from sparklake.verbs.base.signing import Signature
 from sparklake.verbs.base.staging import Staged, cut_out
 from sparklake.verbs.base.versions import with_versions
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def commit(
     context: Context,
     branch: str,
@@ -64,7 +64,7 @@ def commit(
         had_changes = bool(state.layers)
         return _commit_sealed(attempts, staged, state, signature, choice, allow_empty=allow_empty)
 
-    return until_it_moves(context, branch, attempt)
+    return with_branch_queue(context, branch, attempt)
 
 
 def explain_commit(context: Context, branch: str, choice: Choice = ALL) -> Explanation:
@@ -75,7 +75,7 @@ def explain_commit(context: Context, branch: str, choice: Choice = ALL) -> Expla
         staged = Staged(context, dry=True, choice=choice)
         return staged.plan(context.tree(found.commit), found.layers)
 
-    found = steadily(context, name, plan)
+    found = read_consistently(context, name, plan)
     return explained("commit", found, cut_for_tasks, context.runners, LAYERED)
 
 
@@ -141,7 +141,7 @@ def reset_prefix(context: Context, branch: str, prefix: str) -> None:
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def _reset(context: Context, branch: str, within: Interval) -> None:
     check_namespace(context.store)
 
@@ -151,4 +151,4 @@ def _reset(context: Context, branch: str, within: Interval) -> None:
             cut = cut_out(context, state, Choice((within,)), "reset")
             context.refs.staging.drop(branch, state, cut, fence=state.fence)
 
-    until_it_moves(context, branch, attempt)
+    with_branch_queue(context, branch, attempt)

@@ -30,7 +30,7 @@ _MAX_WAIT_SECONDS = 0.5
 T = TypeVar("T")
 
 
-def until_it_lands(attempt: Callable[[], T]) -> T:
+def retry_lost_races(attempt: Callable[[], T]) -> T:
     """Call `attempt` until it does not lose a race; it must begin from the branch's head."""
     retrying = Retrying(
         stop=stop_after_attempt(MAX_ATTEMPTS),
@@ -41,7 +41,7 @@ def until_it_lands(attempt: Callable[[], T]) -> T:
     return retrying(attempt)
 
 
-def until_it_moves(context: Context, branch: str, attempt: Callable[[], T]) -> T:
+def with_branch_queue(context: Context, branch: str, attempt: Callable[[], T]) -> T:
     """Call `attempt` until it does not lose a race for a branch.
 
     Who has lost queues for the branch, and who comes while others queue does so, too. So nobody is
@@ -55,7 +55,7 @@ def until_it_moves(context: Context, branch: str, attempt: Callable[[], T]) -> T
             if not _is_race(error):
                 raise
     with branches.turn(branch, _TURN_SECONDS):
-        return until_it_lands(attempt)
+        return retry_lost_races(attempt)
 
 
 def publish(
@@ -149,7 +149,7 @@ _ATTEMPTS = 5
 P = ParamSpec("P")
 
 
-def begun_anew(verb: Callable[P, T]) -> Callable[P, T]:
+def retry_on_gc(verb: Callable[P, T]) -> Callable[P, T]:
     """Return a verb that begins anew, with nothing of what it has made, after such a refusal."""
 
     @wraps(verb)

@@ -34,7 +34,7 @@ from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.differences import Differences
-from sparklake.verbs.base.resolve import Resolved, get_branch, steadily
+from sparklake.verbs.base.resolve import Resolved, get_branch, read_consistently
 from sparklake.verbs.base.snapshot import kept_object
 from sparklake.verbs.base.staging import Staged
 
@@ -88,7 +88,7 @@ def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
         sides = Staged(context, start).sides(found.layers)
         return plan_listing(found.tree(context).ranges, sides, prefix_interval(start))
 
-    return listing_of_plan(context, steadily(context, ref, plan), ref)
+    return listing_of_plan(context, read_consistently(context, ref, plan), ref)
 
 
 def list_tree(context: Context, tree: MetaRange, prefix: str, what: str) -> Rows[ObjectInfo]:
@@ -132,7 +132,7 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
         plan = Staged(context, start).plan(found.tree(context), found.layers, plan_view)
         return plan.restricted(prefix_interval(start))
 
-    found = steadily(context, name, plan)
+    found = read_consistently(context, name, plan)
     return differences_of_plan(context, found, staged_diff_body, "diff", name, LAYERED, prefix)
 
 

@@ -22,7 +22,7 @@ from sparklake.graveler.refs.names import (
 )
 from sparklake.graveler.retention import expired_error
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.publish import until_it_lands
+from sparklake.verbs.base.publish import retry_lost_races
 
 T = TypeVar("T")
 
@@ -101,14 +101,14 @@ def _resolve(context: Context, text: str, ref: Ref) -> Resolved:
     return Resolved(commit, found.branch if bare else None, ref.staged, is_name)
 
 
-def steadily(context: Context, ref: str, read: Callable[[Resolved], T]) -> T:
+def read_consistently(context: Context, ref: str, read: Callable[[Resolved], T]) -> T:
     """Return what `read` makes of a ref as it was at one moment.
 
     A commit takes the rows that it has applied out of Postgres. Who comes to read them then is told
     so by a RaceLostError, and begins again from the new head.
     """
     parsed = parse_ref(ref)
-    return until_it_lands(lambda: read(_resolve(context, ref, parsed)))
+    return retry_lost_races(lambda: read(_resolve(context, ref, parsed)))
 
 
 def get_branch(context: Context, name: str) -> BranchState:

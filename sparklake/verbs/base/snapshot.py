@@ -24,7 +24,7 @@ from sparklake.graveler.sstable.store import read_together
 from sparklake.udfs.objects.rows import OBJECT_SCHEMA, ObjectInfo, object_batch, object_info
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.lookup import ABSENT, OpenRange, OpenRanges
-from sparklake.verbs.base.resolve import Resolved, steadily
+from sparklake.verbs.base.resolve import Resolved, read_consistently
 from sparklake.verbs.base.staging import Staged
 
 LOOKUP_SCHEMA = pa.schema(
@@ -60,7 +60,7 @@ def open_snapshot(
         sides = Staged(context, prefix).sides(found.layers)
         return snapshot_over(context, ref, found.tree(context), sides)
 
-    return steadily(context, ref, read)
+    return read_consistently(context, ref, read)
 
 
 def snapshot_over(

@@ -22,7 +22,7 @@ from sparklake.graveler.ports import Write
 from sparklake.udfs.objects.rows import FILE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import until_it_moves
+from sparklake.verbs.base.publish import with_branch_queue
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.delta.copy import Base, copy_log, entry_bodies, log_checksums, new_entries
@@ -154,7 +154,7 @@ def _stage(copy: _Copy) -> TableWrite:
         def land() -> TableWrite:
             return _land(copy, entries, files, rows)
 
-        return until_it_moves(context, request.branch, land)
+        return with_branch_queue(context, request.branch, land)
 
 
 def _added(entries: Sequence[Sequence[Action]], base: Base) -> pa.Array:

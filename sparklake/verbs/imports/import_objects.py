@@ -35,7 +35,7 @@ from sparklake.udfs.write import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_enclosing, check_namespace
-from sparklake.verbs.base.publish import begun_anew, publish, until_it_moves
+from sparklake.verbs.base.publish import publish, retry_on_gc, with_branch_queue
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.base.signing import Signature
 from sparklake.verbs.base.staging import Staged
@@ -161,11 +161,11 @@ def _import_objects(
 
     # Imported objects are never garbage of this namespace, and a source may be readable only once.
     # So only the move is retried after a collection.
-    @begun_anew
+    @retry_on_gc
     def attempt() -> Commit:
         return _import_once(attempts, get_branch(context, branch), terms.folder, planned, signature)
 
-    made = until_it_moves(context, branch, attempt)
+    made = with_branch_queue(context, branch, attempt)
     errors = error_table(written.first)
     return ImportReport(made, record_count(imported), written.said, errors, terms.errors_to)
 

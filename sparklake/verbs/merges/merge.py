@@ -17,7 +17,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew, publish, until_it_moves
+from sparklake.verbs.base.publish import publish, retry_on_gc, with_branch_queue
 from sparklake.verbs.base.resolve import check_clean, get_branch, kept_commit, open_branch
 from sparklake.verbs.base.sides import Sides
 from sparklake.verbs.base.signing import Signature, sign
@@ -80,7 +80,7 @@ class MergeSides(NamedTuple):
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def merge(
     context: Context,
     source: str,
@@ -105,7 +105,7 @@ def merge(
         state = replace(open_branch(context, dest), fence=fence)
         return _merge_once(attempts, bases, theirs, state, resolution, labelled, terms)
 
-    return until_it_moves(context, dest, attempt)
+    return with_branch_queue(context, dest, attempt)
 
 
 def explain_merge(context: Context, source: str, dest: str, terms: MergeTerms) -> Explanation:

@@ -14,7 +14,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew, signed_commit, touched_by, until_it_moves
+from sparklake.verbs.base.publish import retry_on_gc, signed_commit, touched_by, with_branch_queue
 from sparklake.verbs.base.resolve import (
     check_clean,
     check_kept,
@@ -54,7 +54,7 @@ class _Replays:
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> list[Commit]:
     """Move a branch onto a commit and replay its own commits there. Return the new commits.
 
@@ -83,7 +83,7 @@ def rebase(context: Context, branch: str, onto: str, resolution: Resolution) -> 
         _publish(context, replace(state, fence=fence), head, commits)
         return commits
 
-    return until_it_moves(context, branch, attempt)
+    return with_branch_queue(context, branch, attempt)
 
 
 def _own(context: Context, state: BranchState, target: Commit) -> list[Commit]:

@@ -19,7 +19,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew, publish_all, signed_commit, until_it_moves
+from sparklake.verbs.base.publish import publish_all, retry_on_gc, signed_commit, with_branch_queue
 from sparklake.verbs.base.resolve import (
     check_clean,
     check_kept,
@@ -69,7 +69,7 @@ class _Step:
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
     """Undo the changes of each commit on a branch, in the given order: all or none.
 
@@ -90,7 +90,7 @@ def revert(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> 
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def cherry_pick(context: Context, branch: str, refs: Sequence[str], terms: Terms) -> list[Commit]:
     """Apply the changes of each commit to a branch, in the given order: all or none.
 
@@ -164,7 +164,7 @@ def _replay(
         publish_all(context, replace(state, fence=fence), verb, commits[1:])
         return commits[1:]
 
-    return until_it_moves(context, branch, attempt)
+    return with_branch_queue(context, branch, attempt)
 
 
 def _replayed(attempts: Attempts, step: _Step, head: Commit, terms: Terms) -> Commit:

@@ -20,8 +20,8 @@ from sparklake.udfs.objects.copy import Transfer, encode_transfers, transfer_bod
 from sparklake.udfs.results import PieceResult, decode_results
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew, until_it_moves
-from sparklake.verbs.base.resolve import Resolved, open_branch, steadily
+from sparklake.verbs.base.publish import retry_on_gc, with_branch_queue
+from sparklake.verbs.base.resolve import Resolved, open_branch, read_consistently
 from sparklake.verbs.base.staging import Staged
 from sparklake.verbs.base.versions import with_versions
 
@@ -129,7 +129,7 @@ def copy(context: Context, branch: str, terms: Terms) -> int:
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequence[Route]) -> int:
     open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
@@ -157,7 +157,7 @@ def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequ
         context.refs.staging.add_run(branch, run.id, state, fence=state.fence)
         return record_count(moved)
 
-    return until_it_moves(context, branch, attempt)
+    return with_branch_queue(context, branch, attempt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,9 @@ class _Work:
             found.check_kept(context)
             return _listing(context, found, route.start, route.source)
 
-        source = listed(here) if terms.ref is None else steadily(context, terms.ref, listed)
+        source = (
+            listed(here) if terms.ref is None else read_consistently(context, terms.ref, listed)
+        )
         existing = None if terms.force else _listing(context, here, route.goal, route.dest)
         return _Work(route, source, existing)
 

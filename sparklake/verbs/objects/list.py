@@ -32,7 +32,7 @@ from sparklake.graveler.sstable.store import read_together
 from sparklake.udfs.objects.rows import ObjectInfo, object_batch, object_rows
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.lookup import OpenRanges
-from sparklake.verbs.base.resolve import Resolved, steadily
+from sparklake.verbs.base.resolve import Resolved, read_consistently
 from sparklake.verbs.base.staging import Staged
 
 _MOST_AHEAD = 64
@@ -54,7 +54,7 @@ def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo 
         base = found.tree(context).ranges
         return base, Staged(context, key_prefix(prefix)).sides(found.layers)
 
-    yield from list_level(context, *steadily(context, ref, sides), prefix)
+    yield from list_level(context, *read_consistently(context, ref, sides), prefix)
 
 
 def list_level(

@@ -20,7 +20,7 @@ from sparklake.graveler.ports import BranchState, LayerCut, LayerKind
 from sparklake.udfs.objects.copy import restore_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew, until_it_moves
+from sparklake.verbs.base.publish import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.read import diff_of_plan
 from sparklake.verbs.base.resolve import kept_commit, open_branch
 from sparklake.verbs.base.staging import Staged, cut_out
@@ -38,7 +38,7 @@ class Restored:
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Restored:
     """Stage the changes that make the chosen paths of a branch equal to a ref.
 
@@ -60,7 +60,7 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
         context.refs.staging.drop(branch, state, cut, run or None, fence=fence)
         return Restored(commit, counts.added, counts.changed, counts.removed)
 
-    return until_it_moves(context, branch, attempt)
+    return with_branch_queue(context, branch, attempt)
 
 
 def _staged_run(

@@ -32,7 +32,7 @@ from sparklake.udfs.staged_rows import STAGE_SCHEMA, stage_body
 from sparklake.udfs.strategies.objects import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import begun_anew
+from sparklake.verbs.base.publish import retry_on_gc
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.staging import write_meta_run
@@ -45,7 +45,7 @@ _BATCH_ROWS = 8192
 _HASHED_AT_ONCE = 1024 * 1024
 
 
-@begun_anew
+@retry_on_gc
 def put_bytes(
     context: Context,
     branch: str,
@@ -90,7 +90,7 @@ def put_file(
         return put_copy(context, branch, path, copy, metadata, content_type)
 
 
-@begun_anew
+@retry_on_gc
 def put_copy(
     context: Context,
     branch: str,
@@ -112,7 +112,7 @@ def delete_object(context: Context, branch: str, path: str) -> None:
     context.refs.staging.put(branch, [tombstone(object_key(path))], fence=None)
 
 
-@begun_anew
+@retry_on_gc
 def delete_prefix(context: Context, branch: str, prefix: str) -> int:
     """Stage the removal of all objects under a prefix. Return the number of objects."""
     count = 0
@@ -130,7 +130,7 @@ def delete_prefix(context: Context, branch: str, prefix: str) -> int:
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> None:
     """Stage rows of STAGE_SCHEMA as one run: all rows, or none if one is invalid."""
     fence = open_branch(context, branch, Action.STAGE).fence

@@ -23,7 +23,7 @@ from sparklake.udfs.objects.rows import ObjectInfo, object_record
 from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_namespace
-from sparklake.verbs.base.publish import begun_anew
+from sparklake.verbs.base.publish import retry_on_gc
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.base.staging import INLINE_ROWS
@@ -66,7 +66,7 @@ def put_many(
     that can be read only once, such as those of a generator: then it raises CollectionBegunError. A
     Path that is a symbolic link is an error, unless `follow_links` is set.
     """
-    put = _put_many if isinstance(objects, Iterator) else with_versions(begun_anew(_put_many))
+    put = _put_many if isinstance(objects, Iterator) else with_versions(retry_on_gc(_put_many))
     return put(context, branch, objects, labels, follow_links)
 
 
@@ -83,7 +83,7 @@ def _put_many(
 
 
 @with_versions
-@begun_anew
+@retry_on_gc
 def put_folder(
     context: Context,
     branch: str,
@@ -128,7 +128,7 @@ def copy_many(context: Context, branch: str, ref: str, paths: Iterable[tuple[str
     `paths` are pairs of source and dest. No object bytes are copied. Raises CollectionBegunError as
     `put_many` does.
     """
-    copy = _copy_many if isinstance(paths, Iterator) else with_versions(begun_anew(_copy_many))
+    copy = _copy_many if isinstance(paths, Iterator) else with_versions(retry_on_gc(_copy_many))
     return copy(context, branch, ref, paths)
 
 

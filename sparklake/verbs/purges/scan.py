@@ -9,7 +9,7 @@ from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.udfs.purges import Scan
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.publish import until_it_lands
+from sparklake.verbs.base.publish import retry_lost_races
 from sparklake.verbs.base.staging import Staged
 
 _RANGES_AT_ONCE = 16
@@ -20,7 +20,7 @@ def scans(context: Context) -> Iterator[Scan]:
 
     Ranges of a head carry the name of its branch. Only lists of ranges are read.
     """
-    return iter(until_it_lands(lambda: _scans(context)))
+    return iter(retry_lost_races(lambda: _scans(context)))
 
 
 def _scans(context: Context) -> list[Scan]:

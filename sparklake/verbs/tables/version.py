@@ -15,7 +15,7 @@ from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import listing_of_plan
-from sparklake.verbs.base.resolve import Resolved, steadily
+from sparklake.verbs.base.resolve import Resolved, read_consistently
 from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
 from sparklake.verbs.base.staging import Staged
 from sparklake.verbs.tables.other_formats import OtherTable, find_other_table, mark_prefixes
@@ -66,7 +66,7 @@ def open_table(context: Context, ref: str, path: str) -> TableVersion:
         sides = Staged(context, key_prefix(folder), *mark_prefixes(folder)).sides(found.layers)
         return _table_over(context, ref, path, found.tree(context), sides)
 
-    return steadily(context, ref, read)
+    return read_consistently(context, ref, read)
 
 
 def tree_table(context: Context, tree: MetaRange, what: str, path: str) -> TableVersion:
@@ -93,4 +93,4 @@ def find_other(context: Context, ref: str, path: str) -> OtherTable | None:
         sides = Staged(context, *mark_prefixes(folder)).sides(found.layers)
         return find_other_table(context, found.tree(context).ranges, sides, folder)
 
-    return steadily(context, ref, read)
+    return read_consistently(context, ref, read)
