@@ -14,7 +14,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import listed
-from sparklake.graveler.planning.path_filter import chosen_keys
+from sparklake.graveler.planning.path_filter import filter_for
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
@@ -258,7 +258,7 @@ class Branch:
 
     def plan(self, paths: Sequence[str] | None = None) -> Explanation:
         """Return what a commit would read and copy, and where it would run; nothing moves."""
-        return commits.explain_commit(self._context, self.name, chosen_keys(paths))
+        return commits.explain_commit(self._context, self.name, filter_for(paths))
 
     def commit(
         self,
@@ -273,9 +273,12 @@ class Branch:
         With `paths` (objects, or prefixes that end with '/'), only of these; the rest stays staged.
         Raises NoChangesError, ChangesTakenError, RaceLostError.
         """
-        signature, choice = sign(self._context, message, committer, metadata), chosen_keys(paths)
+        signature, path_filter = (
+            sign(self._context, message, committer, metadata),
+            filter_for(paths),
+        )
         return commits.commit(
-            self._context, self.name, signature, allow_empty=allow_empty, choice=choice
+            self._context, self.name, signature, allow_empty=allow_empty, path_filter=path_filter
         )
 
     def import_objects(

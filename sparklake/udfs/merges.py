@@ -16,7 +16,7 @@ from sparklake.graveler.algebra import Changes, Conflict, Rows, three_way_diff
 from sparklake.graveler.algebra.changes import overlook
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import record_entry
-from sparklake.graveler.planning.path_filter import Choice
+from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.records import identity_of
 from sparklake.graveler.sums import bounded, column_sum
 from sparklake.udfs.results import ConflictResult, KeptResult, PreviewResult, encode_results
@@ -34,7 +34,7 @@ Sizes: TypeAlias = NDArray[np.int64]
 def preview_body(
     workspace: Workspace,
     resolution: Resolution,
-    choice: Choice,
+    path_filter: PathFilter,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Count the changes that a merge of the chosen keys would make in dest.
@@ -46,7 +46,9 @@ def preview_body(
     store = workspace.open_store()
     for task in decode_tasks(batches):
         tally = _Tally(Judge(resolution, workspace.storage_namespace, only_previews=True))
-        base, source, dest = (records_of(each, choice) for each in open_sides(store, task.pieces))
+        base, source, dest = (
+            records_of(each, path_filter) for each in open_sides(store, task.pieces)
+        )
         touched = TouchedLogs()
         see = touched.see if resolution.delta else overlook
         for changes in three_way_diff(base, source, dest, see):

@@ -8,7 +8,7 @@ from sparklake.graveler.blocks.align import restricted
 from sparklake.graveler.blocks.block import Block, Blocks, block_of_records, concatenated
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.packing import TaskPiece
-from sparklake.graveler.planning.path_filter import Choice
+from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.planning.plan import Side
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.store import read_ranges
@@ -33,14 +33,14 @@ def within_each(blocks: Blocks, pieces: Sequence[TaskPiece]) -> Iterator[tuple[T
         yield each, stream.within(each.piece.interval)
 
 
-def records_of(blocks: Blocks, choice: Choice) -> Blocks:
+def records_of(blocks: Blocks, path_filter: PathFilter) -> Blocks:
     """Return the records of the chosen keys in a stream."""
-    return blocks if choice.is_everything else _chosen(blocks, choice)
+    return blocks if path_filter.is_everything else _chosen(blocks, path_filter)
 
 
-def _chosen(blocks: Blocks, choice: Choice) -> Iterator[Block]:
+def _chosen(blocks: Blocks, path_filter: PathFilter) -> Iterator[Block]:
     for block in filter(len, blocks):
-        parts = choice.parts(Interval(block.first_key, successor(block.last_key)))
+        parts = path_filter.parts(Interval(block.first_key, successor(block.last_key)))
         yield concatenated([restricted(block, part) for part in parts])
 
 

@@ -16,7 +16,7 @@ from sparklake.graveler.graph.virtual_base import disagreement
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning.change_summary import ChangedKeys
 from sparklake.graveler.planning.packing import Task
-from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.udfs.results import (
     ChangesResult,
     ConflictCountResult,
@@ -40,7 +40,7 @@ RECORD_SCHEMA = pa.schema(
 
 
 def apply_body(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch], choice: Choice = ALL
+    workspace: Workspace, batches: Iterable[pa.RecordBatch], path_filter: PathFilter = ALL
 ) -> Iterator[pa.RecordBatch]:
     """Write the chosen keys of staged layers over a base.
 
@@ -49,7 +49,7 @@ def apply_body(
     for task in decode_tasks(batches):
         sink, counts, changed = open_sink(workspace), ChangeCounts(), ChangedKeys()
         base, *layers = open_sides(sink.store, task.pieces)
-        chosen = [records_of(each, choice) for each in layers]
+        chosen = [records_of(each, path_filter) for each in layers]
         results = written_pieces(sink, task, apply(chosen, base, counts, changed.note))
         sink.put()
         yield encode_results([*results, ChangesResult(counts), *_keys(changed)])
@@ -59,7 +59,7 @@ def merge_body(
     workspace: Workspace,
     resolution: Resolution,
     batches: Iterable[pa.RecordBatch],
-    choice: Choice = ALL,
+    path_filter: PathFilter = ALL,
 ) -> Iterator[pa.RecordBatch]:
     """Write a three-way merge of the chosen keys. Other keys keep dest's value.
 
@@ -70,7 +70,7 @@ def merge_body(
         judge = Judge(resolution, workspace.storage_namespace)
         changed, sink = ChangedKeys(), open_sink(workspace, withheld=not resolution.settles_all)
         base, source, dest = open_sides(sink.store, task.pieces)
-        before, after = records_of(base, choice), records_of(source, choice)
+        before, after = records_of(base, path_filter), records_of(source, path_filter)
         touched = TouchedLogs()
         see = touched.see if resolution.delta else overlook
         merged = merge(before, after, dest, judge.decide, changed.note, see)

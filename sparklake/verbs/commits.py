@@ -12,7 +12,7 @@ from sparklake.errors import ChangesTakenError, NoChangesError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import Interval, key_prefix, object_key, prefix_interval, successor
-from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ports import BranchMove, BranchState, Layer
 from sparklake.graveler.ranges import MetaRange
@@ -35,7 +35,7 @@ def commit(
     signature: Signature,
     *,
     allow_empty: bool = False,
-    choice: Choice = ALL,
+    path_filter: PathFilter = ALL,
 ) -> Commit:
     """Commit the staged changes of the chosen keys. Other changes stay staged.
 
@@ -46,7 +46,7 @@ def commit(
     """
     check_namespace(context.store)
     attempts = Attempts(context, context.title("commit", branch), layered=True)
-    staged = Staged(context, choice=choice)
+    staged = Staged(context, path_filter=path_filter)
     had_changes = False
     fence: int | None = None
 
@@ -62,17 +62,19 @@ def commit(
                 f"in {state.commit_id} or before"
             )
         had_changes = bool(state.layers)
-        return _commit_sealed(attempts, staged, state, signature, choice, allow_empty=allow_empty)
+        return _commit_sealed(
+            attempts, staged, state, signature, path_filter, allow_empty=allow_empty
+        )
 
     return with_branch_queue(context, branch, attempt)
 
 
-def explain_commit(context: Context, branch: str, choice: Choice = ALL) -> Explanation:
+def explain_commit(context: Context, branch: str, path_filter: PathFilter = ALL) -> Explanation:
     """Return the plan of a commit. It seals nothing, writes nothing and moves nothing."""
     name = get_branch(context, branch).name
 
     def plan(found: Resolved) -> Plan:
-        staged = Staged(context, dry=True, choice=choice)
+        staged = Staged(context, dry=True, path_filter=path_filter)
         return staged.plan(context.tree(found.commit), found.layers)
 
     found = read_consistently(context, name, plan)
@@ -84,15 +86,15 @@ def _commit_sealed(
     staged: Staged,
     state: BranchState,
     signature: Signature,
-    choice: Choice,
+    path_filter: PathFilter,
     *,
     allow_empty: bool,
 ) -> Commit:
     context = attempts.context
     head = context.graph.commit(state.commit_id)
-    tree = apply_layers(attempts, context.tree(head), staged, state.layers, choice)
+    tree = apply_layers(attempts, context.tree(head), staged, state.layers, path_filter)
     applied = tuple(layer.id for layer in state.layers)
-    if tree.id == head.meta_range_id and not allow_empty and not choice.is_everything:
+    if tree.id == head.meta_range_id and not allow_empty and not path_filter.is_everything:
         raise NoChangesError(
             f"of the chosen paths nothing is staged on {state.name!r} that would change it; "
             "`sparklake diff` of the branch shows what is"
@@ -108,7 +110,7 @@ def _commit_sealed(
             )
         )
         raise NoChangesError(f"nothing is staged on {state.name!r} that would change it")
-    cut = None if choice.is_everything else cut_out(context, state, choice, "commit")
+    cut = None if path_filter.is_everything else cut_out(context, state, path_filter, "commit")
     return publish(context, state, "commit", [head], tree.id, signature, applied, cut)
 
 
@@ -117,13 +119,15 @@ def apply_layers(
     base: MetaRange,
     staged: Staged,
     layers: Sequence[Layer],
-    choice: Choice = ALL,
+    path_filter: PathFilter = ALL,
 ) -> MetaRange:
     """Write the tree of staged layers over a base. Without changes, return the base."""
     plan = staged.plan(base, layers)
     if not plan.stretches and not plan.adopted:
         return base
-    outcome = attempts.run(partial(apply_body, attempts.context.workspace, choice=choice), plan)
+    outcome = attempts.run(
+        partial(apply_body, attempts.context.workspace, path_filter=path_filter), plan
+    )
     if not outcome.counts.total and not attempts.has_lost:
         return base
     return attempts.finish(plan, outcome, base.id)
@@ -148,7 +152,7 @@ def _reset(context: Context, branch: str, within: Interval) -> None:
     def attempt() -> None:
         state = context.refs.staging.seal(branch, Action.RESET)
         if state.layers:
-            cut = cut_out(context, state, Choice((within,)), "reset")
+            cut = cut_out(context, state, PathFilter((within,)), "reset")
             context.refs.staging.drop(branch, state, cut, fence=state.fence)
 
     with_branch_queue(context, branch, attempt)

@@ -27,7 +27,7 @@ import sparklake
 from sparklake import Repository
 from sparklake.engine.local import LocalRunner
 from sparklake.engine.spark import SparkRunner
-from sparklake.graveler.planning.path_filter import Choice
+from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.session import spark_session
 from sparklake.udfs.imports.rows import Read, import_body
 from sparklake.udfs.imports.tasks import ImportTerms, ranges_body
@@ -84,20 +84,24 @@ def first_time(marks: str, name: str) -> bool:
 
 
 def exit_once(
-    marks: str, workspace: Workspace, batches: Batches, choice: Choice
+    marks: str, workspace: Workspace, batches: Batches, path_filter: PathFilter
 ) -> Iterator[pa.RecordBatch]:
     """Let the Python of one task die."""
-    results = list(apply_body(workspace, batches, choice))
+    results = list(apply_body(workspace, batches, path_filter))
     if first_time(marks, "exited"):
         os._exit(1)
     yield from results
 
 
 def fail_first(
-    marks: str, workspace: Workspace, resolution: Resolution, batches: Batches, choice: Choice
+    marks: str,
+    workspace: Workspace,
+    resolution: Resolution,
+    batches: Batches,
+    path_filter: PathFilter,
 ) -> Iterator[pa.RecordBatch]:
     """Fail the first attempt of every task."""
-    results = list(merge_body(workspace, resolution, batches, choice))
+    results = list(merge_body(workspace, resolution, batches, path_filter))
     if context().attemptNumber() == 0:
         Path(marks, f"failed-{context().partitionId()}").touch()
         raise RuntimeError("this attempt fails")
@@ -105,10 +109,14 @@ def fail_first(
 
 
 def kill_executor(
-    marks: str, workspace: Workspace, resolution: Resolution, batches: Batches, choice: Choice
+    marks: str,
+    workspace: Workspace,
+    resolution: Resolution,
+    batches: Batches,
+    path_filter: PathFilter,
 ) -> Iterator[pa.RecordBatch]:
     """Kill the executor of one task, with all that runs there."""
-    results = list(merge_body(workspace, resolution, batches, choice))
+    results = list(merge_body(workspace, resolution, batches, path_filter))
     if first_time(marks, "killed"):
         os.kill(executor(), signal.SIGKILL)
         time.sleep(WAIT_SECONDS)
@@ -116,7 +124,11 @@ def kill_executor(
 
 
 def straggle(
-    marks: str, workspace: Workspace, resolution: Resolution, batches: Batches, choice: Choice
+    marks: str,
+    workspace: Workspace,
+    resolution: Resolution,
+    batches: Batches,
+    path_filter: PathFilter,
 ) -> Iterator[pa.RecordBatch]:
     """Hold one task back until Spark runs it a second time; then both write at once."""
     if context().partitionId() == 0:
@@ -125,7 +137,7 @@ def straggle(
         end = time.monotonic() + WAIT_SECONDS
         while not Path(marks, there).exists() and time.monotonic() < end:
             time.sleep(0.01)
-    yield from merge_body(workspace, resolution, batches, choice)
+    yield from merge_body(workspace, resolution, batches, path_filter)
 
 
 def fail_first_ranges(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from sparklake.graveler.keys import EVERYTHING, Interval, successor
-from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.graveler.planning.plan import (
     Copied,
     Opened,
@@ -21,14 +21,14 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, overlaps, position_reac
 
 
 def plan_apply(
-    base: Ranges, layers: Sequence[Side], touched: Iterable[Interval], choice: Choice = ALL
+    base: Ranges, layers: Sequence[Side], touched: Iterable[Interval], path_filter: PathFilter = ALL
 ) -> Plan:
     """Return the plan of writing staged layers, newest first, over a base.
 
     All staged keys are in the intervals `touched`, in order of ascending start. A layer's range
     is copied by id if nothing else overlaps it and all of it is chosen.
     """
-    pieces = _layered(base, _adopted(base, layers, choice), layers, list(touched))
+    pieces = _layered(base, _adopted(base, layers, path_filter), layers, list(touched))
     return Plan(tuple(pieces), open_tails(base, *(layer.ranges for layer in layers)))
 
 
@@ -113,19 +113,21 @@ def _near(base: Ranges, touched: Iterable[Interval]) -> Iterator[tuple[int, int]
     yield first, stop
 
 
-def _adopted(base: Ranges, layers: Sequence[Side], choice: Choice) -> list[RangeInfo]:
+def _adopted(base: Ranges, layers: Sequence[Side], path_filter: PathFilter) -> list[RangeInfo]:
     """Return the layers' ranges, in key order, that go into the result unchanged."""
     found = []
     for at, layer in enumerate(layers):
         others = (*layers[:at], *layers[at + 1 :])
         whole = (each for each in layer.ranges if not each.tombstones)
-        found += [each for each in whole if _is_alone(each, base, others, choice)]
+        found += [each for each in whole if _is_alone(each, base, others, path_filter)]
     return sorted(found, key=lambda each: each.min_key)
 
 
-def _is_alone(each: RangeInfo, base: Ranges, others: Iterable[Side], choice: Choice) -> bool:
+def _is_alone(
+    each: RangeInfo, base: Ranges, others: Iterable[Side], path_filter: PathFilter
+) -> bool:
     hull = Interval(each.min_key, successor(each.max_key))
-    if overlaps(base, hull) or not choice.holds(hull):
+    if overlaps(base, hull) or not path_filter.holds(hull):
         return False
     return not any(overlaps(other.ranges, hull) or rows_in(other, hull) for other in others)
 

@@ -19,7 +19,7 @@ from sparklake.graveler.keys import (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PathFilter:
     """The chosen keys: intervals in ascending order, with gaps between them."""
 
     intervals: tuple[Interval, ...]
@@ -76,10 +76,10 @@ class Choice:
             yield rest, False
 
 
-ALL = Choice((EVERYTHING,))
+ALL = PathFilter((EVERYTHING,))
 
 
-def chosen_keys(paths: Sequence[str] | None) -> Choice:
+def filter_for(paths: Sequence[str] | None) -> PathFilter:
     """Return the keys of objects and of prefixes. A prefix ends with a '/'.
 
     None is everything. Raises InvalidKeyError. Raises InvalidInputError for no path at all,
@@ -90,7 +90,7 @@ def chosen_keys(paths: Sequence[str] | None) -> Choice:
     keys = [object_key(path) for path in listed(paths, "the paths to choose")]
     if not keys:
         raise InvalidInputError("no path is chosen: name an object, or a prefix that ends with '/'")
-    return Choice(tuple(_disjoint(map(_interval, sorted(keys)))))
+    return PathFilter(tuple(_disjoint(map(_interval, sorted(keys)))))
 
 
 def _interval(key: bytes) -> Interval:

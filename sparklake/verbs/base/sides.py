@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparklake.graveler.ids import CommitId, MetaRangeId
-from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.path_filter import ALL, PathFilter
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The base, source and dest trees of a merge. Keys outside `choice` keep dest's value.
+    """The base, source and dest trees of a merge. Keys outside `path_filter` keep dest's value.
 
     `bases` are the commits of the base tree. They may have expired. Then the base still tells
     records apart, but none of its objects is read or named. With `logs_grow`, no Delta log of dest
@@ -20,7 +20,7 @@ class Sides:
     base: MetaRangeId
     source: MetaRangeId
     dest: MetaRangeId
-    choice: Choice = ALL
+    path_filter: PathFilter = ALL
     bases: tuple[CommitId, ...] = ()
     logs_grow: bool = False
 

@@ -11,9 +11,9 @@ from sparklake.engine.base import Body, Runner, Source
 from sparklake.engine.execution import finish, run_plan, write_run
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.planning.filtered import chosen_side, plan_without
+from sparklake.graveler.planning.filtered import filtered_side, plan_without
 from sparklake.graveler.planning.layers import plan_apply
-from sparklake.graveler.planning.path_filter import ALL, Choice
+from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.graveler.planning.plan import Plan, Side
 from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, overlapping, overlaps
@@ -44,11 +44,11 @@ class Staged:
     """
 
     def __init__(
-        self, context: Context, *prefixes: bytes, dry: bool = False, choice: Choice = ALL
+        self, context: Context, *prefixes: bytes, dry: bool = False, path_filter: PathFilter = ALL
     ) -> None:
         self._context = context
-        self._prefixes = prefixes or (choice.prefix,)
-        self._choice = choice
+        self._prefixes = prefixes or (path_filter.prefix,)
+        self._choice = path_filter
         self._dry = dry
         self._side = cache(self._read_side)
         self._keys = cache(self._read_keys)
@@ -69,13 +69,13 @@ class Staged:
         """Return the plan of sides over a base, which need not be staged."""
         intervals = (each for side in sides for each in self._intervals(base.ranges, side))
         touched = sorted(intervals, key=lambda interval: interval.start)
-        planned = planned or partial(plan_apply, choice=self._choice)
+        planned = planned or partial(plan_apply, path_filter=self._choice)
         return planned(base.ranges, sides, touched)
 
     def _read_side(self, layer: Layer) -> Side:
         if layer.kind is LayerKind.RUN and layer.meta_range_id is not None:
             run = self._context.trees.get(layer.meta_range_id)
-            return chosen_side(Side(tuple(run.ranges)), self._choice)
+            return filtered_side(Side(tuple(run.ranges)), self._choice)
         limit = None if self._dry else INLINE_ROWS + 1
         rows = tuple(islice(self._rows(layer), limit))
         if len(rows) != limit:
@@ -124,20 +124,22 @@ def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
         yield record_batch(chunk)
 
 
-def cut_out(context: Context, state: BranchState, choice: Choice, verb: str) -> LayerCut:
+def cut_out(context: Context, state: BranchState, path_filter: PathFilter, verb: str) -> LayerCut:
     """Return the cut of some keys out of sealed layers, what is left of runs being written."""
     runs = {}
     for layer in state.layers:
         if layer.meta_range_id is not None:
             ranges = context.trees.get(layer.meta_range_id).ranges
-            if any(overlaps(ranges, each) for each in choice.intervals):
-                runs[layer.id] = _rest(context, state.name, ranges, choice, verb)
-    return LayerCut(choice.intervals, runs)
+            if any(overlaps(ranges, each) for each in path_filter.intervals):
+                runs[layer.id] = _rest(context, state.name, ranges, path_filter, verb)
+    return LayerCut(path_filter.intervals, runs)
 
 
-def _rest(context: Context, branch: str, run: Ranges, choice: Choice, verb: str) -> MetaRangeId:
+def _rest(
+    context: Context, branch: str, run: Ranges, path_filter: PathFilter, verb: str
+) -> MetaRangeId:
     """Write what is left of a run; only ranges that lead out of the chosen keys are read."""
-    plan = plan_without(run, choice)
+    plan = plan_without(run, path_filter)
     runner = context.runner(plan.records, verb, branch)
     outcome = run_plan(runner, partial(apply_body, context.workspace), plan)
     return finish(context.store, context.workspace, outcome.pieces).id

@@ -128,7 +128,8 @@ def table_unions(
     found = (
         _union(context, sides, folder, resolution.side(folder), moved)
         for folder in logs
-        if resolution.unites(folder) and sides.choice.parts(prefix_interval(table_folder(folder)))
+        if resolution.unites(folder)
+        and sides.path_filter.parts(prefix_interval(table_folder(folder)))
     )
     try:
         return [each for each in found if each is not None]
@@ -139,10 +140,10 @@ def table_unions(
 
 def _logs_around(context: Context, sides: Sides) -> Iterator[bytes]:
     """Yield the folders of dest's logs of the tables that contain chosen paths."""
-    if sides.choice.is_everything:
+    if sides.path_filter.is_everything:
         return
     ranges = context.trees.get(sides.dest).ranges
-    for folder in {each for part in sides.choice.intervals for each in folders_of(part.start)}:
+    for folder in {each for part in sides.path_filter.intervals for each in folders_of(part.start)}:
         log = folder + LOG_FOLDER.encode()
         if has_log(context, overlapping(ranges, prefix_interval(log)), log):
             yield log
@@ -159,10 +160,10 @@ def _union(
     stored = {key: Stored(*(each.records.get(key) for each in logs)) for key in keys}
     changed = {key: each for key, each in stored.items() if len({*map(record_id, each)}) > 1}
     union = TableUnion(folder, changed)
-    if source.ids == base.ids or not sides.choice.parts(prefix_interval(folder)):
+    if source.ids == base.ids or not sides.path_filter.parts(prefix_interval(folder)):
         return _of_one_side(context, sides, union, logs, _DEST, moved)
-    if not sides.choice.holds(prefix_interval(folder)) and (
-        dest.ids != base.ids or any(key not in sides.choice for key in changed)
+    if not sides.path_filter.holds(prefix_interval(folder)) and (
+        dest.ids != base.ids or any(key not in sides.path_filter for key in changed)
     ):
         return replace(union, refusal="only a part of its log is among the chosen paths")
     if dest.ids == base.ids and not (sides.logs_grow and _takes_back(source, dest)):
@@ -232,7 +233,7 @@ def _of_one_side(
     Returns None if a merge by keys keeps all files of the table.
     """
     table = prefix_interval(table_folder(union.folder))
-    if sides.choice.holds(table) and not moved.by_both(table):
+    if sides.path_filter.holds(table) and not moved.by_both(table):
         return None
     alone = replace(union, is_of_one_side=True)
     try:

@@ -46,11 +46,11 @@ class MergedView:
 
     def find_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the stored values of ascending keys."""
-        choice = self.sides.choice
+        path_filter = self.sides.path_filter
         found = (self._found(tree, keys) for tree in self.sides.trees)
         return [
             self._merged(key, base, source, dest)
-            if source != base and (choice.is_everything or key in choice)
+            if source != base and (path_filter.is_everything or key in path_filter)
             else dest
             for key, base, source, dest in zip(keys, *found, strict=True)
         ]

@@ -11,7 +11,7 @@ from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.errors import NoChangesError
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
-from sparklake.graveler.planning.path_filter import Choice, chosen_keys, named
+from sparklake.graveler.planning.path_filter import PathFilter, filter_for, named
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
@@ -44,7 +44,7 @@ class MergeTerms:
     @staticmethod
     def of(squash: bool, allow_empty: bool, paths: Sequence[str] | None) -> MergeTerms:
         """Return checked terms; raise InvalidKeyError or InvalidInputError."""
-        chosen_keys(paths)
+        filter_for(paths)
         return MergeTerms(squash, allow_empty, None if paths is None else tuple(paths))
 
     @property
@@ -53,9 +53,9 @@ class MergeTerms:
         return self.squash or self.paths is not None
 
     @property
-    def choice(self) -> Choice:
+    def path_filter(self) -> PathFilter:
         """The keys to merge."""
-        return chosen_keys(self.paths)
+        return filter_for(self.paths)
 
     def message(self, source: str, dest: str) -> str:
         """Return the default message of a merge."""
@@ -137,7 +137,7 @@ def _sides(bases: BaseTrees, source: Commit, state: BranchState, terms: MergeTer
     base, ids = bases.get(source, dest)
     if source.meta_range_id == base and not terms.allow_empty:
         raise nothing_to_merge(source, state.name)
-    trees = Sides(base, source.meta_range_id, dest.meta_range_id, terms.choice, ids)
+    trees = Sides(base, source.meta_range_id, dest.meta_range_id, terms.path_filter, ids)
     return MergeSides(source, dest, trees)
 
 

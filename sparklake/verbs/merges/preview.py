@@ -9,7 +9,7 @@ from functools import partial
 from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.planning.filtered import only_chosen
+from sparklake.graveler.planning.filtered import filtered_plan
 from sparklake.graveler.planning.packing import divided, pack
 from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
 from sparklake.graveler.sums import bounded
@@ -121,8 +121,8 @@ def preview_merge(
 def _plan(context: Context, sides: Sides) -> Plan:
     """Return the plan of the three-way diff of the chosen keys."""
     base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
-    plan = plan_three_way_diff(base, source, dest, sides.choice.hull)
-    return only_chosen(plan, sides.choice)
+    plan = plan_three_way_diff(base, source, dest, sides.path_filter.hull)
+    return filtered_plan(plan, sides.path_filter)
 
 
 def _results(
@@ -131,7 +131,7 @@ def _results(
     runner = context.runner(plan.records, "preview", what)
     task_records = runner.task_records(plan.records)
     tasks = encode_tasks(pack(divided(plan, task_records), task_records))
-    body = partial(preview_body, context.workspace, resolution, sides.choice)
+    body = partial(preview_body, context.workspace, resolution, sides.path_filter)
     for result in decode_results(runner.collect(body, tasks)):
         if isinstance(result, CacheResult):
             TALLY.note(result.process, result.counts)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sparklake.engine.execution import Outcome
 from sparklake.errors import MergeConflictError
 from sparklake.graveler.ids import MetaRangeId
-from sparklake.graveler.planning.filtered import plan_chosen_merge
+from sparklake.graveler.planning.filtered import plan_filtered_merge
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.read import diff_row
@@ -37,7 +37,7 @@ class MergedTree(NamedTuple):
 def plan_sides(context: Context, sides: Sides) -> Plan:
     """Return the plan of a merge."""
     base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
-    return plan_chosen_merge(base, source, dest, sides.choice)
+    return plan_filtered_merge(base, source, dest, sides.path_filter)
 
 
 def without_expired_base(context: Context, sides: Sides, resolution: Resolution) -> Resolution:
@@ -61,7 +61,7 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
     """
     if sides.source in (sides.base, sides.dest):
         return MergedTree(sides.dest)
-    if not sides.choice.is_everything:
+    if not sides.path_filter.is_everything:
         # Results for a part of some ranges do not apply to the whole ranges.
         attempts = Attempts(attempts.context, attempts.title)
     elif sides.dest == sides.base:
@@ -70,7 +70,7 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
     attempts.logs |= _losing_logs(context, sides, resolution)
     plan = plan_sides(context, sides)
     resolution = without_expired_base(context, sides, resolution)
-    body = partial(merge_body, context.workspace, resolution, choice=sides.choice)
+    body = partial(merge_body, context.workspace, resolution, path_filter=sides.path_filter)
     outcome = attempts.run(body, plan)
     attempts.logs |= outcome.logs
     unions = table_unions(context, sides, resolution, attempts.logs)

@@ -13,8 +13,8 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.graveler.keys import object_key
-from sparklake.graveler.planning.filtered import only_chosen, plan_restore
-from sparklake.graveler.planning.path_filter import Choice, chosen_keys, named
+from sparklake.graveler.planning.filtered import filtered_plan, plan_restore
+from sparklake.graveler.planning.path_filter import PathFilter, filter_for, named
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.ports import BranchState, LayerCut, LayerKind
 from sparklake.udfs.objects.copy import restore_body
@@ -46,16 +46,16 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
     Raises ObjectNotFoundError if neither side has such a path, and NoChangesError if both are
     equal.
     """
-    choice = chosen_keys(paths)
+    path_filter = filter_for(paths)
     fence = open_branch(context, branch, Action.STAGE).fence
     commit = kept_commit(context, ref)
     check_namespace(context.store)
 
     def attempt() -> Restored:
         state = context.refs.staging.seal(branch, Action.STAGE)
-        run, counts = _staged_run(context, state, commit, choice)
-        cut = cut_out(context, state, choice, "restore")
-        if run == EMPTY_META_RANGE and not _takes(context, state, choice, cut):
+        run, counts = _staged_run(context, state, commit, path_filter)
+        cut = cut_out(context, state, path_filter, "restore")
+        if run == EMPTY_META_RANGE and not _takes(context, state, path_filter, cut):
             raise _nothing(context, state, ref, commit, paths)
         context.refs.staging.drop(branch, state, cut, run or None, fence=fence)
         return Restored(commit, counts.added, counts.changed, counts.removed)
@@ -64,25 +64,25 @@ def restore(context: Context, branch: str, ref: str, paths: Sequence[str]) -> Re
 
 
 def _staged_run(
-    context: Context, state: BranchState, commit: Commit, choice: Choice
+    context: Context, state: BranchState, commit: Commit, path_filter: PathFilter
 ) -> tuple[MetaRangeId, ChangeCounts]:
     """Write a run that turns a branch's head into a commit. Only differing ranges are read."""
     head = context.graph.commit(state.commit_id)
-    plan = plan_restore(context.tree(head).ranges, context.tree(commit).ranges, choice)
+    plan = plan_restore(context.tree(head).ranges, context.tree(commit).ranges, path_filter)
     runner = context.runner(plan.records, "restore", state.name)
-    body = partial(restore_body, context.workspace, choice)
+    body = partial(restore_body, context.workspace, path_filter)
     outcome = run_plan(runner, body, plan, progress=context.runners.progress)
     return finish(context.store, context.workspace, outcome.pieces).id, outcome.counts
 
 
-def _takes(context: Context, state: BranchState, choice: Choice, cut: LayerCut) -> bool:
+def _takes(context: Context, state: BranchState, path_filter: PathFilter, cut: LayerCut) -> bool:
     """Return whether a cut of the chosen keys removes anything from a branch's layers."""
     if any(
         cut.runs.get(each.id, each.meta_range_id) != each.meta_range_id for each in state.layers
     ):
         return True
     rows = [each for each in state.layers if each.kind is LayerKind.ROWS]
-    return any(side.rows for side in Staged(context, dry=True, choice=choice).sides(rows))
+    return any(side.rows for side in Staged(context, dry=True, path_filter=path_filter).sides(rows))
 
 
 def _nothing(
@@ -90,10 +90,10 @@ def _nothing(
 ) -> NoChangesError | ObjectNotFoundError:
     """Return the error for equal sides: no changes, or no such path on either side."""
     ranges = context.tree(commit).ranges
-    choice = chosen_keys(paths)
-    plan = only_chosen(plan_diff(ranges[:0], ranges, choice.hull), choice)
+    path_filter = filter_for(paths)
+    plan = filtered_plan(plan_diff(ranges[:0], ranges, path_filter.hull), path_filter)
     rows = diff_of_plan(context, plan, ref, "restore")
-    if any(object_key(row.path) in choice for row in rows):
+    if any(object_key(row.path) in path_filter for row in rows):
         return NoChangesError(f"{named(paths)} on {state.name!r} is as it is at {ref!r}")
     return ObjectNotFoundError(
         f"neither {ref!r} nor {state.name!r} has {named(paths)}: a path is that of an object, or a "

@@ -18,7 +18,7 @@ from sparklake.engine.base import MAX_TASK_RECORDS
 from sparklake.engine.spark import SparkRunner
 from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileError
 from sparklake.graveler.planning.packing import pack
-from sparklake.graveler.planning.path_filter import Choice
+from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.udfs.objects.rows import OBJECT_DDL
 from sparklake.udfs.read import DIFF_DDL
 from sparklake.udfs.staged_rows import STAGE_SCHEMA
@@ -199,12 +199,12 @@ def merged_by_hand(base: Contents, source: Contents, dest: Contents, winner: Con
 
 
 def run_twice(
-    workspace: Workspace, batches: Iterable[pa.RecordBatch], choice: Choice
+    workspace: Workspace, batches: Iterable[pa.RecordBatch], path_filter: PathFilter
 ) -> Iterator[pa.RecordBatch]:
     """Is a task that Spark runs again when it had all but finished."""
     given = list(batches)
-    assert list(apply_body(workspace, given, choice)), "the first run, of which nobody hears"
-    yield from apply_body(workspace, given, choice)
+    assert list(apply_body(workspace, given, path_filter)), "the first run, of which nobody hears"
+    yield from apply_body(workspace, given, path_filter)
 
 
 def test_a_task_that_runs_again_makes_the_same_tree(
