@@ -28,7 +28,7 @@ from sparklake.engine.local import LocalRunner
 from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.layers import plan_apply
-from sparklake.graveler.planning.plan import Side, plan_diff, plan_merge
+from sparklake.graveler.planning.plan import SideStream, plan_diff, plan_merge
 from sparklake.graveler.planning.split import CAP_FACTOR
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo
@@ -99,7 +99,7 @@ class _Steps:
         yield row
         base, source, dest = (each.ranges for each in trees)
         yield self._step("plan a diff", lambda: plan_diff(base, source))[1]
-        yield self._step("plan a commit", lambda: plan_apply(base, [Side()], touched))[1]
+        yield self._step("plan a commit", lambda: plan_apply(base, [SideStream()], touched))[1]
         plan, row = self._step("merge: plan", lambda: plan_merge(base, source, dest))
         yield row
         workspace = Workspace(self.store.uri, self.range_records)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sparklake.graveler.planning.plan import Opened, Plan
+from sparklake.graveler.planning.plan import OpenPiece, Plan
 
 Body = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A generator from batches to batches. It may run twice, and is shipped to executors."""
@@ -97,7 +97,7 @@ def begin(progress: Progress, plan: Plan) -> None:
     progress.begin(sum(map(range_count, plan.stretches)))
 
 
-def range_count(piece: Opened) -> int:
+def range_count(piece: OpenPiece) -> int:
     """Return the number of ranges that a piece reads."""
     return sum(len(side.ranges) for side in piece.sides)
 

@@ -55,7 +55,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FirstParentLine:
     """The first parents from a commit on, kept back to `since` (unix seconds).
 
     Also kept is the first commit that is not younger than `since`.
@@ -70,8 +70,8 @@ def expired_commits(refs: RefsSnapshot, retention: Retention | None, now: int) -
     if retention is None:
         return set()
 
-    def line(head: CommitId, days: int) -> Line:
-        return Line(head, now - days * _DAY)
+    def line(head: CommitId, days: int) -> FirstParentLine:
+        return FirstParentLine(head, now - days * _DAY)
 
     default = retention.default_days
     lines = [line(each.commit_id, retention.days(each.name)) for each in refs.branches]
@@ -95,7 +95,7 @@ def dates(commits: Iterable[Commit]) -> dict[CommitId, int]:
 
 
 def kept_commits(
-    lines: Sequence[Line],
+    lines: Sequence[FirstParentLine],
     since: int,
     dates: Mapping[CommitId, int],
     first_parent: Callable[[CommitId], CommitId | None],

@@ -9,7 +9,7 @@ from sparklake.graveler.blocks.block import Block, Blocks, block_of_records, con
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.packing import TaskPiece
 from sparklake.graveler.planning.path_filter import PathFilter
-from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.sstable.store import read_ranges
 
@@ -61,7 +61,7 @@ class _Cut:
             self._held = next(self._blocks, None)
 
 
-def _read(store: ObjectStore, sides: Sequence[Side], hull: Interval) -> Iterator[Block]:
+def _read(store: ObjectStore, sides: Sequence[SideStream], hull: Interval) -> Iterator[Block]:
     # A side has ranges or rows, never both.
     rows = [row for side in sides for row in side.rows]
     if rows:

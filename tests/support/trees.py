@@ -17,8 +17,8 @@ from sparklake.engine.local import LocalRunner
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.layers import plan_apply
-from sparklake.graveler.planning.plan import Side, plan_merge, plan_replace
-from sparklake.graveler.planning.split import Row
+from sparklake.graveler.planning.plan import SideStream, plan_merge, plan_replace
+from sparklake.graveler.planning.split import RangeRow
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
@@ -88,7 +88,7 @@ class Trees:
         """Write records by one body a partition; partitions are cut at the given positions."""
         return self.finish(self.written(records, cuts))
 
-    def written(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> list[Row]:
+    def written(self, records: Sequence[Record], cuts: Sequence[int] = ()) -> list[RangeRow]:
         """Write the ranges of records, not yet stitched."""
         bounds = [0, *sorted(min(at, len(records)) for at in cuts), len(records)]
         results = (
@@ -100,7 +100,7 @@ class Trees:
         )
         return [row_of(each.written) for each in results if isinstance(each, PieceResult)]
 
-    def finish(self, pieces: Sequence[Row]) -> MetaRange:
+    def finish(self, pieces: Sequence[RangeRow]) -> MetaRange:
         """Stitch pieces and write their metarange."""
         return finish(self.store, self.workspace, pieces)
 
@@ -204,6 +204,10 @@ def touched(layers: Sequence[Layer]) -> list[Interval]:
     return [Interval(*spot) for spot in sorted(spots)]
 
 
-def side_of(layer: Layer) -> Side:
+def side_of(layer: Layer) -> SideStream:
     """Return a staged layer as a side of a plan."""
-    return Side(tuple(layer.tree.ranges)) if isinstance(layer, Run) else Side(rows=layer.records)
+    return (
+        SideStream(tuple(layer.tree.ranges))
+        if isinstance(layer, Run)
+        else SideStream(rows=layer.records)
+    )

@@ -13,7 +13,7 @@ from sparklake.graveler.entries import Entry, entry_record
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.planning.layers import plan_listing, plan_view
 from sparklake.graveler.planning.packing import pack
-from sparklake.graveler.planning.plan import Plan, Side, plan_diff, plan_three_way_diff
+from sparklake.graveler.planning.plan import Plan, SideStream, plan_diff, plan_three_way_diff
 from sparklake.graveler.ranges import MetaRange, overlapping
 from sparklake.graveler.records import Record, tombstone
 from sparklake.udfs.objects.rows import OBJECT_SCHEMA, object_rows
@@ -157,9 +157,11 @@ def layers_of(
     return ([run], lower) if shape == "run" else ([Rows(staged(upper)), run], lower | upper)
 
 
-def sides_of(layers: list[Rows | Run]) -> list[Side]:
+def sides_of(layers: list[Rows | Run]) -> list[SideStream]:
     return [
-        Side(tuple(layer.tree.ranges)) if isinstance(layer, Run) else Side(rows=layer.records)
+        SideStream(tuple(layer.tree.ranges))
+        if isinstance(layer, Run)
+        else SideStream(rows=layer.records)
         for layer in layers
     ]
 
@@ -222,7 +224,7 @@ def test_a_plan_within_an_interval_counts_and_reads_its_ranges_alone(trees: Tree
     within = prefix_interval(b"b/01")
     sides = [[*base.ranges], [*run.ranges]]
     for layered in (sides, [[], run.ranges]):
-        plan = plan_listing(layered[0], [Side(tuple(layered[1]))]).restricted(within)
+        plan = plan_listing(layered[0], [SideStream(tuple(layered[1]))]).restricted(within)
         needed = {each for side in layered for each in overlapping(side, within)}
         assert set(plan.opened) == needed
         assert plan.records == sum(each.count for each in needed)

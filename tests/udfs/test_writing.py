@@ -14,7 +14,7 @@ from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.planning.packing import Task, TaskPiece, pack
-from sparklake.graveler.planning.plan import Opened, Side, plan_merge
+from sparklake.graveler.planning.plan import OpenPiece, SideStream, plan_merge
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.store import WrittenRange
 from sparklake.udfs.objects.rows import record_batch
@@ -119,11 +119,18 @@ def test_tasks_travel() -> None:
     tasks = [
         Task(
             (
-                TaskPiece(0, Opened(Interval(), (Side((ONE, OTHER)), Side(), Side((ONE,))))),
-                TaskPiece(7, Opened(Interval(b"\xff", b"\xff\0"), (Side(rows=((b"k", b"\0"),)),))),
+                TaskPiece(
+                    0,
+                    OpenPiece(
+                        Interval(), (SideStream((ONE, OTHER)), SideStream(), SideStream((ONE,)))
+                    ),
+                ),
+                TaskPiece(
+                    7, OpenPiece(Interval(b"\xff", b"\xff\0"), (SideStream(rows=((b"k", b"\0"),)),))
+                ),
             )
         ),
-        Task((TaskPiece(9, Opened(Interval(b"a", None), ())),)),
+        Task((TaskPiece(9, OpenPiece(Interval(b"a", None), ())),)),
     ]
     table = encode_tasks(tasks)
     assert table.schema == TASK_SCHEMA

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sparklake.errors import InvalidKeyError
 from sparklake.graveler.blocks.block import EMPTY, NOTHING, Block, Unit, block_of
 from sparklake.graveler.blocks.columns import Ids, Mask, Positions, gather, rows_between, varints_at
-from sparklake.graveler.blocks.encoded import Encoded, chained
+from sparklake.graveler.blocks.encoded import EncodedRecords, chained
 from sparklake.graveler.hashing import hashed
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import MAX_KEY_BYTES
@@ -52,7 +52,9 @@ def edited(block: Block, dropped: Mask, added: Block, places: Positions | None =
     return _relaid(block, touched, counts, anew, anew_ids)
 
 
-def _relaid(block: Block, touched: Mask, counts: Positions, anew: Encoded, anew_ids: Ids) -> Block:
+def _relaid(
+    block: Block, touched: Mask, counts: Positions, anew: EncodedRecords, anew_ids: Ids
+) -> Block:
     """Return a block whose touched leaves are replaced by parts of `anew`.
 
     `counts` is the number of records that replace each leaf.

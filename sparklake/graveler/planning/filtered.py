@@ -13,11 +13,11 @@ from sparklake.graveler.algebra.classify import Outcome
 from sparklake.graveler.keys import EVERYTHING, Interval, successor
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.planning.plan import (
-    Copied,
-    Opened,
+    CopiedPiece,
+    OpenPiece,
     Piece,
     Plan,
-    Side,
+    SideStream,
     merge_piece,
     open_tails,
     part_of,
@@ -59,7 +59,7 @@ def plan_restore(left: Ranges, right: Ranges, path_filter: PathFilter) -> Plan:
             continue
         before, after = segment.sides
         if not before and path_filter.holds(_hull(segment)):
-            pieces.append(Copied(after, is_new=True))
+            pieces.append(CopiedPiece(after, is_new=True))
         else:
             pieces.extend(_chosen_parts(_opened(segment), path_filter))
     return Plan(tuple(pieces), open_tails(right))
@@ -73,20 +73,20 @@ def filtered_plan(plan: Plan, path_filter: PathFilter) -> Plan:
     return Plan(tuple(parts))
 
 
-def filtered_side(side: Side, path_filter: PathFilter) -> Side:
+def filtered_side(side: SideStream, path_filter: PathFilter) -> SideStream:
     """Return the part of a side that may hold chosen keys."""
     if path_filter.is_everything:
         return side
     ranges = (each for part in path_filter.intervals for each in overlapping(side.ranges, part))
     rows = (row for part in path_filter.intervals for row in rows_in(side, part))
-    return Side(tuple(dict.fromkeys(ranges)), tuple(rows))
+    return SideStream(tuple(dict.fromkeys(ranges)), tuple(rows))
 
 
 def _merge_pieces(segment: Segment, path_filter: PathFilter) -> Iterator[Piece]:
     _, _, dest = segment.sides
     hull = _hull(segment)
     if settle(segment) in (Outcome.SAME, Outcome.TAKE_DEST) or not path_filter.parts(hull):
-        yield Copied(dest)
+        yield CopiedPiece(dest)
     elif path_filter.holds(hull):
         yield merge_piece(segment)
     else:
@@ -98,7 +98,7 @@ def _merge_pieces(segment: Segment, path_filter: PathFilter) -> Iterator[Piece]:
                 yield inside
 
 
-def _chosen_parts(piece: Opened, path_filter: PathFilter) -> Iterator[Opened]:
+def _chosen_parts(piece: OpenPiece, path_filter: PathFilter) -> Iterator[OpenPiece]:
     for part in path_filter.parts(piece.interval):
         inside = piece if part == piece.interval else part_of(piece, part)
         if _is_filled(inside):
@@ -120,21 +120,21 @@ def _kept(ranges: Ranges, part: Interval, sides_before: int = 0) -> Iterator[Pie
         within = replace(part, stop=stop) if inside[0].max_key in part else part
         yield _cut(inside[0], within, sides_before)
     if inside[first:last]:
-        yield Copied(inside[first:last])
+        yield CopiedPiece(inside[first:last])
     if inside[last:]:
         within = replace(part, start=max(part.start, inside[-1].min_key))
         yield _cut(inside[-1], within, sides_before)
 
 
-def _cut(each: RangeInfo, within: Interval, sides_before: int) -> Opened:
-    return Opened(within, (*[Side()] * sides_before, Side((each,))))
+def _cut(each: RangeInfo, within: Interval, sides_before: int) -> OpenPiece:
+    return OpenPiece(within, (*[SideStream()] * sides_before, SideStream((each,))))
 
 
-def _opened(segment: Segment) -> Opened:
-    return Opened(segment.interval, tuple(Side(tuple(side)) for side in segment.sides))
+def _opened(segment: Segment) -> OpenPiece:
+    return OpenPiece(segment.interval, tuple(SideStream(tuple(side)) for side in segment.sides))
 
 
-def _is_filled(piece: Opened) -> bool:
+def _is_filled(piece: OpenPiece) -> bool:
     return any(side.ranges or side.rows for side in piece.sides)
 
 

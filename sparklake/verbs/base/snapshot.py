@@ -17,7 +17,7 @@ from sparklake.errors import InvalidInputError, ObjectNotFoundError
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
 from sparklake.graveler.blocks.columns import Positions
 from sparklake.graveler.keys import object_key
-from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, max_keys
 from sparklake.graveler.records import is_tombstone
 from sparklake.graveler.sstable.store import read_together
@@ -64,7 +64,7 @@ def open_snapshot(
 
 
 def snapshot_over(
-    context: Context, what: str, tree: MetaRange, sides: Sequence[Side] = ()
+    context: Context, what: str, tree: MetaRange, sides: Sequence[SideStream] = ()
 ) -> Snapshot:
     """Return a tree, of a commit or of none yet, under staged layers, to ask for objects."""
     base = RangeLayer(context.open_ranges, tree.ranges)
@@ -186,7 +186,7 @@ class RangeLayer:
             start = stop
 
 
-def _layer(context: Context, side: Side) -> RangeLayer | _Rows:
+def _layer(context: Context, side: SideStream) -> RangeLayer | _Rows:
     if side.rows:
         return _Rows(block_of_records(side.rows))
     return RangeLayer(context.open_ranges, side.ranges)

@@ -14,7 +14,7 @@ from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.filtered import filtered_side, plan_without
 from sparklake.graveler.planning.layers import plan_apply
 from sparklake.graveler.planning.path_filter import ALL, PathFilter
-from sparklake.graveler.planning.plan import Plan, Side
+from sparklake.graveler.planning.plan import Plan, SideStream
 from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, overlapping, overlaps
 from sparklake.graveler.records import Record
@@ -31,7 +31,7 @@ INLINE_ROWS = 10_000
 
 _BATCH_ROWS = 8192
 
-Planned = Callable[[Ranges, Sequence[Side], Iterable[Interval]], Plan]
+Planned = Callable[[Ranges, Sequence[SideStream], Iterable[Interval]], Plan]
 """Makes a plan of a base, layers, and the intervals that these touch."""
 
 
@@ -53,7 +53,7 @@ class Staged:
         self._side = cache(self._read_side)
         self._keys = cache(self._read_keys)
 
-    def sides(self, layers: Sequence[Layer]) -> list[Side]:
+    def sides(self, layers: Sequence[Layer]) -> list[SideStream]:
         """Return layers as sides, in the order given."""
         return [self._side(layer) for layer in layers]
 
@@ -64,7 +64,7 @@ class Staged:
         return self.plan_sides(base, self.sides(layers), planned)
 
     def plan_sides(
-        self, base: MetaRange, sides: Sequence[Side], planned: Planned | None = None
+        self, base: MetaRange, sides: Sequence[SideStream], planned: Planned | None = None
     ) -> Plan:
         """Return the plan of sides over a base, which need not be staged."""
         intervals = (each for side in sides for each in self._intervals(base.ranges, side))
@@ -72,17 +72,17 @@ class Staged:
         planned = planned or partial(plan_apply, path_filter=self._choice)
         return planned(base.ranges, sides, touched)
 
-    def _read_side(self, layer: Layer) -> Side:
+    def _read_side(self, layer: Layer) -> SideStream:
         if layer.kind is LayerKind.RUN and layer.meta_range_id is not None:
             run = self._context.trees.get(layer.meta_range_id)
-            return filtered_side(Side(tuple(run.ranges)), self._choice)
+            return filtered_side(SideStream(tuple(run.ranges)), self._choice)
         limit = None if self._dry else INLINE_ROWS + 1
         rows = tuple(islice(self._rows(layer), limit))
         if len(rows) != limit:
-            return Side(rows=rows)
+            return SideStream(rows=rows)
         runner = self._context.runner(0, "stage", "rows")
         run = write_meta_run(self._context, runner, iter, _batches(self._rows(layer)))
-        return Side(tuple(run.ranges))
+        return SideStream(tuple(run.ranges))
 
     def _rows(self, layer: Layer) -> Iterator[Record]:
         rows = self._context.refs.staging.rows(layer.id, *self._prefixes)
@@ -91,7 +91,7 @@ class Staged:
     def _has(self, row: Record) -> bool:
         return row[0] in self._choice
 
-    def _intervals(self, base: Ranges, side: Side) -> Iterator[Interval]:
+    def _intervals(self, base: Ranges, side: SideStream) -> Iterator[Interval]:
         yield from map(_point, (key for key, _ in side.rows))
         for each in side.ranges:
             hull = Interval(each.min_key, successor(each.max_key))

@@ -27,7 +27,7 @@ from sparklake.errors import InvalidInputError
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.packing import divided, pack
-from sparklake.graveler.planning.plan import Plan, Side
+from sparklake.graveler.planning.plan import Plan, SideStream
 from sparklake.graveler.ports import LayerKind, Moment, WriteState
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.store import NO_TREE
@@ -232,7 +232,7 @@ class _Work:
         return by_ranges, by_rows
 
     def _garbage(self, named: tuple[MetaRange, MetaRange], before: int) -> MetaRange:
-        plan = plan_listing(self.listed.ranges, [Side(tuple(each.ranges)) for each in named])
+        plan = plan_listing(self.listed.ranges, [SideStream(tuple(each.ranges)) for each in named])
         runner = self.context.runner(plan.records, "gc", "compare")
         watched = self.context.info.storage_namespace if self.is_earlier else None
         encode = partial(garbage_body, self.folder.workspace, before, self.spared, watched)

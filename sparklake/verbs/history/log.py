@@ -19,7 +19,7 @@ from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.commits import Commit, commits_html
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.planning.change_summary import Sought
-from sparklake.graveler.planning.plan import Opened, Plan, plan_diff
+from sparklake.graveler.planning.plan import OpenPiece, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
 from sparklake.graveler.times import FIRST_SECOND, LAST_SECOND, SECOND_MICROS, microsecond_of
 from sparklake.verbs.base.context import Context, Walk
@@ -335,7 +335,7 @@ def show(context: Context, ref: str) -> CommitSummary:
 def _counts(context: Context, ref: str, plan: Plan) -> Counter[str]:
     """Return the number of differing objects by type. One-sided ranges are not read."""
     counts: Counter[str] = Counter()
-    pieces: list[Opened] = []
+    pieces: list[OpenPiece] = []
     for piece in plan.stretches:
         left, right = piece.sides
         if left.ranges and right.ranges:

@@ -23,7 +23,7 @@ from sparklake.errors import (
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key, prefix_interval
-from sparklake.graveler.planning.plan import Plan, Side, plan_replace
+from sparklake.graveler.planning.plan import Plan, SideStream, plan_replace
 from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange, Ranges, record_count
 from sparklake.stores.objects import open_store
@@ -40,7 +40,7 @@ from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.base.signing import Signature
 from sparklake.verbs.base.staging import Staged
 from sparklake.verbs.base.versions import with_versions
-from sparklake.verbs.imports.sources import Opened, open_source
+from sparklake.verbs.imports.sources import OpenSource, open_source
 
 if TYPE_CHECKING:
     from sparklake.verbs.imports.sources import ImportSource
@@ -207,7 +207,7 @@ def _checked_place(context: Context, errors_to: str) -> str:
 # --- the tasks ------------------------------------------------------------------------------------
 
 
-def _write(context: Context, branch: str, opened: Opened, terms: ImportTerms) -> _Written:
+def _write(context: Context, branch: str, opened: OpenSource, terms: ImportTerms) -> _Written:
     runner = opened.runner(context, branch)
     reported = MAX_ERRORS if runner.name == "local" else _ERRORS_OF_A_TASK
     terms = replace(terms, reported=reported)
@@ -238,7 +238,7 @@ def _watched(
         context.runners.progress.advance(ranges)
 
 
-def _refusal(opened: Opened, written: _Written, terms: ImportTerms) -> ImportErrorsError:
+def _refusal(opened: OpenSource, written: _Written, terms: ImportTerms) -> ImportErrorsError:
     counts = ", ".join(f"{count:,} {name}" for name, count in written.said.items())
     shown = "; ".join(map(_shown, written.first[:_SHOWN]))
     whole = f"all are in {terms.errors_to}" if terms.errors_to else "errors_to would keep all"
@@ -279,4 +279,4 @@ def _replacement(folder: str, imported: Ranges, base: MetaRange) -> Plan:
 
 def _addition(staged: Staged, imported: Ranges, base: MetaRange) -> Plan:
     """Return the plan of an import that is applied like a staged layer."""
-    return staged.plan_sides(base, [Side(tuple(imported))])
+    return staged.plan_sides(base, [SideStream(tuple(imported))])

@@ -9,7 +9,7 @@ from sparklake.engine.execution import finish, run_plan
 from sparklake.errors import InvalidKeyError, StrategyError
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.layers import plan_apply
-from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import Record, decode_record, encode_record, identity_of
 from sparklake.udfs.objects.rows import record_batch
@@ -76,11 +76,11 @@ def _record(each: Kept, key: bytes, identity: bytes, data: bytes) -> Record:
         ) from error
 
 
-def _side(context: Context, title: str, records: Sequence[Record]) -> Side:
+def _side(context: Context, title: str, records: Sequence[Record]) -> SideStream:
     """Return records as a side of a plan. Many records become a run."""
     if len(records) <= INLINE_ROWS:
-        return Side(rows=tuple(records))
+        return SideStream(rows=tuple(records))
     runner = context.runners.choose(len(records), title)
     starts = range(0, len(records), INLINE_ROWS)
     batches = (record_batch(records[start : start + INLINE_ROWS]) for start in starts)
-    return Side(tuple(write_meta_run(context, runner, iter, batches).ranges))
+    return SideStream(tuple(write_meta_run(context, runner, iter, batches).ranges))

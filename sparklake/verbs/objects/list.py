@@ -26,7 +26,7 @@ from sparklake.graveler.keys import (
     prefix_interval,
     successor,
 )
-from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping, position_reaching
 from sparklake.graveler.sstable.store import read_together
 from sparklake.udfs.objects.rows import ObjectInfo, object_batch, object_rows
@@ -50,7 +50,7 @@ class Folder:
 def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo | Folder]:
     """Yield objects and folders directly under a prefix, in byte order of their paths."""
 
-    def sides(found: Resolved) -> tuple[Ranges, list[Side]]:
+    def sides(found: Resolved) -> tuple[Ranges, list[SideStream]]:
         base = found.tree(context).ranges
         return base, Staged(context, key_prefix(prefix)).sides(found.layers)
 
@@ -58,7 +58,7 @@ def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo 
 
 
 def list_level(
-    context: Context, base: Ranges, staged: Sequence[Side], prefix: str, pattern: str = ""
+    context: Context, base: Ranges, staged: Sequence[SideStream], prefix: str, pattern: str = ""
 ) -> Iterator[ObjectInfo | Folder]:
     """Yield what `list_folder` does, of a tree under staged layers, newest first.
 

@@ -10,7 +10,7 @@ from sparklake.engine.rows import Rows
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.keys import key_prefix, object_key, prefix_interval
 from sparklake.graveler.planning.layers import plan_listing
-from sparklake.graveler.planning.plan import Side
+from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.verbs.base.context import Context
@@ -75,7 +75,7 @@ def tree_table(context: Context, tree: MetaRange, what: str, path: str) -> Table
 
 
 def _table_over(
-    context: Context, what: str, path: str, tree: MetaRange, sides: Sequence[Side] = ()
+    context: Context, what: str, path: str, tree: MetaRange, sides: Sequence[SideStream] = ()
 ) -> TableVersion:
     folder = table_folder(path)
     plan = plan_listing(tree.ranges, sides, prefix_interval(key_prefix(folder)))
