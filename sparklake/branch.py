@@ -31,7 +31,7 @@ from sparklake.verbs.imports.import_objects import ImportReport
 from sparklake.verbs.imports.sources import source_name
 from sparklake.verbs.merges import rebase as rebases
 from sparklake.verbs.merges import replay
-from sparklake.verbs.merges.replay import Terms
+from sparklake.verbs.merges.replay import ReplayOptions
 from sparklake.verbs.merges.transaction import KEPT_FOR, transaction
 from sparklake.verbs.objects import copy as transfer
 from sparklake.verbs.objects import files, stage
@@ -193,8 +193,8 @@ class Branch:
 
         Paths and errors are those of `copy`; InvalidInputError where one lies in the other.
         """
-        terms = transfer.Terms(source, dest, recursive=recursive, force=force)
-        return transfer.move(self._context, self.name, terms)
+        request = transfer.CopyRequest(source, dest, recursive=recursive, force=force)
+        return transfer.move(self._context, self.name, request)
 
     def copy(
         self,
@@ -211,8 +211,8 @@ class Branch:
         taken raises AlreadyExistsError, with `force` it is overwritten. ObjectNotFoundError where
         there is nothing, InvalidKeyError for a path that would be too long.
         """
-        terms = transfer.Terms(source, dest, ref, recursive, force)
-        return transfer.copy(self._context, self.name, terms)
+        request = transfer.CopyRequest(source, dest, ref, recursive, force)
+        return transfer.copy(self._context, self.name, request)
 
     def stage(self, objects: pa.Table | DataFrame) -> None:
         """Stage many objects at once; all of them, or none when a row is bad.
@@ -302,9 +302,9 @@ class Branch:
         DirtyBranchError, NoChangesError, InvalidInputError, StoreUnreachableError.
         """
         text = message or f"Import {source_name(source)}"
-        wish = imports.Wish(prefix, mode, on_error, errors_to)
+        options = imports.ImportOptions(prefix, mode, on_error, errors_to)
         signature = sign(self._context, text, committer, metadata)
-        return imports.import_objects(self._context, self.name, source, wish, signature)
+        return imports.import_objects(self._context, self.name, source, options, signature)
 
     def revert(
         self,
@@ -325,8 +325,10 @@ class Branch:
         conflicts are decided as in one, too.
         """
         resolution = parse_resolution(strategy, rules, delta)
-        terms = Terms(parent_number, resolution, message, committer, metadata, allow_empty)
-        return replay.revert(self._context, self.name, refs, terms)
+        options = ReplayOptions(
+            parent_number, resolution, message, committer, metadata, allow_empty
+        )
+        return replay.revert(self._context, self.name, refs, options)
 
     def cherry_pick(
         self,
@@ -346,8 +348,10 @@ class Branch:
         was, and whose. Takes and raises what `revert` does.
         """
         resolution = parse_resolution(strategy, rules, delta)
-        terms = Terms(parent_number, resolution, message, committer, metadata, allow_empty)
-        return replay.cherry_pick(self._context, self.name, refs, terms)
+        options = ReplayOptions(
+            parent_number, resolution, message, committer, metadata, allow_empty
+        )
+        return replay.cherry_pick(self._context, self.name, refs, options)
 
     def rebase(
         self,

@@ -24,7 +24,7 @@ from sparklake.verbs.base.signing import sign
 from sparklake.verbs.base.snapshot import Snapshot, kept_object, open_snapshot, stat_object
 from sparklake.verbs.delta.format import DELTA_FORMAT
 from sparklake.verbs.exports.export import export
-from sparklake.verbs.exports.work import Exported, ExportTerms
+from sparklake.verbs.exports.work import Exported, ExportOptions
 from sparklake.verbs.gc.collect import GRACE, Collection, collect_garbage, garbage_rows
 from sparklake.verbs.history import log as history
 from sparklake.verbs.history.blame import Blame, blame
@@ -35,12 +35,12 @@ from sparklake.verbs.hooks.guard import get_hook_run, list_hook_runs
 from sparklake.verbs.merges import bases, preview
 from sparklake.verbs.merges import merge as merges
 from sparklake.verbs.merges.diff import diff_refs
-from sparklake.verbs.merges.merge import MergeTerms
+from sparklake.verbs.merges.merge import MergeOptions
 from sparklake.verbs.merges.preview import MergePreview
 from sparklake.verbs.objects import files
 from sparklake.verbs.objects import list as folders
 from sparklake.verbs.objects.list import Folder
-from sparklake.verbs.purges.purge import PurgeTerms, get_purge, purge, receipt_of, resume_purge
+from sparklake.verbs.purges.purge import PurgeOptions, get_purge, purge, receipt_of, resume_purge
 from sparklake.verbs.refs import branches as refs
 from sparklake.verbs.refs.branches import prune_branches
 from sparklake.verbs.refs.dump import RefsDump, dump_refs
@@ -338,8 +338,8 @@ class Repository:
 
         Raises DirtyBranchError and NoChangesError as the merge would.
         """
-        terms = MergeTerms.of(squash=False, allow_empty=allow_empty, paths=paths)
-        return merges.explain_merge(self._context, source, dest, terms)
+        options = MergeOptions.of(squash=False, allow_empty=allow_empty, paths=paths)
+        return merges.explain_merge(self._context, source, dest, options)
 
     def preview_merge(
         self,
@@ -358,8 +358,8 @@ class Repository:
         or `paths`, NoChangesError too where dest would be what it is.
         """
         resolution = parse_resolution(strategy, rules, delta)
-        terms = MergeTerms.of(squash, allow_empty, paths)
-        return preview.preview_merge(self._context, source, dest, resolution, terms)
+        options = MergeOptions.of(squash, allow_empty, paths)
+        return preview.preview_merge(self._context, source, dest, resolution, options)
 
     def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
         """Return the latest moves of refs, newest first; of one branch or tag, or of all.
@@ -419,7 +419,7 @@ class Repository:
         MissingFileError, CorruptFileError; docs/export.md has the rest.
         """
         asked = (since, incremental, keep_removed, overwrite, manifest_only, dry_run)
-        return export(self._context, ref, to, ExportTerms(prefix, *asked, manifest_format))
+        return export(self._context, ref, to, ExportOptions(prefix, *asked, manifest_format))
 
     def manifest(self, ref: str, to: str, prefix: str = "", format: str = "parquet") -> Exported:  # noqa: A002
         """Write what a commit holds as rows to an empty folder; copies no object.
@@ -446,7 +446,7 @@ class Repository:
         """
         switches = (commit, even_shared, also_external, dry_run)
         chosen = listed(paths, "the paths of a purge")
-        return purge(self._context, PurgeTerms(chosen, message, *switches))
+        return purge(self._context, PurgeOptions(chosen, message, *switches))
 
     def resume_purge(self, purge_id: str) -> Purge:
         """Carry on a purge that was not finished; raise NotFoundError."""
@@ -510,7 +510,7 @@ class Repository:
         changes, NoChangesError when it has all of source.
         """
         resolution = parse_resolution(strategy, rules, delta)
-        terms = MergeTerms.of(squash, allow_empty, paths)
-        text = message or terms.message(source, dest)
+        options = MergeOptions.of(squash, allow_empty, paths)
+        text = message or options.message(source, dest)
         signature = sign(self._context, text, committer, metadata)
-        return merges.merge(self._context, source, dest, resolution, signature, terms)
+        return merges.merge(self._context, source, dest, resolution, signature, options)

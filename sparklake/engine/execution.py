@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Outcome:
+class PlanResult:
     """The combined results of a plan's tasks.
 
     `conflict_count` counts all conflicts, `left_count` the undecided ones. `conflicts` has the
@@ -66,12 +66,12 @@ def run_plan(
     plan: Plan,
     task_records: int | None = None,
     progress: Progress = UNWATCHED,
-) -> Outcome:
+) -> PlanResult:
     """Run the opened pieces of a plan, and put their ranges between the copied ones."""
     task_records = task_records or runner.task_records(plan.records)
     plan = cut_for_tasks(plan, task_records)
     tasks = encode_tasks(pack(plan, task_records))
-    outcome = Outcome(counts=ChangeCounts(added=record_count(plan.adopted)))
+    outcome = PlanResult(counts=ChangeCounts(added=record_count(plan.adopted)))
     answers: dict[int, PieceResult] = {}
     begin(progress, plan)
     for result in decode_results(runner.collect(body, tasks)):
@@ -130,7 +130,7 @@ def finish(store: ObjectStore, workspace: Workspace, pieces: Sequence[RangeRow])
     return write_meta_range(store, stitched(store, workspace, pieces))
 
 
-def _take(result: Result, outcome: Outcome, answers: dict[int, PieceResult]) -> None:
+def _take(result: Result, outcome: PlanResult, answers: dict[int, PieceResult]) -> None:
     if isinstance(result, PieceResult):
         answers[result.position] = result
     elif isinstance(result, ChangesResult):

@@ -11,7 +11,7 @@ from sparklake.config import HookSettings, HookType
 from sparklake.graveler.ports.registers import HookResult, HookStatus
 from sparklake.hooks.commands import run_command
 from sparklake.hooks.declarations import Action, Hook
-from sparklake.hooks.events import Event, HookCall, Outcome, event_document, failed, passed
+from sparklake.hooks.events import Event, HookCall, HookOutcome, event_document, failed, passed
 from sparklake.hooks.properties import Foreign, Python, Shell, is_allowed
 from sparklake.hooks.secrets import Secrets
 from sparklake.hooks.webhooks import post_event
@@ -31,12 +31,12 @@ def run_hook(
     return result, outcome.is_allowed
 
 
-def _outcome(settings: HookSettings, event: Event, action: Action, hook: Hook) -> Outcome:
+def _outcome(settings: HookSettings, event: Event, action: Action, hook: Hook) -> HookOutcome:
     said, secrets = hook.properties, Secrets(settings.env)
     if hook.type.value in settings.skip:
-        return Outcome(HookStatus.SKIPPED, "passed over: the settings say so in hooks_skip")
+        return HookOutcome(HookStatus.SKIPPED, "passed over: the settings say so in hooks_skip")
     if isinstance(said, Foreign) or not is_allowed(settings, hook.type, said.target):
-        return Outcome(HookStatus.FAILED, _not_allowed(hook), is_allowed=False)
+        return HookOutcome(HookStatus.FAILED, _not_allowed(hook), is_allowed=False)
     if isinstance(said, Python):
         return _called(said, HookCall(event, action.name, hook.id, said.args), secrets)
     document: Mapping[str, Any] = event_document(event, action.name, hook.id)
@@ -60,7 +60,7 @@ def _not_allowed(hook: Hook) -> str:
     )
 
 
-def _called(python: Python, call: HookCall, secrets: Secrets) -> Outcome:
+def _called(python: Python, call: HookCall, secrets: Secrets) -> HookOutcome:
     """Call a function. False or an error is a refusal. A returned string is kept."""
     name, _, attribute = python.function.partition(":")
     try:

@@ -118,7 +118,7 @@ class ExportReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Export:
+class ExportTaskSettings:
     """The settings that all tasks of an export share.
 
     The names of manifest files begin with `manifest`. With `reserves`, objects may not use the
@@ -148,7 +148,9 @@ def decode_reports(batches: Iterable[pa.RecordBatch]) -> Iterator[ExportReport]:
             yield _decode(encoded.as_py())
 
 
-def export_body(export: Export, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def export_body(
+    export: ExportTaskSettings, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """Yield one report per task, as REPORT_SCHEMA.
 
     The left side is the state of the destination, the right side the wanted state.
@@ -171,7 +173,7 @@ def export_body(export: Export, batches: Iterable[pa.RecordBatch]) -> Iterator[p
 class _Share:
     """One task in progress."""
 
-    export: Export
+    export: ExportTaskSettings
     destination: Destination
     pool: Executor
     report: ExportReport

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache, partial
 
 from sparklake.engine.base import Body
-from sparklake.engine.execution import Outcome
+from sparklake.engine.execution import PlanResult
 from sparklake.graveler.entries import Entry, encode_entry
 from sparklake.graveler.planning.packing import divided, pack
 from sparklake.graveler.planning.plan import Plan, plan_diff, plan_three_way_diff
@@ -53,7 +53,7 @@ def check_result(
     trees: Trees,
     triple: Triple,
     dest: MetaRange,
-    outcome: Outcome,
+    outcome: PlanResult,
     expected: Contents,
     task_records: int,
 ) -> None:

@@ -30,7 +30,7 @@ from sparklake.engine.spark import SparkRunner
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.session import spark_session
 from sparklake.udfs.imports.rows import Read, import_body
-from sparklake.udfs.imports.tasks import ImportTerms, ranges_body
+from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import Workspace
 from sparklake.udfs.write import apply_body, merge_body
@@ -141,7 +141,7 @@ def straggle(
 
 
 def fail_first_ranges(
-    marks: str, workspace: Workspace, terms: ImportTerms, batches: Batches
+    marks: str, workspace: Workspace, terms: ImportTaskSettings, batches: Batches
 ) -> Iterator[pa.RecordBatch]:
     """Fail the first attempt of every task that writes ranges of an import."""
     results = list(ranges_body(workspace, terms, batches))
@@ -152,7 +152,7 @@ def fail_first_ranges(
 
 
 def kill_encoder(
-    marks: str, workspace: Workspace, terms: ImportTerms, read: Read, batches: Batches
+    marks: str, workspace: Workspace, terms: ImportTaskSettings, read: Read, batches: Batches
 ) -> Iterator[pa.RecordBatch]:
     """Kill the executor of one task that encodes rows, when it has done all of its work."""
     yield from import_body(workspace, terms, read, batches)

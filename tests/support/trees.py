@@ -12,7 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 from sparklake.engine.base import Runner
-from sparklake.engine.execution import Outcome, finish, row_of, run_plan
+from sparklake.engine.execution import PlanResult, finish, row_of, run_plan
 from sparklake.engine.local import LocalRunner
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import Interval, successor
@@ -126,7 +126,7 @@ class Trees:
 
     def commit(
         self, base: MetaRange, layers: Sequence[Layer], task_records: int | None = None
-    ) -> tuple[MetaRange, Outcome]:
+    ) -> tuple[MetaRange, PlanResult]:
         """Apply staged layers, newest first, to a base."""
         plan = plan_apply(base.ranges, [side_of(layer) for layer in layers], touched(layers))
         outcome = run_plan(self.runner, partial(apply_body, self.workspace), plan, task_records)
@@ -139,7 +139,7 @@ class Trees:
         dest: MetaRange,
         how: Strategy | Resolution | None,
         task_records: int | None = None,
-    ) -> Outcome:
+    ) -> PlanResult:
         """Run a merge up to its stitching."""
         plan = plan_merge(base.ranges, source.ranges, dest.ranges)
         resolution = how if isinstance(how, Resolution) else Resolution(how)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparklake.graveler.algebra.changes import ABSENT, Changes, Rows
-from sparklake.graveler.algebra.classify import Outcome, outcome_of
+from sparklake.graveler.algebra.classify import KeyOutcome, outcome_of
 from sparklake.graveler.blocks.align import found_ids, unequal
 from sparklake.graveler.blocks.block import EMPTY, Block
 from sparklake.graveler.blocks.columns import Mask, Positions
@@ -14,7 +14,7 @@ from sparklake.graveler.graph.virtual_base import disagreements
 # Outcomes of keys on which source and dest differ, indexed by 2 * (source is base) + (dest is
 # base).
 _RULES = [outcome_of(False, bool(sides & 2), bool(sides & 1)) for sides in range(4)]
-_OUTCOMES = {outcome: np.array([rule is outcome for rule in _RULES]) for outcome in Outcome}
+_OUTCOMES = {outcome: np.array([rule is outcome for rule in _RULES]) for outcome in KeyOutcome}
 
 
 def two_way(left: Rows, right: Rows) -> Changes:
@@ -24,7 +24,7 @@ def two_way(left: Rows, right: Rows) -> Changes:
     return Changes(left, right, Rows(EMPTY, np.full(count, ABSENT)), none, none)
 
 
-def three_way(base: Block, source: Block, dest: Block) -> tuple[Changes, dict[Outcome, Mask]]:
+def three_way(base: Block, source: Block, dest: Block) -> tuple[Changes, dict[KeyOutcome, Mask]]:
     """Return the keys on which source and dest differ, with a mask per merge outcome."""
     ours, theirs = compared(dest, source)
     if not len(ours.at):
@@ -32,7 +32,7 @@ def three_way(base: Block, source: Block, dest: Block) -> tuple[Changes, dict[Ou
     ancestors = _ancestors(base, ours, theirs)
     sides = theirs.same_as(ancestors) * 2 + ours.same_as(ancestors) * 1
     outcomes = {outcome: rows[sides] for outcome, rows in _OUTCOMES.items()}
-    conflicts = outcomes[Outcome.CONFLICT]
+    conflicts = outcomes[KeyOutcome.CONFLICT]
     contested = Rows(base, np.where(conflicts, ancestors.at, ABSENT))
     disputed = _disputed(contested)
     agreed = Rows(base, np.where(disputed, ABSENT, contested.at))

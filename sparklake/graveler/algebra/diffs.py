@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sparklake.graveler.algebra.changes import Changes, See, overlook
-from sparklake.graveler.algebra.classify import Outcome
+from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.algebra.compare import compared, three_way, two_way
 from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import Blocks
@@ -31,6 +31,6 @@ def three_way_diff(
         if not len(changes):
             continue
         see(changes)
-        shown = changes.where(~outcomes[Outcome.TAKE_DEST])
+        shown = changes.where(~outcomes[KeyOutcome.TAKE_DEST])
         if len(shown):
             yield shown

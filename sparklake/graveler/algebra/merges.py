@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparklake.graveler.algebra.changes import ABSENT, Conflict, Note, See, ignore, overlook
-from sparklake.graveler.algebra.classify import Outcome, Strategy
+from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
 from sparklake.graveler.algebra.compare import three_way
 from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import EMPTY, Block, Blocks, block_of_records
@@ -129,7 +129,7 @@ def _merged(base: Block, source: Block, dest: Block, see: See) -> _Merged:
     if not len(changes):
         return _Merged(dest, np.zeros(len(dest), bool), EMPTY, changes.left.at, ())
     see(changes)
-    taken = changes.where(outcomes[Outcome.TAKE_SOURCE])
+    taken = changes.where(outcomes[KeyOutcome.TAKE_SOURCE])
     dropped, added = taken.left.mask(), taken.right.records()
     if not changes.conflicts.any():
         return _Merged(dest, dropped, added, changes.left.at, ())

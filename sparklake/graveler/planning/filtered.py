@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from sparklake.graveler.algebra.classify import Outcome
+from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.keys import EVERYTHING, Interval, successor
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.planning.plan import (
@@ -85,7 +85,7 @@ def filtered_side(side: SideStream, path_filter: PathFilter) -> SideStream:
 def _merge_pieces(segment: Segment, path_filter: PathFilter) -> Iterator[Piece]:
     _, _, dest = segment.sides
     hull = _hull(segment)
-    if settle(segment) in (Outcome.SAME, Outcome.TAKE_DEST) or not path_filter.parts(hull):
+    if settle(segment) in (KeyOutcome.SAME, KeyOutcome.TAKE_DEST) or not path_filter.parts(hull):
         yield CopiedPiece(dest)
     elif path_filter.holds(hull):
         yield merge_piece(segment)

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sparklake.graveler.algebra.classify import Outcome, classify
+from sparklake.graveler.algebra.classify import KeyOutcome, classify
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import EVERYTHING, Interval, common
 from sparklake.graveler.planning.segments import Segment, segments_apart
@@ -159,7 +159,7 @@ def plan_three_way_diff(
     opened = (
         _opened(segment)
         for segment in segments_apart(*(overlapping(side, within) for side in (base, source, dest)))
-        if settle(segment) in (Outcome.TAKE_SOURCE, Outcome.CONFLICT)
+        if settle(segment) in (KeyOutcome.TAKE_SOURCE, KeyOutcome.CONFLICT)
     )
     return Plan(tuple(opened)).restricted(within)
 
@@ -168,9 +168,9 @@ def _opened(segment: Segment) -> OpenPiece:
     return OpenPiece(segment.interval, tuple(SideStream(tuple(side)) for side in segment.sides))
 
 
-def settle(segment: Segment) -> Outcome:
+def settle(segment: Segment) -> KeyOutcome:
     """Return the outcome of a segment from its range ids, by the rule for keys."""
-    return Outcome.SAME if segment.alike else classify(*map(_digest, segment.sides))
+    return KeyOutcome.SAME if segment.alike else classify(*map(_digest, segment.sides))
 
 
 def _digest(ranges: Ranges) -> bytes | None:
@@ -185,9 +185,9 @@ def merge_piece(segment: Segment) -> Piece:
     """Return the piece of a merge for a segment."""
     _, source, dest = segment.sides
     outcome = settle(segment)
-    if outcome is Outcome.CONFLICT:
+    if outcome is KeyOutcome.CONFLICT:
         return _opened(segment)
-    return CopiedPiece(source if outcome is Outcome.TAKE_SOURCE else dest)
+    return CopiedPiece(source if outcome is KeyOutcome.TAKE_SOURCE else dest)
 
 
 def plan_replace(base: Ranges, replacement: Ranges, within: Interval) -> Plan:

@@ -25,7 +25,7 @@ from sparklake.interrupts import Threads
 from sparklake.stores.objects import check_object_uri, normalise_object_uri
 from sparklake.stores.objects.keys import check_key
 from sparklake.udfs.imports.defects import Defect, Reason, defect_record, new_defect
-from sparklake.udfs.imports.tasks import ImportTerms
+from sparklake.udfs.imports.tasks import ImportTaskSettings
 from sparklake.udfs.objects.rows import microsecond_mtimes, record_batch
 from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.staged_rows import (
@@ -55,13 +55,16 @@ _UNKNOWN = "-"
 
 
 def import_body(
-    workspace: Workspace, terms: ImportTerms, read: Read, batches: Iterable[pa.RecordBatch]
+    workspace: Workspace,
+    settings: ImportTaskSettings,
+    read: Read,
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Turn a task's part of a source into rows of RECORD_SCHEMA, including defects."""
     own = OwnNamespace(workspace.storage_namespace)
     # Hashing releases the interpreter lock, so the threads of a task use all its cores.
     with Threads(name="sparklake-hash") as threads:
-        rows_of = _Rows(workspace, terms, own, threads)
+        rows_of = _Rows(workspace, settings, own, threads)
         for rows in read(batches):
             if rows.num_rows:
                 yield from rows_of.records(rows)
@@ -72,7 +75,7 @@ class _Rows:
     """A check and encoder of rows: plain rows by columns, other rows one by one."""
 
     workspace: Workspace
-    terms: ImportTerms
+    settings: ImportTaskSettings
     own: OwnNamespace
     threads: Executor
 
@@ -96,7 +99,7 @@ class _Rows:
         if not plain.any():
             return plain
         address = rows.column("address")
-        most = MAX_KEY_BYTES - len(self.terms.folder.encode())
+        most = MAX_KEY_BYTES - len(self.settings.folder.encode())
         conditions = [
             pc.match_substring_regex(address, _PLAIN_ADDRESS),
             pc.less_equal(pc.binary_length(rows.column("path")), most),
@@ -106,11 +109,11 @@ class _Rows:
         return plain & ~self.own.mask(address)
 
     def _encoded(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        if self.terms.folder:
+        if self.settings.folder:
             index = rows.schema.get_field_index("path")
-            paths = pc.binary_join_element_wise(self.terms.folder, rows.column(index), "")
+            paths = pc.binary_join_element_wise(self.settings.folder, rows.column(index), "")
             rows = rows.set_column(index, "path", paths)
-        return plain_records(rows, self.terms.imported_at)
+        return plain_records(rows, self.settings.imported_at)
 
     def _with_checksums(self, rows: pa.RecordBatch, wanted: Mask) -> pa.RecordBatch:
         addresses = rows.column("address").filter(pa.array(wanted)).to_pylist()
@@ -137,11 +140,13 @@ class _Rows:
     def _checked(self, row: dict[str, Any], unreadable: dict[str, str]) -> Record | Defect:
         shown = {**row, **unreadable}
         path, address, size = (shown.get(name) for name in ("path", "address", "size"))
-        whole = None if path is None else self.terms.folder + path
+        whole = None if path is None else self.settings.folder + path
         try:
             found = _unreadable(unreadable) or self._wrong(path, size, address) or _odd(row)
             if found is None:
-                return staged_record({**row, "path": whole}, self.workspace, self.terms.imported_at)
+                return staged_record(
+                    {**row, "path": whole}, self.workspace, self.settings.imported_at
+                )
             reason, message = found
         except MissingFileError as error:
             reason, message = Reason.MISSING_OBJECT, str(error)
@@ -154,7 +159,7 @@ class _Rows:
     def _wrong(self, path: str | None, size: int | None, address: str | None) -> _Wrong:
         if path is None:
             return Reason.MISSING_PATH, "the row has no path"
-        if (said := _wrong_path(path, self.terms.folder)) is not None:
+        if (said := _wrong_path(path, self.settings.folder)) is not None:
             return Reason.INVALID_PATH, said
         if size is None:
             return Reason.MISSING_SIZE, "the row has no size"

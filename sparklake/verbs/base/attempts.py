@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sparklake.engine.base import Body
-from sparklake.engine.execution import Outcome, finish, run_plan
+from sparklake.engine.execution import PlanResult, finish, run_plan
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.change_summary import KnownKeys
 from sparklake.graveler.planning.plan import Plan
@@ -41,7 +41,7 @@ class Attempts:
         """
         return self._made is not None
 
-    def run(self, body: Body, plan: Plan) -> Outcome:
+    def run(self, body: Body, plan: Plan) -> PlanResult:
         """Run a plan, but for what was made already."""
         rest = reusing(plan, self._made, layered=self.layered) if self._made else plan
         self._ran = rest
@@ -49,7 +49,7 @@ class Attempts:
         runner = runners.choose(rest.records, self.title)
         return run_plan(runner, body, rest, progress=runners.progress)
 
-    def finish(self, plan: Plan, outcome: Outcome, over: MetaRangeId) -> MetaRange:
+    def finish(self, plan: Plan, outcome: PlanResult, over: MetaRangeId) -> MetaRange:
         """Write the tree of a plan that was run over another tree; it is durable on return."""
         tree = finish(self.context.store, self.context.workspace, outcome.pieces)
         self._made = ExecutedPlan(plan, tree.ranges)

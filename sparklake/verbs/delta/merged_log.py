@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sparklake.delta_log.commits import NotUnitedError
 from sparklake.delta_log.names import commit_key, table_folder, table_name
 from sparklake.graveler.algebra import Conflict
-from sparklake.graveler.algebra.classify import Outcome, Strategy, classify
+from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
 from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import RECORD_ID_BYTES
@@ -38,14 +38,14 @@ class Stored(NamedTuple):
         return record_id(self.source) != record_id(self.base)
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> KeyOutcome:
         """The outcome of a merge by keys."""
         return classify(*map(record_id, self))
 
     @property
     def by_keys(self) -> bytes | None:
         """The value that the tasks of a merge give a key of a log. A conflict keeps dest's."""
-        return self.source if self.outcome is Outcome.TAKE_SOURCE else self.dest
+        return self.source if self.outcome is KeyOutcome.TAKE_SOURCE else self.dest
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class TableUnion:
     def conflicts(self) -> list[Conflict]:
         """Return the conflicts to report for a refused union: source's worst changes."""
         found = [each for each in self.log.items() if each[1].source_differs or self.is_of_one_side]
-        for outcome in (Outcome.CONFLICT, Outcome.TAKE_SOURCE):
+        for outcome in (KeyOutcome.CONFLICT, KeyOutcome.TAKE_SOURCE):
             worst = [each for each in found if each[1].outcome is outcome]
             if worst:
                 return [_conflict(*each) for each in worst]

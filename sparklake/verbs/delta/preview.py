@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sparklake.graveler.algebra.classify import Outcome
+from sparklake.graveler.algebra.classify import KeyOutcome
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.records import identity_of
 from sparklake.udfs.read import DiffRow
@@ -56,7 +56,7 @@ def preview_unions(
     # A refused table may be represented by a key that is no conflict of the tasks.
     conflicts = [(each, one.key) for each in refused for one in each.conflicts()]
     counts["conflicts"] = sum(
-        each.log[key].outcome is not Outcome.CONFLICT for each, key in conflicts
+        each.log[key].outcome is not KeyOutcome.CONFLICT for each, key in conflicts
     )
     rows = tuple(refused_rows(refused))
     return PreviewedUnions(united_tables(unions), taken_tables(unions), rows, counts)

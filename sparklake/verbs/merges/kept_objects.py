@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparklake.graveler.algebra import Conflict
-from sparklake.graveler.algebra.classify import Outcome, classify
+from sparklake.graveler.algebra.classify import KeyOutcome, classify
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
@@ -62,8 +62,8 @@ class MergedView:
         if dest is None and base is None:
             return source
         outcome = classify(*(identity_of(key, each) for each in (base, source, dest)))
-        if outcome is not Outcome.CONFLICT:
-            return source if outcome is Outcome.TAKE_SOURCE else dest
+        if outcome is not KeyOutcome.CONFLICT:
+            return source if outcome is KeyOutcome.TAKE_SOURCE else dest
         disputed = base is not None and is_disagreement(base)
         conflict = Conflict(key, None if disputed else base, source, dest, disputed)
         namespace = self.context.info.storage_namespace

@@ -30,7 +30,7 @@ PATHS_METADATA_KEY = "merge-paths"
 
 
 @dataclass(frozen=True, slots=True)
-class MergeTerms:
+class MergeOptions:
     """The options of a merge.
 
     With `squash` or `paths`, the commit does not have source as a parent. A later merge then finds
@@ -42,10 +42,10 @@ class MergeTerms:
     paths: tuple[str, ...] | None = None
 
     @staticmethod
-    def of(squash: bool, allow_empty: bool, paths: Sequence[str] | None) -> MergeTerms:
-        """Return checked terms; raise InvalidKeyError or InvalidInputError."""
+    def of(squash: bool, allow_empty: bool, paths: Sequence[str] | None) -> MergeOptions:
+        """Return checked options; raise InvalidKeyError or InvalidInputError."""
         filter_for(paths)
-        return MergeTerms(squash, allow_empty, None if paths is None else tuple(paths))
+        return MergeOptions(squash, allow_empty, None if paths is None else tuple(paths))
 
     @property
     def has_one_parent(self) -> bool:
@@ -87,7 +87,7 @@ def merge(
     dest: str,
     resolution: Resolution,
     signature: Signature,
-    terms: MergeTerms,
+    options: MergeOptions,
 ) -> Commit:
     """Merge a ref into a branch as a commit with parents [dest, source].
 
@@ -96,32 +96,32 @@ def merge(
     """
     fence = get_branch(context, dest).fence
     theirs = _source(context, source, dest)
-    labelled = _labelled(context, signature, terms.labels(theirs), resolution)
+    labelled = _labelled(context, signature, options.labels(theirs), resolution)
     check_namespace(context.store)
     attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
     bases = BaseTrees(context)
 
     def attempt() -> Commit:
         state = replace(open_branch(context, dest), fence=fence)
-        return _merge_once(attempts, bases, theirs, state, resolution, labelled, terms)
+        return _merge_once(attempts, bases, theirs, state, resolution, labelled, options)
 
     return with_branch_queue(context, dest, attempt)
 
 
-def explain_merge(context: Context, source: str, dest: str, terms: MergeTerms) -> Explanation:
+def explain_merge(context: Context, source: str, dest: str, options: MergeOptions) -> Explanation:
     """Return the plan of a merge. No branch moves.
 
     For a criss-cross, the virtual base is written, and no ref leads to it. Raises DirtyBranchError
     and NoChangesError as the merge would.
     """
-    plan = plan_sides(context, merge_sides(context, source, dest, terms).trees)
+    plan = plan_sides(context, merge_sides(context, source, dest, options).trees)
     return explained("merge", plan, cut_for_tasks, context.runners, THREE_WAY)
 
 
-def merge_sides(context: Context, source: str, dest: str, terms: MergeTerms) -> MergeSides:
+def merge_sides(context: Context, source: str, dest: str, options: MergeOptions) -> MergeSides:
     """Return the sides of a merge in the current state of its refs."""
     theirs = _source(context, source, dest)
-    return _sides(BaseTrees(context), theirs, get_branch(context, dest), terms)
+    return _sides(BaseTrees(context), theirs, get_branch(context, dest), options)
 
 
 def _source(context: Context, source: str, dest: str) -> Commit:
@@ -130,14 +130,16 @@ def _source(context: Context, source: str, dest: str) -> Commit:
     return kept_commit(context, source)
 
 
-def _sides(bases: BaseTrees, source: Commit, state: BranchState, terms: MergeTerms) -> MergeSides:
+def _sides(
+    bases: BaseTrees, source: Commit, state: BranchState, options: MergeOptions
+) -> MergeSides:
     """Return the sides of a merge; raise NoChangesError if there is nothing to merge."""
     check_clean(state, "merge into it")
     dest = bases.context.graph.commit(state.commit_id)
     base, ids = bases.get(source, dest)
-    if source.meta_range_id == base and not terms.allow_empty:
+    if source.meta_range_id == base and not options.allow_empty:
         raise nothing_to_merge(source, state.name)
-    trees = Sides(base, source.meta_range_id, dest.meta_range_id, terms.path_filter, ids)
+    trees = Sides(base, source.meta_range_id, dest.meta_range_id, options.path_filter, ids)
     return MergeSides(source, dest, trees)
 
 
@@ -166,11 +168,11 @@ def _merge_once(
     state: BranchState,
     resolution: Resolution,
     signature: Signature,
-    terms: MergeTerms,
+    options: MergeOptions,
 ) -> Commit:
-    _, dest, trees = _sides(bases, source, state, terms)
+    _, dest, trees = _sides(bases, source, state, options)
     tree_id, labels = merged_tree(attempts, trees, resolution)
-    if terms.has_one_parent and tree_id == dest.meta_range_id and not terms.allow_empty:
-        raise nothing_to_merge(source, state.name, terms.paths)
-    parents = [dest] if terms.has_one_parent or source.id == dest.id else [dest, source]
+    if options.has_one_parent and tree_id == dest.meta_range_id and not options.allow_empty:
+        raise nothing_to_merge(source, state.name, options.paths)
+    parents = [dest] if options.has_one_parent or source.id == dest.id else [dest, source]
     return publish(attempts.context, state, "merge", parents, tree_id, signature.labelled(labels))

@@ -32,7 +32,7 @@ from sparklake.verbs.base.sides import Sides
 from sparklake.verbs.delta.preview import preview_unions
 from sparklake.verbs.merges.bases import merge_base
 from sparklake.verbs.merges.kept_objects import MergedView, kept_sizes
-from sparklake.verbs.merges.merge import MergeTerms, merge_sides, nothing_to_merge
+from sparklake.verbs.merges.merge import MergeOptions, merge_sides, nothing_to_merge
 from sparklake.verbs.merges.three_way import plan_sides, without_expired_base
 
 
@@ -73,10 +73,10 @@ class MergePreview:
 
 
 def preview_merge(
-    context: Context, source: str, dest: str, resolution: Resolution, terms: MergeTerms
+    context: Context, source: str, dest: str, resolution: Resolution, options: MergeOptions
 ) -> MergePreview:
     """Return the preview of a merge; raise DirtyBranchError and NoChangesError."""
-    theirs, ours, trees = merge_sides(context, source, dest, terms)
+    theirs, ours, trees = merge_sides(context, source, dest, options)
     resolution = without_expired_base(context, trees, resolution)
     results = list(
         _results(context, _plan(context, trees), trees, resolution, f"{source} -> {dest}")
@@ -113,8 +113,8 @@ def preview_merge(
         united=unions.united,
         taken=unions.taken,
     )
-    if terms.has_one_parent and preview.changes_nothing and not terms.allow_empty:
-        raise nothing_to_merge(theirs, dest, terms.paths)
+    if options.has_one_parent and preview.changes_nothing and not options.allow_empty:
+        raise nothing_to_merge(theirs, dest, options.paths)
     return preview
 
 

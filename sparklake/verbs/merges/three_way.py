@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from sparklake.engine.execution import Outcome
+from sparklake.engine.execution import PlanResult
 from sparklake.errors import MergeConflictError
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.filtered import plan_filtered_merge
@@ -95,7 +95,7 @@ def _source_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Me
     unions = table_unions(context, sides, resolution, logs) if logs else []
     if not unions:
         return MergedTree(sides.source)
-    _check_settled(Outcome(), unions)
+    _check_settled(PlanResult(), unions)
     tree = _with_unions(attempts, context.trees.get(sides.source), unions)
     return MergedTree(context.trees.keep(tree).id, union_labels(unions))
 
@@ -107,7 +107,7 @@ def _losing_logs(context: Context, sides: Sides, resolution: Resolution) -> froz
     return logs_losing_keys(context, sides.base, sides.source)
 
 
-def _check_settled(outcome: Outcome, unions: Sequence[TableUnion]) -> None:
+def _check_settled(outcome: PlanResult, unions: Sequence[TableUnion]) -> None:
     """Raise MergeConflictError for undecided conflicts of objects or logs."""
     refused = [each for each in unions if each.refusal is not None]
     if outcome.left_count or refused:
@@ -119,11 +119,11 @@ def _with_unions(attempts: Attempts, tree: MetaRange, unions: Sequence[TableUnio
     context = attempts.context
     find_many = partial(context.open_ranges.lookup_many, tree.ranges)
     checked = [each.checked(find_many) for each in unions]
-    _check_settled(Outcome(), checked)
+    _check_settled(PlanResult(), checked)
     return with_records(context, attempts.title, tree, union_records(context, checked))
 
 
-def _conflict_error(outcome: Outcome, refused: Sequence[TableUnion]) -> MergeConflictError:
+def _conflict_error(outcome: PlanResult, refused: Sequence[TableUnion]) -> MergeConflictError:
     logs = list(refused_rows(refused))
     rows = sorted([*map(diff_row, outcome.conflicts), *logs], key=lambda row: row.path.encode())[
         :MAX_CONFLICTS_REPORTED

@@ -17,7 +17,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.base.signing import Signature
 from sparklake.verbs.commits import commit
-from sparklake.verbs.merges.merge import MergeTerms, merge
+from sparklake.verbs.merges.merge import MergeOptions, merge
 from sparklake.verbs.refs.branches import checked_lifetime
 
 KEPT_FOR = timedelta(days=7)
@@ -117,7 +117,7 @@ def _finish(work: _Work, state: BranchState, signature: Signature, resolution: R
     if work.has_changes():
         # The commits may cancel each other out.
         with suppress(NoChangesError):
-            merge(work.context, work.name, work.target, resolution, signature, MergeTerms())
+            merge(work.context, work.name, work.target, resolution, signature, MergeOptions())
 
 
 def _abandon(work: _Work, error: BaseException) -> None:

@@ -27,7 +27,7 @@ from sparklake.verbs.base.versions import with_versions
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CopyRequest:
     """The source and destination of a move or copy, and its options. See `routes`.
 
     Without `ref`, objects come from the branch itself. With `force`, existing objects are
@@ -98,7 +98,7 @@ def routes(source: str, dest: str, *, recursive: bool) -> list[Route]:
     return found
 
 
-def move(context: Context, branch: str, terms: Terms) -> int:
+def move(context: Context, branch: str, request: CopyRequest) -> int:
     """Stage objects under new paths, and removals of the old. Return their number.
 
     Raises:
@@ -107,16 +107,16 @@ def move(context: Context, branch: str, terms: Terms) -> int:
         AlreadyExistsError: A path is taken. Nothing is staged.
         InvalidKeyError: A path would be too long. Nothing is staged.
     """
-    ways = routes(terms.source, terms.dest, recursive=terms.recursive)
+    ways = routes(request.source, request.dest, recursive=request.recursive)
     if any(each.overlaps for each in ways):
         raise InvalidInputError(
-            f"{terms.source!r} cannot be moved to {terms.dest!r}: one lies in the other; move it "
-            "elsewhere first"
+            f"{request.source!r} cannot be moved to {request.dest!r}: one lies in the other; move "
+            "it elsewhere first"
         )
-    return _transfer(context, "mv", branch, terms, ways)
+    return _transfer(context, "mv", branch, request, ways)
 
 
-def copy(context: Context, branch: str, terms: Terms) -> int:
+def copy(context: Context, branch: str, request: CopyRequest) -> int:
     """Stage objects of a ref under other paths. Return the number of objects.
 
     Raises:
@@ -124,13 +124,15 @@ def copy(context: Context, branch: str, terms: Terms) -> int:
         AlreadyExistsError: A path is taken. Nothing is staged.
         InvalidKeyError: A path would be too long. Nothing is staged.
     """
-    ways = routes(terms.source, terms.dest, recursive=terms.recursive)
-    return _transfer(context, "cp", branch, terms, ways)
+    ways = routes(request.source, request.dest, recursive=request.recursive)
+    return _transfer(context, "cp", branch, request, ways)
 
 
 @with_versions
 @retry_on_gc
-def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequence[Route]) -> int:
+def _transfer(
+    context: Context, verb: str, branch: str, request: CopyRequest, ways: Sequence[Route]
+) -> int:
     open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
 
@@ -139,15 +141,15 @@ def _transfer(context: Context, verb: str, branch: str, terms: Terms, ways: Sequ
         # new path may come in between.
         state = context.refs.staging.seal(branch, Action.STAGE)
         here = Resolved(context.graph.commit(state.commit_id), state, is_name=True)
-        work = [_Work.of(context, here, terms, each) for each in ways]
+        work = [_Work.of(context, here, request, each) for each in ways]
         runner = context.runner(sum(each.listed.records for each in work), verb, branch)
         shares = _shares(work, runner, removing=verb == "mv")
         written = _written(context, runner, shares)
         moved = [each.info for share in shares for each in written[share.position]]
         if not moved:
             raise ObjectNotFoundError(
-                f"{terms.ref or branch!r} has nothing at {terms.source!r}; `sparklake ls` shows "
-                "what it has, and a folder ends with a slash"
+                f"{request.ref or branch!r} has nothing at {request.source!r}; `sparklake ls` "
+                "shows what it has, and a folder ends with a slash"
             )
         rows = sorted(
             (row_of(each) for each in written.values() if each),
@@ -169,15 +171,15 @@ class _Work:
     existing: Plan | None
 
     @staticmethod
-    def of(context: Context, here: Resolved, terms: Terms, route: Route) -> _Work:
+    def of(context: Context, here: Resolved, request: CopyRequest, route: Route) -> _Work:
         def listed(found: Resolved) -> Plan:
             found.check_kept(context)
             return _listing(context, found, route.start, route.source)
 
         source = (
-            listed(here) if terms.ref is None else read_consistently(context, terms.ref, listed)
+            listed(here) if request.ref is None else read_consistently(context, request.ref, listed)
         )
-        existing = None if terms.force else _listing(context, here, route.goal, route.dest)
+        existing = None if request.force else _listing(context, here, route.goal, route.dest)
         return _Work(route, source, existing)
 
     def shares(self, size: int) -> Iterator[tuple[Task, Task | None]]:

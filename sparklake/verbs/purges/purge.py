@@ -86,7 +86,7 @@ _DELETION_RECORDS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class PurgeTerms:
+class PurgeOptions:
     """The options of a purge. See `Repository.purge`."""
 
     patterns: tuple[str, ...]
@@ -97,7 +97,7 @@ class PurgeTerms:
     dry_run: bool = False
 
 
-def purge(context: Context, terms: PurgeTerms) -> Purge:
+def purge(context: Context, options: PurgeOptions) -> Purge:
     """Delete the bytes of objects under some paths in all history. Return the purge.
 
     Raises:
@@ -105,29 +105,29 @@ def purge(context: Context, terms: PurgeTerms) -> Purge:
             or the bytes lie in the namespace of another repository. Nothing is deleted.
         NoChangesError: There is nothing to purge.
     """
-    patterns = _checked(context, terms)
+    patterns = _checked(context, options)
     check_namespace(context.store)
     made = Purge(
         id=uuid4().hex,
         who=context.committer,
         date=now(),
-        message=terms.message,
-        patterns=terms.patterns,
+        message=options.message,
+        patterns=options.patterns,
         state=PurgeState.DELETING,
         counts=PurgeCounts(),
-        even_shared=terms.even_shared,
-        also_external=terms.also_external,
+        even_shared=options.even_shared,
+        also_external=options.also_external,
     )
     try:
         found = _found(context, patterns, made)
-        if terms.dry_run:
+        if options.dry_run:
             return replace(made, counts=found.counts)
         _refuse_foreign(found)
-        _refuse_shared(found, terms)
-        if terms.commit and found.live_count:
-            commit_removals(context, patterns, terms.message)
+        _refuse_shared(found, options)
+        if options.commit and found.live_count:
+            commit_removals(context, patterns, options.message)
             found = _found(context, patterns, made)
-            _refuse_shared(found, terms)
+            _refuse_shared(found, options)
         _refuse_live(found)
         made = replace(made, counts=found.counts)
         context.store.put_if_absent(_plan_key(made), msgspec.json.encode(found.parts))
@@ -161,15 +161,15 @@ def receipt_of(context: Context, made: Purge) -> str:
     return f"{context.info.storage_namespace}/{purge_folder(made.id)}receipt"
 
 
-def _checked(context: Context, terms: PurgeTerms) -> Patterns:
-    if not terms.patterns:
+def _checked(context: Context, options: PurgeOptions) -> Patterns:
+    if not options.patterns:
         raise InvalidInputError("a purge needs paths: name some, or globs such as 'users/42/**'")
-    for each in terms.patterns:
+    for each in options.patterns:
         glob_pattern(each)
-    check_texts([*terms.patterns, terms.message], "the paths and the message of a purge")
+    check_texts([*options.patterns, options.message], "the paths and the message of a purge")
     if context.refs.settings.get().read_only:
         raise read_only_error()
-    return Patterns(terms.patterns)
+    return Patterns(options.patterns)
 
 
 def _found(context: Context, patterns: Patterns, made: Purge) -> FoundReport:
@@ -218,8 +218,8 @@ def _refuse_foreign(found: FoundReport) -> None:
         )
 
 
-def _refuse_shared(found: FoundReport, terms: PurgeTerms) -> None:
-    if found.counts.shared and not terms.even_shared:
+def _refuse_shared(found: FoundReport, options: PurgeOptions) -> None:
+    if found.counts.shared and not options.even_shared:
         named = ", ".join(map(repr, found.shared[:_NAMED]))
         raise PurgeBlockedError(
             f"other paths name the same bytes as {named}, {found.counts.shared} in all: purge "

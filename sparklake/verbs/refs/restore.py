@@ -22,7 +22,7 @@ _DEFAULT_BRANCH = "main"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RestoreOptions:
     """The options of a restored repository. None means the value of the dump."""
 
     name: str
@@ -31,7 +31,7 @@ class Wish:
 
 
 def restore_refs(
-    store: ObjectStore, ref_store: RefStore, wish: Wish, committer: str
+    store: ObjectStore, ref_store: RefStore, options: RestoreOptions, committer: str
 ) -> RepositoryInfo:
     """Create a repository from the dump in a namespace, after the dump is verified.
 
@@ -48,11 +48,11 @@ def restore_refs(
     refs = read_refs(store, read_manifest(store))
     settings = _find_settings(store)
     info = RepositoryInfo(
-        name=wish.name,
+        name=options.name,
         uid=uuid.uuid4().hex,
         storage_namespace=store.uri,
-        default_branch=_default_branch(wish, settings, refs),
-        range_records=_range_records(wish, settings),
+        default_branch=_default_branch(options, settings, refs),
+        range_records=_range_records(options, settings),
         creation_date=now(),
         settings=settings.settings if settings else RepositorySettings(),
     )
@@ -74,9 +74,11 @@ def _find_settings(store: ObjectStore) -> KeptSettings | None:
     return decode_json(store.get(SETTINGS_KEY), KeptSettings, f"{SETTINGS_KEY} in {store.uri}")
 
 
-def _default_branch(wish: Wish, settings: KeptSettings | None, refs: RefsSnapshot) -> str:
+def _default_branch(
+    options: RestoreOptions, settings: KeptSettings | None, refs: RefsSnapshot
+) -> str:
     kept = settings.default_branch if settings else _DEFAULT_BRANCH
-    chosen = wish.default_branch or kept
+    chosen = options.default_branch or kept
     names = [each.name for each in refs.branches]
     if chosen not in names:
         raise InvalidInputError(
@@ -86,10 +88,10 @@ def _default_branch(wish: Wish, settings: KeptSettings | None, refs: RefsSnapsho
     return chosen
 
 
-def _range_records(wish: Wish, settings: KeptSettings | None) -> int:
+def _range_records(options: RestoreOptions, settings: KeptSettings | None) -> int:
     if settings is None:
-        return wish.range_records or DEFAULT_RANGE_RECORDS
-    if wish.range_records not in (None, settings.range_records):
+        return options.range_records or DEFAULT_RANGE_RECORDS
+    if options.range_records not in (None, settings.range_records):
         raise InvalidInputError(
             f"range_records is {settings.range_records} in this dump, and cannot be changed"
         )
