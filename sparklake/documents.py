@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo, Write
     from sparklake.graveler.ports.registers import HookRun, Purge
     from sparklake.graveler.retention import Retention
-    from sparklake.hooks.declarations import Action
+    from sparklake.hooks.declarations import HookFile
     from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.differences import FolderDiff
     from sparklake.udfs.objects.rows import ObjectInfo
@@ -282,7 +282,7 @@ def write_document(write: Write) -> Document:
     return {**asdict(write), "state": write.state.value}
 
 
-def action_document(action: Action) -> Document:
+def action_document(action: HookFile) -> Document:
     """Return the document of a hook file. An empty list of refs means all."""
     return {
         "file": action.path,

@@ -95,18 +95,18 @@ def merge(
     A merge of chosen paths is a commit whose only parent is DEST, as with --squash: what is merged
     later begins from the same base.
     """
-    theirs, ours, metadata = ref_uri(source), ref_uri(dest), labels(meta)
-    repository = session.lake.repository(same_repository(theirs, ours), force)
+    source_uri, dest_uri, metadata = ref_uri(source), ref_uri(dest), labels(meta)
+    repository = session.lake.repository(same_repository(source_uri, dest_uri), force)
     if explain:
-        plan = repository.plan_merge(theirs.ref, ours.ref, allow_empty, path or None)
+        plan = repository.plan_merge(source_uri.ref, dest_uri.ref, allow_empty, path or None)
         print_explanation(session.out, plan)
         return
     rest = "`sparklake diff --three-way` has them all"
     if dry_run:
         with session.out.working("comparing"):
             preview = repository.preview_merge(
-                theirs.ref,
-                ours.ref,
+                source_uri.ref,
+                dest_uri.ref,
                 strategy,
                 allow_empty,
                 path or None,
@@ -114,18 +114,18 @@ def merge(
                 not no_delta,
                 squash,
             )
-        print_preview(session.out, ours.ref, preview)
+        print_preview(session.out, dest_uri.ref, preview)
         if preview.conflict_count and not session.out.is_json:
             _print_conflicts(session.out, preview.conflicts, preview.conflict_count, rest)
         return
     with shown_conflicts(session.out, rest), session.out.working("merging"):
         made = repository.merge(
-            *(theirs.ref, ours.ref, strategy, message, committer, metadata),
+            *(source_uri.ref, dest_uri.ref, strategy, message, committer, metadata),
             *(squash, allow_empty, path or None),
             rules=rule_pairs(rule),
             delta=not no_delta,
         )
-    print_commit(session.out, ours.ref, made)
+    print_commit(session.out, dest_uri.ref, made)
 
 
 @command

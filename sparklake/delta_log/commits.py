@@ -182,8 +182,8 @@ def is_blind_append(actions: Sequence[Action]) -> bool:
     )
 
 
-def lets_append(theirs: Sequence[Action], ours: Sequence[Action]) -> bool:
+def lets_append(landed: Sequence[Action], appended: Sequence[Action]) -> bool:
     """Return whether a blind append is valid after an unseen entry."""
-    shaped = any(True for _ in said_of(theirs, *_OF_SHAPE))
-    ids = {said["appId"] for said in said_of(ours, "txn")}
-    return not shaped and ids.isdisjoint(said["appId"] for said in said_of(theirs, "txn"))
+    shaped = any(True for _ in said_of(landed, *_OF_SHAPE))
+    ids = {said["appId"] for said in said_of(appended, "txn")}
+    return not shaped and ids.isdisjoint(said["appId"] for said in said_of(landed, "txn"))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.errors import InvalidInputError
-from sparklake.graveler.algebra import Changes
+from sparklake.graveler.algebra import BlockChanges
 
 LOG_FOLDER = "_delta_log/"
 """The folder of a log, below its table's folder."""
@@ -113,12 +113,12 @@ MAX_TABLES = 10_000
 
 
 @dataclass(slots=True)
-class TouchedLogs:
+class ChangedLogs:
     """The folders of the logs in which the sides of a merge differ."""
 
     folders: set[bytes] = field(default_factory=set)
 
-    def see(self, changes: Changes) -> None:
+    def observe(self, changes: BlockChanges) -> None:
         """Add the differences between two sides.
 
         Raises InvalidInputError for too many tables.
@@ -134,11 +134,11 @@ class TouchedLogs:
         return tuple(sorted(self.folders))
 
 
-def log_folders_batch(changes: Changes) -> pa.RecordBatch:
+def log_folders_batch(changes: BlockChanges) -> pa.RecordBatch:
     """Return the folders of the logs in which two sides differ, as keys."""
-    touched = TouchedLogs()
-    touched.see(changes)
-    return pa.record_batch([pa.array(touched.in_order(), pa.binary())], names=["key"])
+    logs = ChangedLogs()
+    logs.observe(changes)
+    return pa.record_batch([pa.array(logs.in_order(), pa.binary())], names=["key"])
 
 
 def too_many_tables() -> InvalidInputError:

@@ -27,7 +27,7 @@ from sparklake.udfs.results import (
     ChangesResult,
     ConflictCountResult,
     ConflictResult,
-    Kept,
+    KeptObject,
     KeptResult,
     KeysResult,
     PieceResult,
@@ -55,7 +55,7 @@ class PlanResult:
     conflicts: list[Conflict] = field(default_factory=list)
     conflict_count: int = 0
     left_count: int = 0
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[KeptObject] = field(default_factory=list)
     logs: set[bytes] = field(default_factory=set)
     changed: ChangedKeys = field(default_factory=ChangedKeys)
 

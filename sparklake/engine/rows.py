@@ -13,7 +13,7 @@ from sparklake._html import html_table
 from sparklake.engine.base import Body, Runner, counted
 from sparklake.engine.choice import Runners
 from sparklake.engine.explanation import Explanation, explained
-from sparklake.graveler.algebra import Changes
+from sparklake.graveler.algebra import BlockChanges
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.planning.packing import divided, pack
 from sparklake.graveler.planning.plan import Plan
@@ -71,7 +71,7 @@ class Rows(Generic[Row]):
         return replace(self, plan=self.plan.restricted(interval))
 
     def encoded_as(
-        self, shape: RowShape[Other], encode: Callable[[Changes], pa.RecordBatch]
+        self, shape: RowShape[Other], encode: Callable[[BlockChanges], pa.RecordBatch]
     ) -> Rows[Other]:
         """Return the same changes as rows of another shape. The rows must be changes."""
         changes: Callable[..., Iterator[pa.RecordBatch]] = self._body

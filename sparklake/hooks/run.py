@@ -10,7 +10,7 @@ from typing import Any
 from sparklake.config import HookSettings, HookType
 from sparklake.graveler.ports.registers import HookResult, HookStatus
 from sparklake.hooks.commands import run_command
-from sparklake.hooks.declarations import Action, Hook
+from sparklake.hooks.declarations import Hook, HookFile
 from sparklake.hooks.events import Event, HookCall, HookOutcome, event_document, failed, passed
 from sparklake.hooks.properties import Foreign, Python, Shell, is_allowed
 from sparklake.hooks.secrets import Secrets
@@ -18,7 +18,7 @@ from sparklake.hooks.webhooks import post_event
 
 
 def run_hook(
-    settings: HookSettings, event: Event, action: Action, hook: Hook
+    settings: HookSettings, event: Event, action: HookFile, hook: Hook
 ) -> tuple[HookResult, bool]:
     """Run a hook; return its result and whether it was allowed. Never raises."""
     begun = time.monotonic()
@@ -31,7 +31,7 @@ def run_hook(
     return result, outcome.is_allowed
 
 
-def _outcome(settings: HookSettings, event: Event, action: Action, hook: Hook) -> HookOutcome:
+def _outcome(settings: HookSettings, event: Event, action: HookFile, hook: Hook) -> HookOutcome:
     said, secrets = hook.properties, Secrets(settings.env)
     if hook.type.value in settings.skip:
         return HookOutcome(HookStatus.SKIPPED, "passed over: the settings say so in hooks_skip")

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from sparklake.errors import InvalidKeyError
-from sparklake.graveler.algebra import Changes, ChangeType, diff
+from sparklake.graveler.algebra import BlockChanges, ChangeType, diff
 from sparklake.graveler.sums import bounded, bounded_sum
 from sparklake.interrupts import Threads
 from sparklake.stores.exports import Wanted, open_destination
@@ -72,7 +72,7 @@ MOST_UNFIT = 100
 REPORT_SCHEMA = pa.schema([pa.field("report", pa.binary(), nullable=False)])
 
 
-class Step(str, Enum):
+class ExportPass(str, Enum):
     """A pass over the changes of an export."""
 
     SURVEY = "survey"
@@ -128,7 +128,7 @@ class ExportTaskSettings:
 
     workspace: Workspace
     to: str
-    step: Step
+    step: ExportPass
     commit: str
     manifest: str
     form: ManifestFormat
@@ -178,7 +178,7 @@ class _Share:
     pool: Executor
     report: ExportReport
 
-    def rows(self, changes: Changes) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    def rows(self, changes: BlockChanges) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Return the objects to write and the objects to remove, as MANIFEST_SCHEMA."""
         namespace = self.export.workspace.storage_namespace
         if not self.export.writes:
@@ -219,7 +219,7 @@ class _Share:
         self.report.copied_bytes = bounded(self.report.copied_bytes + copied)
 
 
-def _survey(share: _Share, parts: Iterable[Changes]) -> None:
+def _survey(share: _Share, parts: Iterable[BlockChanges]) -> None:
     names = _Names(share)
     for changes in parts:
         written, gone = share.rows(changes)
@@ -228,7 +228,7 @@ def _survey(share: _Share, parts: Iterable[Changes]) -> None:
             names.check(path)
 
 
-def _remove(share: _Share, parts: Iterable[Changes]) -> None:
+def _remove(share: _Share, parts: Iterable[BlockChanges]) -> None:
     for changes in parts:
         _, gone = share.rows(changes)
         # The destination never held an unfit path, and its name could mean another object there.
@@ -237,7 +237,7 @@ def _remove(share: _Share, parts: Iterable[Changes]) -> None:
             share.report.removed += 1
 
 
-def _copy(share: _Share, parts: Iterable[Changes]) -> None:
+def _copy(share: _Share, parts: Iterable[BlockChanges]) -> None:
     listed, copied = [], partial(_copied, share.destination)
     for changes in parts:
         written, gone = share.rows(changes)
@@ -259,7 +259,7 @@ def _copied(destination: Destination, row: Mapping[str, Any]) -> Unfit | None:
     return None
 
 
-def _list(share: _Share, parts: Iterable[Changes]) -> None:
+def _list(share: _Share, parts: Iterable[BlockChanges]) -> None:
     listed = []
     for changes in parts:
         written, gone = share.rows(changes)
@@ -268,7 +268,12 @@ def _list(share: _Share, parts: Iterable[Changes]) -> None:
     _write_manifest(share, listed)
 
 
-_STEPS = {Step.SURVEY: _survey, Step.REMOVE: _remove, Step.COPY: _copy, Step.LIST: _list}
+_STEPS = {
+    ExportPass.SURVEY: _survey,
+    ExportPass.REMOVE: _remove,
+    ExportPass.COPY: _copy,
+    ExportPass.LIST: _list,
+}
 
 
 def _write_manifest(share: _Share, rows: Sequence[pa.RecordBatch]) -> None:

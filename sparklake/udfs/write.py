@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.delta_log.names import TouchedLogs
+from sparklake.delta_log.names import ChangedLogs
 from sparklake.errors import InvalidRecordError
 from sparklake.graveler.algebra import ChangeCounts, Conflict, apply, merge
-from sparklake.graveler.algebra.changes import overlook
+from sparklake.graveler.algebra.changes import ignore_changes
 from sparklake.graveler.blocks.block import Block, Blocks, block_of
 from sparklake.graveler.graph.virtual_base import disagreement
 from sparklake.graveler.ids import CommitId
@@ -50,7 +50,7 @@ def apply_body(
         sink, counts, changed = open_sink(workspace), ChangeCounts(), ChangedKeys()
         base, *layers = open_sides(sink.store, task.pieces)
         chosen = [records_of(each, path_filter) for each in layers]
-        results = written_pieces(sink, task, apply(chosen, base, counts, changed.note))
+        results = written_pieces(sink, task, apply(chosen, base, counts, changed.observe))
         sink.put()
         yield encode_results([*results, ChangesResult(counts), *_keys(changed)])
 
@@ -71,13 +71,13 @@ def merge_body(
         changed, sink = ChangedKeys(), open_sink(workspace, withheld=not resolution.settles_all)
         base, source, dest = open_sides(sink.store, task.pieces)
         before, after = records_of(base, path_filter), records_of(source, path_filter)
-        touched = TouchedLogs()
-        see = touched.see if resolution.delta else overlook
-        merged = merge(before, after, dest, judge.decide, changed.note, see)
+        logs = ChangedLogs()
+        observe = logs.observe if resolution.delta else ignore_changes
+        merged = merge(before, after, dest, judge.decide, changed.observe, observe)
         results = written_pieces(sink, task, merged)
         if not judge.left:
             sink.put()
-        counts = ConflictCountResult(judge.conflicts, judge.left, touched.in_order())
+        counts = ConflictCountResult(judge.conflicts, judge.left, logs.in_order())
         conflicts, kept = map(ConflictResult, judge.reported), map(KeptResult, judge.kept)
         yield encode_results([*results, *_keys(changed), counts, *conflicts, *kept])
 

@@ -21,9 +21,9 @@ from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import publish, retry_on_gc, with_branch_queue
-from sparklake.verbs.base.resolve import Resolved, get_branch, read_consistently
+from sparklake.verbs.base.resolve import ResolvedRef, get_branch, read_consistently
 from sparklake.verbs.base.signing import Signature
-from sparklake.verbs.base.staging import Staged, cut_out
+from sparklake.verbs.base.staging import StagedLayers, cut_out
 from sparklake.verbs.base.versions import with_versions
 
 
@@ -46,7 +46,7 @@ def commit(
     """
     check_namespace(context.store)
     attempts = Attempts(context, context.title("commit", branch), layered=True)
-    staged = Staged(context, path_filter=path_filter)
+    staged = StagedLayers(context, path_filter=path_filter)
     had_changes = False
     fence: int | None = None
 
@@ -73,8 +73,8 @@ def explain_commit(context: Context, branch: str, path_filter: PathFilter = ALL)
     """Return the plan of a commit. It seals nothing, writes nothing and moves nothing."""
     name = get_branch(context, branch).name
 
-    def plan(found: Resolved) -> Plan:
-        staged = Staged(context, dry=True, path_filter=path_filter)
+    def plan(found: ResolvedRef) -> Plan:
+        staged = StagedLayers(context, dry=True, path_filter=path_filter)
         return staged.plan(context.tree(found.commit), found.layers)
 
     found = read_consistently(context, name, plan)
@@ -83,7 +83,7 @@ def explain_commit(context: Context, branch: str, path_filter: PathFilter = ALL)
 
 def _commit_sealed(
     attempts: Attempts,
-    staged: Staged,
+    staged: StagedLayers,
     state: BranchState,
     signature: Signature,
     path_filter: PathFilter,
@@ -117,7 +117,7 @@ def _commit_sealed(
 def apply_layers(
     attempts: Attempts,
     base: MetaRange,
-    staged: Staged,
+    staged: StagedLayers,
     layers: Sequence[Layer],
     path_filter: PathFilter = ALL,
 ) -> MetaRange:

@@ -29,7 +29,7 @@ from sparklake.graveler.refs import dump as dumps
 from sparklake.graveler.refs import dump_tables as ref_tables
 from sparklake.graveler.refs.dump import (
     MANIFEST_KEY,
-    Manifest,
+    DumpManifest,
     encode_refs,
     manifest_bytes,
     read_manifest,
@@ -104,7 +104,7 @@ def store() -> Iterator[ObjectStore]:
         yield open_store(str(folder))
 
 
-def dumped(store: ObjectStore, refs: RefsSnapshot) -> Manifest:
+def dumped(store: ObjectStore, refs: RefsSnapshot) -> DumpManifest:
     manifest, files = encode_refs(refs)
     store.put_many_if_absent(files)
     return manifest
@@ -217,7 +217,7 @@ def test_lakefs_reads_our_tables(store: ObjectStore, tmp_path: Path) -> None:
 
 
 def test_a_manifest_is_written_as_lakefs_does(store: ObjectStore) -> None:
-    manifest = Manifest("b", "c", "")
+    manifest = DumpManifest("b", "c", "")
     store.replace(MANIFEST_KEY, manifest_bytes(manifest))
     assert store.get(MANIFEST_KEY).decode() == (
         '{\n  "branches_meta_range_id": "b",\n  "commits_meta_range_id": "c",\n'
@@ -311,7 +311,7 @@ def test_an_id_that_is_none_is_refused(store: ObjectStore, words: str) -> None:
 
 def test_tables_are_not_taken_for_each_other(store: ObjectStore) -> None:
     manifest = dumped(store, REFS)
-    swapped = Manifest(
+    swapped = DumpManifest(
         manifest.tags_meta_range_id,
         manifest.commits_meta_range_id,
         manifest.branches_meta_range_id,

@@ -42,14 +42,22 @@ class _Order:
 
 
 def check_overwrites(
-    source: LogSide, fresh: Sequence[DeltaCommit], dest: LogSide, theirs: Sequence[DeltaCommit]
+    source: LogSide,
+    source_commits: Sequence[DeltaCommit],
+    dest: LogSide,
+    dest_commits: Sequence[DeltaCommit],
 ) -> None:
     """Raise NotUnitedError if both sides overwrote the same rows. Commits are in order."""
-    steps = [_steps(side, commits) for side, commits in ((source, fresh), (dest, theirs))]
+    steps = [
+        _steps(side, commits) for side, commits in ((source, source_commits), (dest, dest_commits))
+    ]
     if _found_circle(*steps) is None:
         return
     # Only here is it worth looking at the table's earlier files.
-    steps = [_steps(side, commits, True) for side, commits in ((source, fresh), (dest, theirs))]
+    steps = [
+        _steps(side, commits, True)
+        for side, commits in ((source, source_commits), (dest, dest_commits))
+    ]
     region = _found_circle(*steps)
     if region is not None:
         raise NotUnitedError(f"both sides overwrote {region.name}")
@@ -100,9 +108,9 @@ def _found_circle(source: Sequence[_Step], dest: Sequence[_Step]) -> Region | No
     """Return a region of two overwrites that must each precede the other; or None."""
     if not all(any(step.region for step in steps) for steps in (source, dest)):
         return None
-    theirs = list(_orders(dest, source))
+    dest_orders = list(_orders(dest, source))
     for one in _orders(source, dest):
-        for other in theirs:
+        for other in dest_orders:
             if other.added <= one.overwrite and one.added <= other.overwrite:
                 return min(one.region, other.region, key=_is_all)
     return None

@@ -35,14 +35,16 @@ class LogSide:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class UnionSignature:
     """The signature of a union's commits: a time in unix milliseconds and the engine."""
 
     timestamp: int
     engine: str
 
 
-def commit_info(made: Made, parameters: Mapping[str, str], more: Mapping[str, Any]) -> Action:
+def commit_info(
+    made: UnionSignature, parameters: Mapping[str, str], more: Mapping[str, Any]
+) -> Action:
     """Return the commitInfo of a commit made by a merge."""
     return {
         "commitInfo": {

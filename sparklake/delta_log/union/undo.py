@@ -20,7 +20,7 @@ from sparklake.delta_log.commits import (
 from sparklake.delta_log.union.claims import check_fits, same_metadata
 from sparklake.delta_log.union.features import check_covers
 from sparklake.delta_log.union.liveness import Files
-from sparklake.delta_log.union.sides import FindAdds, LogSide, Made, commit_info
+from sparklake.delta_log.union.sides import FindAdds, LogSide, UnionSignature, commit_info
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def undoing(
     source: LogSide,
     dest: LogSide,
     find_adds: FindAdds,
-    made: Made,
+    made: UnionSignature,
 ) -> list[tuple[Action, ...]]:
     """Return the commit that undoes some commits, or none; raise NotUnitedError."""
     left = still_to_undo(undone, dest.commits)
@@ -141,7 +141,9 @@ def _is_on(settings: Mapping[str, Any], name: str) -> bool:
     return str(settings.get(name, "")).lower() == "true"
 
 
-def _file_actions(net: _Net, dest: LogSide, made: Made, changes: bool) -> Iterator[Action]:
+def _file_actions(
+    net: _Net, dest: LogSide, made: UnionSignature, changes: bool
+) -> Iterator[Action]:
     """Yield the actions that restore the former state of files."""
     for said in net.added.values():
         yield {"remove": _removal(said, made, changes)}
@@ -174,7 +176,7 @@ def _plain(said: Said) -> Said:
 _CARRIED = ("path", "partitionValues", "size", "deletionVector")
 
 
-def _removal(add: Said, made: Made, changes: bool) -> Said:
+def _removal(add: Said, made: UnionSignature, changes: bool) -> Said:
     kept = {name: add[name] for name in _CARRIED if add.get(name) is not None}
     return {
         **kept,

@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparklake.graveler.algebra.changes import ABSENT, Conflict, Note, See, ignore, overlook
+from sparklake.graveler.algebra.changes import (
+    NO_ROW,
+    ChangeObserver,
+    Conflict,
+    EditObserver,
+    ignore_changes,
+    ignore_edit,
+)
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy
 from sparklake.graveler.algebra.compare import three_way
 from sparklake.graveler.blocks.align import aligned
@@ -34,8 +41,8 @@ def merge(
     source: Blocks,
     dest: Blocks,
     decide: Decide,
-    note: Note = ignore,
-    see: See = overlook,
+    observe_edit: EditObserver = ignore_edit,
+    observe: ChangeObserver = ignore_changes,
 ) -> Iterator[Block]:
     """Yield the records of a three-way merge.
 
@@ -43,12 +50,12 @@ def merge(
     together.
     """
     waiting = _Waiting()
-    for before, theirs, ours in aligned(base, source, dest):
-        waiting.add(_merged(before, theirs, ours, see))
+    for base_block, source_block, dest_block in aligned(base, source, dest):
+        waiting.add(_merged(base_block, source_block, dest_block, observe))
         if waiting.is_due:
-            yield from waiting.settled(decide, note)
+            yield from waiting.settled(decide, observe_edit)
             waiting = _Waiting()
-    yield from waiting.settled(decide, note)
+    yield from waiting.settled(decide, observe_edit)
 
 
 def take_side(strategy: Strategy) -> Decide:
@@ -70,20 +77,20 @@ class _Merged(NamedTuple):
     rows: Positions
     conflicts: Sequence[Conflict]
 
-    def settled(self, decided: Sequence[bytes | None], note: Note) -> Block:
+    def settled(self, decided: Sequence[bytes | None], observe_edit: EditObserver) -> Block:
         """Return the merged block with the final stored values of its conflicts."""
         if not self.conflicts:
-            note(self.dest, self.dropped, self.added)
+            observe_edit(self.dest, self.dropped, self.added)
             return edited(self.dest, self.dropped, self.added)
         records, dropped = [], self.dropped.copy()
         for row, conflict, stored in zip(self.rows, self.conflicts, decided, strict=True):
             if stored != conflict.dest:
-                if row != ABSENT:
+                if row != NO_ROW:
                     dropped[row] = True
                 if stored is not None:
                     records.append((conflict.key, stored))
         added = edited(self.added, np.zeros(len(self.added), bool), block_of_records(records))
-        note(self.dest, dropped, added)
+        observe_edit(self.dest, dropped, added)
         return edited(self.dest, dropped, added)
 
 
@@ -110,7 +117,7 @@ class _Waiting:
         self.conflicts += len(merged.conflicts)
         self.records += len(merged.dest)
 
-    def settled(self, decide: Decide, note: Note) -> Iterator[Block]:
+    def settled(self, decide: Decide, observe_edit: EditObserver) -> Iterator[Block]:
         """Decide the conflicts; yield the merged blocks without the empty ones."""
         conflicts = [conflict for each in self.blocks for conflict in each.conflicts]
         decided: list[bytes | None] = []
@@ -118,17 +125,17 @@ class _Waiting:
             decided += decide(conflicts[start : start + CONFLICTS_AT_ONCE])
         at = 0
         for each in self.blocks:
-            block = each.settled(decided[at : at + len(each.conflicts)], note)
+            block = each.settled(decided[at : at + len(each.conflicts)], observe_edit)
             at += len(each.conflicts)
             if len(block):
                 yield block
 
 
-def _merged(base: Block, source: Block, dest: Block, see: See) -> _Merged:
+def _merged(base: Block, source: Block, dest: Block, observe: ChangeObserver) -> _Merged:
     changes, outcomes = three_way(base, source, dest)
     if not len(changes):
         return _Merged(dest, np.zeros(len(dest), bool), EMPTY, changes.left.at, ())
-    see(changes)
+    observe(changes)
     taken = changes.where(outcomes[KeyOutcome.TAKE_SOURCE])
     dropped, added = taken.left.mask(), taken.right.records()
     if not changes.conflicts.any():

@@ -16,14 +16,20 @@ from sparklake.graveler.ports.branches import (
 )
 from sparklake.graveler.ports.collections import Collections, Moment
 from sparklake.graveler.ports.history import Commits, Operation, Operations, RefVerb, TagInfo, Tags
-from sparklake.graveler.ports.objects import Content, Folder, ObjectStore, Part, StoredObject
+from sparklake.graveler.ports.objects import (
+    Content,
+    ContentPart,
+    ObjectStore,
+    StoredFolder,
+    StoredObject,
+)
 from sparklake.graveler.ports.registers import Write, Writes, WriteState
 from sparklake.graveler.ports.repositories import (
     RefsSnapshot,
     RefStore,
     RepositoryInfo,
     RepositoryRefs,
-    Settings,
+    SettingsStore,
 )
 
 __all__ = [
@@ -33,7 +39,7 @@ __all__ = [
     "Collections",
     "Commits",
     "Content",
-    "Folder",
+    "StoredFolder",
     "Layer",
     "LayerCut",
     "LayerKind",
@@ -41,13 +47,13 @@ __all__ = [
     "ObjectStore",
     "Operation",
     "Operations",
-    "Part",
+    "ContentPart",
     "RefStore",
     "RefVerb",
     "RefsSnapshot",
     "RepositoryInfo",
     "RepositoryRefs",
-    "Settings",
+    "SettingsStore",
     "Staging",
     "StoredObject",
     "TagInfo",

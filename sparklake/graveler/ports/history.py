@@ -58,7 +58,7 @@ class Commits(Protocol):
         undefined, and each commit occurs once.
         """
 
-    def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
+    def change_summaries(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
         """Return the stored change summaries of commits, where they exist."""
 
     def expired(self, commit_ids: Sequence[CommitId]) -> Set[CommitId]:

@@ -52,7 +52,7 @@ class RefsSnapshot:
         return (*self.branches, *self.tags)
 
 
-class Settings(Protocol):
+class SettingsStore(Protocol):
     """The settings of one repository."""
 
     def get(self) -> RepositorySettings:
@@ -85,7 +85,7 @@ class RepositoryRefs(Protocol):
     @property
     def operations(self) -> Operations: ...
     @property
-    def settings(self) -> Settings: ...
+    def settings(self) -> SettingsStore: ...
     @property
     def hook_runs(self) -> HookRuns: ...
     @property

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from sparklake.graveler.ports import Content, Folder, ObjectStore, Part, StoredObject
+from sparklake.graveler.ports import Content, ContentPart, ObjectStore, StoredFolder, StoredObject
 from sparklake.graveler.sstable.store import table_key
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.stores.cache.disk import DiskCache
@@ -55,12 +55,12 @@ class CachedStore:
         content = self._find(table_id)
         return self._enter(table_id, self._inner.get(key)) if content is None else content
 
-    def get_part(self, key: str, start: int, stop: int) -> Part:
+    def get_part(self, key: str, start: int, stop: int) -> ContentPart:
         """Return the bytes from `start` up to and without `stop`."""
         if _find_table_id(key) is None:
             return self._inner.get_part(key, start, stop)
         content = self.get(key)
-        return Part(content[start:stop], len(content))
+        return ContentPart(content[start:stop], len(content))
 
     def get_many(self, keys: Sequence[str]) -> Iterator[Content]:
         """Yield the contents of objects in the order of keys. Reads of the store overlap."""
@@ -117,7 +117,7 @@ class CachedStore:
         """Yield the store's objects with a key prefix."""
         return self._inner.list(prefix)
 
-    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | Folder]:
+    def scan(self, prefix: str, *, level: bool = False) -> Iterator[StoredObject | StoredFolder]:
         """Yield the objects below a prefix, or one level of them."""
         return self._inner.scan(prefix, level=level)
 

@@ -16,7 +16,7 @@ from sparklake.stores.exports.checking import CHUNK_BYTES, Wanted
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.local import LocalStore
 from sparklake.stores.objects.local_files import (
-    ABSENT,
+    NO_FILE_ERRORS,
     TEMPORARY,
     make_directories,
     resolve,
@@ -87,7 +87,7 @@ class LocalDestination:
         path = self.root / key
         with store_errors(path):
             resolve(self.root, path.parent)
-            with suppress(*ABSENT):
+            with suppress(*NO_FILE_ERRORS):
                 path.unlink()
             for each in path.parents:
                 if each == self.root:
@@ -124,7 +124,7 @@ class LocalDestination:
                 sync([temporary])
                 self._publish(temporary, target)
         finally:
-            with suppress(*ABSENT):
+            with suppress(*NO_FILE_ERRORS):
                 temporary.unlink()
 
     def _publish(self, temporary: Path, target: Path) -> None:
@@ -146,7 +146,7 @@ def _copied(source: Path, target: Path, wanted: Wanted) -> tuple[int, str]:
     with store_errors(source), target.open("wb") as copy:
         try:
             file = source.open("rb")
-        except ABSENT as error:
+        except NO_FILE_ERRORS as error:
             raise wanted.missing() from error
         with file:
             for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):

@@ -14,7 +14,7 @@ from sparklake.stores.exports.checking import CHUNK_BYTES, Checked, Wanted
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.keys import check_key
 from sparklake.stores.objects.local import LocalStore
-from sparklake.stores.objects.local_files import ABSENT, store_errors
+from sparklake.stores.objects.local_files import NO_FILE_ERRORS, store_errors
 from sparklake.stores.objects.s3 import S3Store
 from sparklake.stores.objects.s3_client import s3_client, s3_errors
 from sparklake.stores.objects.uris import open_store
@@ -117,7 +117,7 @@ def _opened(path: Path, wanted: Wanted) -> BinaryIO:
     with store_errors(path):
         try:
             return path.open("rb")
-        except ABSENT as error:
+        except NO_FILE_ERRORS as error:
             raise wanted.missing() from error
 
 

@@ -117,7 +117,13 @@ class MemoryRefStore:
             state = self._state(self._infos[name].uid)
             state.require_writable(force=force)
             del self._infos[name]
-            for part in (state.branches, state.tags, state.commits, state.touched, state.rows):
+            for part in (
+                state.branches,
+                state.tags,
+                state.commits,
+                state.change_summaries,
+                state.rows,
+            ):
                 part.clear()
             state.expired.clear()
             state.hook_runs.clear()

@@ -192,7 +192,9 @@ class PostgresBranches:
             known = [
                 each.id
                 for each in move.commits
-                if not insert_commit(connection, self._uid, each, move.touched.get(each.id))
+                if not insert_commit(
+                    connection, self._uid, each, move.change_summaries.get(each.id)
+                )
             ]
             self._swap(connection, move)
             if known:

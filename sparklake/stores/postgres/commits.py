@@ -159,7 +159,7 @@ class PostgresCommits:
         )
         return [_commit(row) for row in rows]
 
-    def touched(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
+    def change_summaries(self, commit_ids: Sequence[CommitId]) -> Mapping[CommitId, bytes]:
         """Return the stored change summaries of commits, where they exist."""
         rows = self._connections.fetch(
             "SELECT id, touched FROM sparklake.commits WHERE repository_uid = %(uid)s"

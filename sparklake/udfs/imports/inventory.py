@@ -61,7 +61,7 @@ class InventoryFile(msgspec.Struct, frozen=True):
     md5: str | None = msgspec.field(name="MD5checksum", default=None)
 
 
-class Manifest(msgspec.Struct, frozen=True, rename="camel"):
+class InventoryManifest(msgspec.Struct, frozen=True, rename="camel"):
     """The fields of an inventory's manifest.json that an import uses."""
 
     source_bucket: str
@@ -93,12 +93,12 @@ class InventoryTaskSettings:
     folder: str
 
 
-def read_manifest(inventory: S3Inventory) -> Manifest:
+def read_manifest(inventory: S3Inventory) -> InventoryManifest:
     """Read a manifest; raise InvalidInputError if it is invalid or cannot be used."""
     uri = normalise_object_uri(inventory.manifest)
     store, key = open_object(uri)
     try:
-        manifest = msgspec.json.decode(store.get(key), type=Manifest)
+        manifest = msgspec.json.decode(store.get(key), type=InventoryManifest)
     except BAD_JSON as error:
         raise InvalidInputError(
             f"{uri} is no manifest of an S3 Inventory ({error}): name its manifest.json"
@@ -116,13 +116,13 @@ def read_manifest(inventory: S3Inventory) -> Manifest:
     return manifest
 
 
-def inventory_work(manifest: Manifest) -> pa.Table:
+def inventory_work(manifest: InventoryManifest) -> pa.Table:
     """Return the files of an inventory as TASK_SCHEMA, one row each."""
     encoded = pa.array([msgspec.msgpack.encode(each) for each in manifest.files], pa.binary())
     return pa.table([pa.array(range(len(encoded)), pa.int64()), encoded], schema=TASK_SCHEMA)
 
 
-def inventory_terms(manifest: Manifest, folder: str) -> InventoryTaskSettings:
+def inventory_terms(manifest: InventoryManifest, folder: str) -> InventoryTaskSettings:
     """Return the settings that the tasks need from a manifest."""
     return InventoryTaskSettings(
         manifest.source_bucket,

@@ -9,7 +9,7 @@ from itertools import chain, islice
 import msgspec
 import pyarrow as pa
 
-from sparklake.graveler.ports import Folder, ObjectStore, StoredObject
+from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject
 from sparklake.graveler.times import checked_microseconds
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import open_store
@@ -27,33 +27,33 @@ _BATCH_ROWS = 4096
 _LISTED_AT_ONCE = 8
 
 
-class Part(msgspec.Struct, frozen=True):
+class ListingPart(msgspec.Struct, frozen=True):
     """A part of a source that a task lists: everything below a prefix, or one level."""
 
     prefix: str
     level: bool = False
 
 
-def split_source(store: ObjectStore, wanted: int = _PARTS_WANTED) -> list[Part]:
+def split_source(store: ObjectStore, wanted: int = _PARTS_WANTED) -> list[ListingPart]:
     """Return disjoint parts that cover a source: `wanted`, if it has enough folders.
 
     Folders are read level by level until there are enough parts. The order of a listing does not
     matter, and objects are not kept in memory.
     """
-    waiting, parts = deque([""]), list[Part]()
+    waiting, parts = deque([""]), list[ListingPart]()
     for _ in range(_MOST_LEVELS):
         if not waiting or len(waiting) + len(parts) >= wanted:
             break
         prefix = waiting.popleft()
         level = _look_at(store, prefix)
         if level is None:
-            parts.append(Part(prefix))
+            parts.append(ListingPart(prefix))
             continue
         folders, has_objects = level
         waiting.extend(folders)
         if has_objects:
-            parts.append(Part(prefix, level=True))
-    return [*parts, *map(Part, waiting)]
+            parts.append(ListingPart(prefix, level=True))
+    return [*parts, *map(ListingPart, waiting)]
 
 
 def _look_at(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | None:
@@ -62,14 +62,14 @@ def _look_at(store: ObjectStore, prefix: str) -> tuple[list[str], bool] | None:
     for count, each in enumerate(store.scan(prefix, level=True), start=1):
         if count > _MOST_ENTRIES:
             return None
-        if isinstance(each, Folder):
+        if isinstance(each, StoredFolder):
             folders.append(each.key)
         else:
             has_objects = True
     return (folders, has_objects) if all(map(is_utf8, folders)) else None
 
 
-def listing_work(parts: list[Part]) -> pa.Table:
+def listing_work(parts: list[ListingPart]) -> pa.Table:
     """Return parts as TASK_SCHEMA, one or several per row."""
     size = -(-len(parts) // _MOST_TASKS) or 1
     rows = [msgspec.msgpack.encode(parts[at : at + size]) for at in range(0, len(parts), size)]
@@ -80,7 +80,7 @@ def listing_work(parts: list[Part]) -> pa.Table:
 def read_listing(source: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield rows of IMPORT_SCHEMA for the objects in parts of a source (TASK_SCHEMA)."""
     store = open_store(source)
-    decode = msgspec.msgpack.Decoder(list[Part]).decode
+    decode = msgspec.msgpack.Decoder(list[ListingPart]).decode
     tasks = (each.as_py() for batch in batches for each in batch.column("task"))
     parts = chain.from_iterable(map(decode, tasks))
     listings = (_chunks(store, each) for each in parts)
@@ -103,7 +103,7 @@ def _next(chunks: Iterator[list[StoredObject]]) -> list[StoredObject]:
     return next(chunks, [])
 
 
-def _chunks(store: ObjectStore, part: Part) -> Iterator[list[StoredObject]]:
+def _chunks(store: ObjectStore, part: ListingPart) -> Iterator[list[StoredObject]]:
     found = store.scan(part.prefix, level=part.level)
     objects = (each for each in found if isinstance(each, StoredObject))
     while chunk := list(islice(objects, _BATCH_ROWS)):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklake.errors import AlreadyExistsError
-from sparklake.graveler.algebra import ChangeCounts, Changes, apply, diff
+from sparklake.graveler.algebra import BlockChanges, ChangeCounts, apply, diff
 from sparklake.graveler.blocks.align import aligned
 from sparklake.graveler.blocks.block import Block, Blocks, block_of_records
 from sparklake.graveler.blocks.edit import edited, renamed, tombstones
@@ -121,7 +121,7 @@ def _staged(left: Blocks, right: Blocks, counts: ChangeCounts) -> Iterator[Block
         yield _restored_records(changes)
 
 
-def _restored_records(changes: Changes) -> Block:
+def _restored_records(changes: BlockChanges) -> Block:
     """Return the records of the right side, and tombstones for keys that it lacks."""
     gone = changes.left.where(~changes.right.present)
     removals = block_of_records([tombstone(key) for key in gone.keys().array().to_pylist()])

@@ -25,7 +25,7 @@ from sparklake.graveler.entries import check_entry, encode_entry, entry_identity
 from sparklake.graveler.ids import CommitId
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
-from sparklake.udfs.results import Kept
+from sparklake.udfs.results import KeptObject
 from sparklake.udfs.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
 from sparklake.udfs.strategies.objects import NewObject, Objects
 from sparklake.udfs.strategies.resolution import Carried, Chosen, Named, Resolution, strategy_name
@@ -53,7 +53,7 @@ class Judge:
     conflicts: int = 0
     left: int = 0
     reported: list[Conflict] = field(default_factory=list)
-    kept: list[Kept] = field(default_factory=list)
+    kept: list[KeptObject] = field(default_factory=list)
 
     def decide(self, conflicts: Sequence[Conflict]) -> list[bytes | None]:
         """Return the stored values that resolve conflicts; raise StrategyError."""
@@ -131,7 +131,7 @@ class Judge:
             raise too_many_kept()
         path = decision.path
         wanted = path if isinstance(path, bytes) else object_key(path)
-        self.kept.append(Kept(key, wanted, stored))
+        self.kept.append(KeptObject(key, wanted, stored))
 
     @cached_property
     def _objects(self) -> Objects:

@@ -76,10 +76,10 @@ def _attributes(
     base: Entry | None, source: Entry, dest: Entry
 ) -> tuple[dict[str, str], str] | None:
     """Return metadata and content type of the result, None if both sides changed them."""
-    before, theirs, ours = base and _said(base), _said(source), _said(dest)
-    if theirs in (before, ours):
-        return ours
-    return theirs if ours == before else None
+    in_base, in_source, in_dest = base and _said(base), _said(source), _said(dest)
+    if in_source in (in_base, in_dest):
+        return in_dest
+    return in_source if in_dest == in_base else None
 
 
 def _said(entry: Entry) -> tuple[dict[str, str], str]:

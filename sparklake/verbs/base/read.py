@@ -34,9 +34,9 @@ from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.differences import Differences
-from sparklake.verbs.base.resolve import Resolved, get_branch, read_consistently
+from sparklake.verbs.base.resolve import ResolvedRef, get_branch, read_consistently
 from sparklake.verbs.base.snapshot import kept_object
-from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.staging import StagedLayers
 
 
 def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -> MissingFileError:
@@ -84,8 +84,8 @@ def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
     """Return the objects of a ref whose path begins with a prefix, in the byte order of paths."""
     start = key_prefix(prefix)
 
-    def plan(found: Resolved) -> Plan:
-        sides = Staged(context, start).sides(found.layers)
+    def plan(found: ResolvedRef) -> Plan:
+        sides = StagedLayers(context, start).sides(found.layers)
         return plan_listing(found.tree(context).ranges, sides, prefix_interval(start))
 
     return listing_of_plan(context, read_consistently(context, ref, plan), ref)
@@ -128,8 +128,8 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
     """Return what is staged on a branch and would change it."""
     name, start = get_branch(context, branch).name, key_prefix(prefix)
 
-    def plan(found: Resolved) -> Plan:
-        plan = Staged(context, start).plan(found.tree(context), found.layers, plan_view)
+    def plan(found: ResolvedRef) -> Plan:
+        plan = StagedLayers(context, start).plan(found.tree(context), found.layers, plan_view)
         return plan.restricted(prefix_interval(start))
 
     found = read_consistently(context, name, plan)

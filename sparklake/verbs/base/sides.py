@@ -9,7 +9,7 @@ from sparklake.graveler.planning.path_filter import ALL, PathFilter
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class ThreeWayTrees:
     """The base, source and dest trees of a merge. Keys outside `path_filter` keep dest's value.
 
     `bases` are the commits of the base tree. They may have expired. Then the base still tells

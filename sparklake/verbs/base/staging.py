@@ -35,7 +35,7 @@ Planned = Callable[[Ranges, Sequence[SideStream], Iterable[Interval]], Plan]
 """Makes a plan of a base, layers, and the intervals that these touch."""
 
 
-class Staged:
+class StagedLayers:
     """Reads staging layers for plans, and keeps what it has read: a sealed layer never changes.
 
     With `dry`, all rows travel inside of the plan, and nothing is ever written. Of the keys that

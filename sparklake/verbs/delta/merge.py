@@ -13,7 +13,7 @@ from sparklake.delta_log.commits import NotUnitedError
 from sparklake.delta_log.names import LOG_FOLDER, MAX_TABLES, table_folder, too_many_tables
 from sparklake.delta_log.paths import file_keys
 from sparklake.delta_log.union.liveness import live_after
-from sparklake.delta_log.union.sides import Made
+from sparklake.delta_log.union.sides import UnionSignature
 from sparklake.delta_log.union.unite import united
 from sparklake.errors import MissingFileError
 from sparklake.graveler.algebra.classify import Strategy
@@ -24,7 +24,7 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import check_kept
-from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.base.sides import ThreeWayTrees
 from sparklake.verbs.delta.changed_logs import gone_files
 from sparklake.verbs.delta.merged_log import Stored, TableUnion, record_id
 from sparklake.verbs.delta.tree_log import (
@@ -112,7 +112,7 @@ _SOURCE, _DEST = 1, 2
 
 
 def table_unions(
-    context: Context, sides: Sides, resolution: Resolution, seen: Iterable[bytes]
+    context: Context, sides: ThreeWayTrees, resolution: Resolution, seen: Iterable[bytes]
 ) -> list[TableUnion]:
     """Return the unions of tables whose logs tasks have seen, and of unread logs.
 
@@ -138,7 +138,7 @@ def table_unions(
         raise
 
 
-def _logs_around(context: Context, sides: Sides) -> Iterator[bytes]:
+def _logs_around(context: Context, sides: ThreeWayTrees) -> Iterator[bytes]:
     """Yield the folders of dest's logs of the tables that contain chosen paths."""
     if sides.path_filter.is_everything:
         return
@@ -150,7 +150,7 @@ def _logs_around(context: Context, sides: Sides) -> Iterator[bytes]:
 
 
 def _union(
-    context: Context, sides: Sides, folder: bytes, winner: Strategy | None, moved: Moved
+    context: Context, sides: ThreeWayTrees, folder: bytes, winner: Strategy | None, moved: Moved
 ) -> TableUnion | None:
     """Return the union of a table, or None if a merge by keys is correct."""
     base, source, dest = logs = [read_log(context, tree, folder) for tree in sides.trees]
@@ -169,17 +169,17 @@ def _union(
     if dest.ids == base.ids and not (sides.logs_grow and _takes_back(source, dest)):
         return _of_one_side(context, sides, union, logs, _SOURCE, moved)
     try:
-        before, theirs, ours = parted = log_sides(logs)
+        base_log, source_log, dest_log = parted = log_sides(logs)
     except NotUnitedError as error:
         return replace(union, refusal=str(error))
     apart = [each.commits for each in parted]
-    made = Made(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
+    made = UnionSignature(time.time_ns() // 1_000_000, f"sparklake/{version('sparklake')}")
     try:
-        commits = united(before, theirs, ours, source.adds, made)
+        commits = united(base_log, source_log, dest_log, source.adds, made)
         needed = _needed(logs, apart, _DEST, commits)
     except NotUnitedError as error:
         refused = replace(union, refusal=str(error))
-        if any(each.metadata is None for each in (theirs, ours)):
+        if any(each.metadata is None for each in (source_log, dest_log)):
             # One side dropped the table and its files. No log lists the files that the other side
             # needs.
             return refused
@@ -204,7 +204,7 @@ def _takes_back(source: TreeLog, dest: TreeLog) -> bool:
 
 def _taken(
     context: Context,
-    sides: Sides,
+    sides: ThreeWayTrees,
     refused: TableUnion,
     logs: Sequence[TreeLog],
     apart: Sequence[Commits],
@@ -222,7 +222,7 @@ def _taken(
 
 def _of_one_side(
     context: Context,
-    sides: Sides,
+    sides: ThreeWayTrees,
     union: TableUnion,
     logs: Sequence[TreeLog],
     place: int,

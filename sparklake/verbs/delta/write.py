@@ -218,11 +218,11 @@ def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]]) -> int:
     after = base.files.version + 1
     if same and not base.is_new and newer == list(range(after, after + len(newer))):
         snapshot, names = open_snapshot(context, request.branch), map(commit_name, newer)
-        theirs = entry_bodies(snapshot, request.folder, request.branch, tuple(names))
+        landed = entry_bodies(snapshot, request.folder, request.branch, tuple(names))
         if all(map(is_blind_append, entries)) and all(
-            lets_append(decode_actions(body, name), ours)
-            for name, body in theirs
-            for ours in entries
+            lets_append(decode_actions(body, name), appended)
+            for name, body in landed
+            for appended in entries
         ):
             return len(newer)
     raise TableMovedError(

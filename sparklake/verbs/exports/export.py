@@ -9,7 +9,7 @@ from sparklake.graveler.ids import CommitId
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.namespaces import MARKER_KEY as NAMESPACE_KEY
-from sparklake.udfs.exports import MANIFEST_FOLDER, Step
+from sparklake.udfs.exports import MANIFEST_FOLDER, ExportPass
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_enclosing
 from sparklake.verbs.base.resolve import get_commit, kept_commit
@@ -38,7 +38,7 @@ def export(context: Context, ref: str, to: str, options: ExportOptions) -> Expor
     commit, origins = kept_commit(context, ref), _origins(context, store, options)
     folder = f"{MANIFEST_FOLDER}{commit.id}/"
     work = ExportWork.of(context, store, commit, options, folder, origins)
-    found = work.run(Step.SURVEY)
+    found = work.run(ExportPass.SURVEY)
     if options.dry_run:
         return work.said(ref, found)
     info, begun = context.info, tuple(dict.fromkeys((*origins, commit.id)))
@@ -47,8 +47,8 @@ def export(context: Context, ref: str, to: str, options: ExportOptions) -> Expor
     work.clear_manifest()
     # Removals come before copies: a file may replace a folder, and the other way round.
     if found.removed:
-        work.run(Step.REMOVE)
-    made = work.said(ref, work.run(Step.COPY))
+        work.run(ExportPass.REMOVE)
+    made = work.said(ref, work.run(ExportPass.COPY))
     work.write_summary(made)
     check_still_ours(store, mark)
     work.write_mark(mark.finished)
@@ -71,9 +71,9 @@ def _manifest(context: Context, ref: str, to: str, options: ExportOptions) -> Ex
     origin = None if options.since is None else get_commit(context, options.since).id
     work = ExportWork.of(context, store, commit, options, "", (origin,))
     if options.dry_run:
-        return work.said(ref, work.run(Step.SURVEY))
+        return work.said(ref, work.run(ExportPass.SURVEY))
     work.clear_manifest()
-    made = work.said(ref, work.run(Step.LIST))
+    made = work.said(ref, work.run(ExportPass.LIST))
     work.write_summary(made)
     work.tidy()
     return made

@@ -19,10 +19,10 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.exports import open_destination
 from sparklake.udfs.exports import (
     MARKER_KEY,
+    ExportPass,
     ExportReport,
     ExportTaskSettings,
     ManifestFormat,
-    Step,
     decode_reports,
     export_body,
 )
@@ -124,7 +124,7 @@ class ExportWork:
             context, store, commit, options, folder, [(each, plan(each)) for each in origins]
         )
 
-    def run(self, step: Step) -> ExportReport:
+    def run(self, step: ExportPass) -> ExportReport:
         """Run one step over all differences; raise UnfitError, LostResultError."""
         total = ExportReport()
         for number, (export, plan) in enumerate(self._exports(step)):
@@ -176,7 +176,7 @@ class ExportWork:
         destination.put(key, body)
         destination.settle()
 
-    def _exports(self, step: Step) -> Iterator[tuple[ExportTaskSettings, Plan]]:
+    def _exports(self, step: ExportPass) -> Iterator[tuple[ExportTaskSettings, Plan]]:
         """Yield the shared settings of the tasks of each plan.
 
         If one plan writes all objects, only the removals of the other plans matter.
@@ -199,7 +199,7 @@ class ExportWork:
             )
 
     def _reports(self, export: ExportTaskSettings, plan: Plan) -> Iterator[ExportReport]:
-        copies = export.step is Step.COPY
+        copies = export.step is ExportPass.COPY
         records = plan.records * COPY_RECORDS if copies else plan.records
         runner = self.context.runner(records, "export", export.to)
         size = runner.task_records(plan.records)

@@ -22,14 +22,14 @@ from sparklake.graveler.blocks.block import Block, concatenated
 from sparklake.graveler.blocks.columns import Ids, Positions
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.keys import Interval, key_path, key_prefix, prefix_interval
-from sparklake.graveler.planning.change_summary import Touched, hashed
+from sparklake.graveler.planning.change_summary import ChangeSummary, hashed
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.sstable.store import read_ranges
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.resolve import get_commit
 from sparklake.verbs.base.snapshot import RangeLayer
 from sparklake.verbs.history.log import dates, place_of
-from sparklake.verbs.history.path_changes import TouchedCommits
+from sparklake.verbs.history.path_changes import ChangeSummaries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -131,7 +131,7 @@ class _Walked:
         self._keys: list[bytes] = block.key_array().to_pylist()
         self._ids: Ids = block.ids
         self._walk = Walk(context.graph)
-        self._touched = TouchedCommits(context)
+        self._summaries = ChangeSummaries(context)
         names = hashed(self._keys)
         self._order = np.argsort(names, kind="stable")
         self._hashes = names[self._order]
@@ -170,9 +170,9 @@ class _Walked:
         if commit.meta_range_id == parent.meta_range_id:
             return _NONE
         if parent.id == commit.parents[0]:
-            touched = self._touched.find(commit)
-            if touched is not None:
-                rows = _common(rows, self._suspects(touched))
+            summary = self._summaries.find(commit)
+            if summary is not None:
+                rows = _common(rows, self._suspects(summary))
         if len(rows) > _FEW:
             rows = _common(rows, self._apart(parent, commit))
         if not len(rows):
@@ -189,13 +189,13 @@ class _Walked:
             same[places] = (block.ids == self._ids[rows[places]]).all(axis=1)
         return rows[~same]
 
-    def _suspects(self, touched: Touched) -> Positions:
+    def _suspects(self, summary: ChangeSummary) -> Positions:
         """Return the rows that a commit may have touched."""
-        first = self._hashes.searchsorted(touched.names)
-        last = self._hashes.searchsorted(touched.names, "right")
+        first = self._hashes.searchsorted(summary.names)
+        last = self._hashes.searchsorted(summary.names, "right")
         hits = np.flatnonzero(last > first).tolist()
         by_name = [self._order[first[at] : last[at]] for at in hits]
-        return _joined([*by_name, *map(self._inside, touched.intervals)])
+        return _joined([*by_name, *map(self._inside, summary.intervals)])
 
     def _apart(self, left: Commit, right: Commit) -> Positions:
         """Return the rows that lie in ranges with different ids."""

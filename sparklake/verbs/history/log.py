@@ -18,14 +18,14 @@ from sparklake.errors import InvalidInputError, RefNotFoundError
 from sparklake.graveler.algebra import ChangeType
 from sparklake.graveler.commits import Commit, commits_html
 from sparklake.graveler.ids import CommitId
-from sparklake.graveler.planning.change_summary import Sought
+from sparklake.graveler.planning.change_summary import SearchTarget
 from sparklake.graveler.planning.plan import OpenPiece, Plan, plan_diff
 from sparklake.graveler.ranges import record_count
 from sparklake.graveler.times import FIRST_SECOND, LAST_SECOND, SECOND_MICROS, microsecond_of
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.read import diff_of_plan
 from sparklake.verbs.base.resolve import get_commit
-from sparklake.verbs.history.path_changes import Changes, sought_in
+from sparklake.verbs.history.path_changes import ChangeTest, sought_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -143,7 +143,7 @@ class Log:
     _ref: str
     _asked: LogOptions
     _start: Commit
-    _sought: Sought | None
+    _sought: SearchTarget | None
     _stop_at: Commit | None
     _after: Commit | None
 
@@ -260,14 +260,19 @@ def _walk(
 
 
 def _walk_path(
-    context: Context, start: Commit, sought: Sought, earliest: int | None, *, first_parent: bool
+    context: Context,
+    start: Commit,
+    sought: SearchTarget,
+    earliest: int | None,
+    *,
+    first_parent: bool,
 ) -> Iterator[Commit]:
     """Yield the commits of `_walk` that changed the sought objects.
 
     At a merge that equals a parent in these objects, the walk follows only the first such parent.
     """
     walk, queue = Walk(context.graph), [place_of(start)]
-    changes = Changes(context, walk, sought)
+    changes = ChangeTest(context, walk, sought)
     seen: set[CommitId] = {start.id}
     while queue:
         each = walk.commit(heappop(queue)[2])

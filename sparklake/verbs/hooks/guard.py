@@ -29,9 +29,9 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.hooks.subject import Subject
 
 if TYPE_CHECKING:
-    from sparklake.hooks.declarations import Action
+    from sparklake.hooks.declarations import HookFile
 
-    Declared = Mapping[str, Action | InvalidHooksError]
+    Declared = Mapping[str, HookFile | InvalidHooksError]
     """What files of hooks declare, or what is wrong with them, by their paths."""
 
 FOLDERS = ("_lakefs_actions/", "_sparklake/hooks/")
@@ -141,7 +141,7 @@ class HookGuard:
         return known
 
     @contextmanager
-    def _guarded(self, subject: Subject, actions: Sequence[Action]) -> Iterator[None]:
+    def _guarded(self, subject: Subject, actions: Sequence[HookFile]) -> Iterator[None]:
         # Not at the top: who has no hooks does not pay for what runs them.
         from sparklake.verbs.hooks.run import run_event
 
@@ -183,7 +183,7 @@ def _shown(record: Record) -> str:
     return record[0].decode(errors="backslashreplace")
 
 
-def _action(context: Context, record: Record) -> Action | InvalidHooksError:
+def _action(context: Context, record: Record) -> HookFile | InvalidHooksError:
     """Return what a file declares, or why that is not known, whatever is stored under its key.
 
     An error that is raised here would refuse every later move of the branch, the repair too.
@@ -209,7 +209,7 @@ def _is_broken(declared: Declared) -> bool:
     return any(isinstance(each, InvalidHooksError) for each in declared.values())
 
 
-def _usable(declared: Declared, mended: Declared) -> list[Action]:
+def _usable(declared: Declared, mended: Declared) -> list[HookFile]:
     """Return the hooks that guard; for a broken file, those that it is mended to.
 
     Raises InvalidHooksError where it stays broken: nobody knows what it was to guard.

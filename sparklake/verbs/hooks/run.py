@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sparklake.config import HookSettings
 from sparklake.errors import HookFailedError, HookNotAllowedError
 from sparklake.graveler.ports.registers import HookResult, HookRun, HookStatus
-from sparklake.hooks.declarations import Action
+from sparklake.hooks.declarations import HookFile
 from sparklake.hooks.events import Event, EventName
 from sparklake.hooks.run import run_hook
 from sparklake.verbs.base.context import now
@@ -19,7 +19,7 @@ _SHOWN_CHARACTERS = 1000
 
 
 def run_event(
-    settings: HookSettings, subject: Subject, name: str, actions: Sequence[Action]
+    settings: HookSettings, subject: Subject, name: str, actions: Sequence[HookFile]
 ) -> None:
     """Run the hooks of an event in the order of files and hooks, until one fails.
 
@@ -56,7 +56,7 @@ def _event(subject: Subject, name: EventName) -> Event:
 
 
 def _run_action(
-    settings: HookSettings, event: Event, action: Action, results: list[HookResult]
+    settings: HookSettings, event: Event, action: HookFile, results: list[HookResult]
 ) -> HookFailedError | None:
     """Run the hooks of a file, and adds what came of them; return the first refusal."""
     refusal: HookFailedError | None = None

@@ -38,7 +38,7 @@ from sparklake.verbs.base.namespace import check_apart, check_enclosing, check_n
 from sparklake.verbs.base.publish import publish, retry_on_gc, with_branch_queue
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
 from sparklake.verbs.base.signing import Signature
-from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.imports.sources import OpenSource, open_source
 
@@ -162,7 +162,7 @@ def _import_objects(
         raise InvalidInputError(f"{opened.name} holds no object; nothing was imported")
     attempts = Attempts(context, context.title("import", branch), layered=mode is ImportMode.ADD)
     planned = (
-        partial(_addition, Staged(context), imported)
+        partial(_addition, StagedLayers(context), imported)
         if mode is ImportMode.ADD
         else partial(_replacement, settings.folder, imported)
     )
@@ -291,6 +291,6 @@ def _replacement(folder: str, imported: Ranges, base: MetaRange) -> Plan:
     return plan_replace(base.ranges, imported, prefix_interval(folder.encode()))
 
 
-def _addition(staged: Staged, imported: Ranges, base: MetaRange) -> Plan:
+def _addition(staged: StagedLayers, imported: Ranges, base: MetaRange) -> Plan:
     """Return the plan of an import that is applied like a staged layer."""
     return staged.plan_sides(base, [SideStream(tuple(imported))])

@@ -11,16 +11,16 @@ from sparklake.graveler.entries import record_entry
 from sparklake.graveler.graph.virtual_base import is_disagreement
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.records import identity_of
-from sparklake.udfs.results import Kept
+from sparklake.udfs.results import KeptObject
 from sparklake.udfs.strategies.judging import MAX_KEPT, Judge, too_many_kept
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.base.sides import ThreeWayTrees
 from sparklake.verbs.merges.keep_both import places
 
 
 def kept_sizes(
-    context: Context, sides: Sides, resolution: Resolution, kept: Sequence[Kept]
+    context: Context, sides: ThreeWayTrees, resolution: Resolution, kept: Sequence[KeptObject]
 ) -> list[int]:
     """Return the sizes of the objects that a merge would keep under other keys.
 
@@ -37,7 +37,7 @@ class MergedView:
     """The tree of a merge, computed per key, without objects kept under other keys."""
 
     context: Context
-    sides: Sides
+    sides: ThreeWayTrees
     resolution: Resolution
 
     def find(self, key: bytes) -> bytes | None:

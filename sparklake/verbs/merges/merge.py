@@ -19,7 +19,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import publish, retry_on_gc, with_branch_queue
 from sparklake.verbs.base.resolve import check_clean, get_branch, kept_commit, open_branch
-from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.base.sides import ThreeWayTrees
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.bases import BaseTrees
@@ -76,7 +76,7 @@ class MergeSides(NamedTuple):
 
     source: Commit
     dest: Commit
-    trees: Sides
+    trees: ThreeWayTrees
 
 
 @with_versions
@@ -95,15 +95,15 @@ def merge(
     each case, no branch has moved.
     """
     fence = get_branch(context, dest).fence
-    theirs = _source(context, source, dest)
-    labelled = _labelled(context, signature, options.labels(theirs), resolution)
+    source_commit = _source(context, source, dest)
+    labelled = _labelled(context, signature, options.labels(source_commit), resolution)
     check_namespace(context.store)
     attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
     bases = BaseTrees(context)
 
     def attempt() -> Commit:
         state = replace(open_branch(context, dest), fence=fence)
-        return _merge_once(attempts, bases, theirs, state, resolution, labelled, options)
+        return _merge_once(attempts, bases, source_commit, state, resolution, labelled, options)
 
     return with_branch_queue(context, dest, attempt)
 
@@ -120,8 +120,8 @@ def explain_merge(context: Context, source: str, dest: str, options: MergeOption
 
 def merge_sides(context: Context, source: str, dest: str, options: MergeOptions) -> MergeSides:
     """Return the sides of a merge in the current state of its refs."""
-    theirs = _source(context, source, dest)
-    return _sides(BaseTrees(context), theirs, get_branch(context, dest), options)
+    source_commit = _source(context, source, dest)
+    return _sides(BaseTrees(context), source_commit, get_branch(context, dest), options)
 
 
 def _source(context: Context, source: str, dest: str) -> Commit:
@@ -139,7 +139,7 @@ def _sides(
     base, ids = bases.get(source, dest)
     if source.meta_range_id == base and not options.allow_empty:
         raise nothing_to_merge(source, state.name)
-    trees = Sides(base, source.meta_range_id, dest.meta_range_id, options.path_filter, ids)
+    trees = ThreeWayTrees(base, source.meta_range_id, dest.meta_range_id, options.path_filter, ids)
     return MergeSides(source, dest, trees)
 
 

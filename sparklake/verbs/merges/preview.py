@@ -28,7 +28,7 @@ from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.base.sides import ThreeWayTrees
 from sparklake.verbs.delta.preview import preview_unions
 from sparklake.verbs.merges.bases import merge_base
 from sparklake.verbs.merges.kept_objects import MergedView, kept_sizes
@@ -76,7 +76,7 @@ def preview_merge(
     context: Context, source: str, dest: str, resolution: Resolution, options: MergeOptions
 ) -> MergePreview:
     """Return the preview of a merge; raise DirtyBranchError and NoChangesError."""
-    theirs, ours, trees = merge_sides(context, source, dest, options)
+    source_commit, dest_commit, trees = merge_sides(context, source, dest, options)
     resolution = without_expired_base(context, trees, resolution)
     results = list(
         _results(context, _plan(context, trees), trees, resolution, f"{source} -> {dest}")
@@ -91,9 +91,9 @@ def preview_merge(
     unions = preview_unions(context, trees, resolution, logs, merged.find_many)
     conflicts = {row.path: row for row in (*met, *unions.refused)}
     preview = MergePreview(
-        base=merge_base(context, theirs, ours),
-        source=theirs,
-        dest=ours,
+        base=merge_base(context, source_commit, dest_commit),
+        source=source_commit,
+        dest=dest_commit,
         added=sum(each.added for each in counts) + len(beside) + unions.counts["added"],
         changed=sum(each.changed for each in counts) + unions.counts["changed"],
         removed=sum(each.removed for each in counts) + unions.counts["removed"],
@@ -114,11 +114,11 @@ def preview_merge(
         taken=unions.taken,
     )
     if options.has_one_parent and preview.changes_nothing and not options.allow_empty:
-        raise nothing_to_merge(theirs, dest, options.paths)
+        raise nothing_to_merge(source_commit, dest, options.paths)
     return preview
 
 
-def _plan(context: Context, sides: Sides) -> Plan:
+def _plan(context: Context, sides: ThreeWayTrees) -> Plan:
     """Return the plan of the three-way diff of the chosen keys."""
     base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
     plan = plan_three_way_diff(base, source, dest, sides.path_filter.hull)
@@ -126,7 +126,7 @@ def _plan(context: Context, sides: Sides) -> Plan:
 
 
 def _results(
-    context: Context, plan: Plan, sides: Sides, resolution: Resolution, what: str
+    context: Context, plan: Plan, sides: ThreeWayTrees, resolution: Resolution, what: str
 ) -> Iterable[Result]:
     runner = context.runner(plan.records, "preview", what)
     task_records = runner.task_records(plan.records)

@@ -14,7 +14,12 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.namespace import check_namespace
-from sparklake.verbs.base.publish import retry_on_gc, signed_commit, touched_by, with_branch_queue
+from sparklake.verbs.base.publish import (
+    change_summaries,
+    retry_on_gc,
+    signed_commit,
+    with_branch_queue,
+)
 from sparklake.verbs.base.resolve import (
     check_clean,
     check_kept,
@@ -22,7 +27,7 @@ from sparklake.verbs.base.resolve import (
     get_commit,
     open_branch,
 )
-from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.base.sides import ThreeWayTrees
 from sparklake.verbs.base.signing import Signature
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.bases import merge_base
@@ -42,7 +47,9 @@ class _Replays:
         """Return the unpublished replay of a commit over a head, or None if it is empty."""
         before = self.context.tree_before(origin)
         attempts = self._attempts.setdefault(origin.id, Attempts(self.context, self.title))
-        sides = Sides(before, origin.meta_range_id, head.meta_range_id, bases=origin.parents[:1])
+        sides = ThreeWayTrees(
+            before, origin.meta_range_id, head.meta_range_id, bases=origin.parents[:1]
+        )
         title = f"rebase {origin.id[:12]}"
         tree_id, labels = replayed_tree(attempts, sides, self.resolution, title)
         # A commit that was empty from the start is kept, because it was made on purpose.
@@ -111,7 +118,7 @@ def _publish(context: Context, state: BranchState, head: Commit, commits: list[C
         verb="rebase",
         who=context.committer,
         commits=tuple(commits),
-        touched=touched_by(context, commits),
+        change_summaries=change_summaries(context, commits),
         fence=state.fence,
     )
     with context.move_guard.around_move(context, move):

@@ -27,7 +27,7 @@ from sparklake.verbs.base.resolve import (
     get_commit,
     open_branch,
 )
-from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.base.sides import ThreeWayTrees
 from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.three_way import MergedTree, merged_tree
@@ -128,7 +128,7 @@ def origin_labels(origin: Commit) -> dict[str, str]:
 
 
 def replayed_tree(
-    attempts: Attempts, sides: Sides, resolution: Resolution, title: str
+    attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution, title: str
 ) -> MergedTree:
     """Return the tree of a replayed change. A conflict error names the change."""
     try:
@@ -182,7 +182,7 @@ def _replayed(attempts: Attempts, step: _Step, head: Commit, options: ReplayOpti
     """Return the unpublished commit of one step over a head."""
     base, source = map(_tree_of, (step.base, step.source))
     bases = () if step.base is None else (step.base.id,)
-    sides = Sides(base, source, head.meta_range_id, bases=bases, logs_grow=True)
+    sides = ThreeWayTrees(base, source, head.meta_range_id, bases=bases, logs_grow=True)
     tree_id, labels = replayed_tree(attempts, sides, options.resolution, step.title)
     if tree_id == head.meta_range_id and not options.allow_empty:
         raise NoChangesError(f"to {step.title} would change nothing")

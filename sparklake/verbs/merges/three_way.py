@@ -20,7 +20,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.write import merge_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.sides import Sides
+from sparklake.verbs.base.sides import ThreeWayTrees
 from sparklake.verbs.delta.changed_logs import logs_losing_keys
 from sparklake.verbs.delta.merge import table_unions
 from sparklake.verbs.delta.merged_log import TableUnion, refused_rows, union_labels, union_records
@@ -34,13 +34,15 @@ class MergedTree(NamedTuple):
     labels: Mapping[str, str] = MappingProxyType({})
 
 
-def plan_sides(context: Context, sides: Sides) -> Plan:
+def plan_sides(context: Context, sides: ThreeWayTrees) -> Plan:
     """Return the plan of a merge."""
     base, source, dest = (context.trees.get(each).ranges for each in sides.trees)
     return plan_filtered_merge(base, source, dest, sides.path_filter)
 
 
-def without_expired_base(context: Context, sides: Sides, resolution: Resolution) -> Resolution:
+def without_expired_base(
+    context: Context, sides: ThreeWayTrees, resolution: Resolution
+) -> Resolution:
     """Return a resolution that takes no objects of an expired base."""
     if not resolution.asks_functions:
         return resolution
@@ -49,7 +51,7 @@ def without_expired_base(context: Context, sides: Sides, resolution: Resolution)
     return replace(resolution, expired_base=found)
 
 
-def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MergedTree:
+def merged_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution) -> MergedTree:
     """Write the tree of a merge.
 
     If one side equals the base, the other side is the result and nothing is read, except for
@@ -85,7 +87,7 @@ def merged_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Mer
     return MergedTree(tree.id, union_labels(unions))
 
 
-def _source_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> MergedTree:
+def _source_tree(attempts: Attempts, sides: ThreeWayTrees, resolution: Resolution) -> MergedTree:
     """Return source's tree for a dest that equals base; raises MergeConflictError.
 
     If logs have to grow, logs that lost versions in source are extended instead.
@@ -100,7 +102,9 @@ def _source_tree(attempts: Attempts, sides: Sides, resolution: Resolution) -> Me
     return MergedTree(context.trees.keep(tree).id, union_labels(unions))
 
 
-def _losing_logs(context: Context, sides: Sides, resolution: Resolution) -> frozenset[bytes]:
+def _losing_logs(
+    context: Context, sides: ThreeWayTrees, resolution: Resolution
+) -> frozenset[bytes]:
     """Return the folders of logs that have to grow and that lose keys in source."""
     if not (sides.logs_grow and resolution.delta):
         return frozenset()

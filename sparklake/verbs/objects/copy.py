@@ -21,8 +21,8 @@ from sparklake.udfs.results import PieceResult, decode_results
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import retry_on_gc, with_branch_queue
-from sparklake.verbs.base.resolve import Resolved, open_branch, read_consistently
-from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.resolve import ResolvedRef, open_branch, read_consistently
+from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.base.versions import with_versions
 
 
@@ -140,7 +140,7 @@ def _transfer(
         # The result is valid only for the sealed state: no change at an old path and no object at a
         # new path may come in between.
         state = context.refs.staging.seal(branch, Action.STAGE)
-        here = Resolved(context.graph.commit(state.commit_id), state, is_name=True)
+        here = ResolvedRef(context.graph.commit(state.commit_id), state, is_name=True)
         work = [_Work.of(context, here, request, each) for each in ways]
         runner = context.runner(sum(each.listed.records for each in work), verb, branch)
         shares = _shares(work, runner, removing=verb == "mv")
@@ -171,8 +171,8 @@ class _Work:
     existing: Plan | None
 
     @staticmethod
-    def of(context: Context, here: Resolved, request: CopyRequest, route: Route) -> _Work:
-        def listed(found: Resolved) -> Plan:
+    def of(context: Context, here: ResolvedRef, request: CopyRequest, route: Route) -> _Work:
+        def listed(found: ResolvedRef) -> Plan:
             found.check_kept(context)
             return _listing(context, found, route.start, route.source)
 
@@ -190,8 +190,8 @@ class _Work:
             yield Task((TaskPiece(position, piece),)), _whole(there)
 
 
-def _listing(context: Context, found: Resolved, prefix: bytes, within: Interval) -> Plan:
-    sides = Staged(context, prefix).sides(found.layers)
+def _listing(context: Context, found: ResolvedRef, prefix: bytes, within: Interval) -> Plan:
+    sides = StagedLayers(context, prefix).sides(found.layers)
     return plan_listing(found.tree(context).ranges, sides, within)
 
 

@@ -32,8 +32,8 @@ from sparklake.graveler.sstable.store import read_together
 from sparklake.udfs.objects.rows import ObjectInfo, object_batch, object_rows
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.lookup import OpenRanges
-from sparklake.verbs.base.resolve import Resolved, read_consistently
-from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.resolve import ResolvedRef, read_consistently
+from sparklake.verbs.base.staging import StagedLayers
 
 _MOST_AHEAD = 64
 """The number of ranges that are read together at most. The first is read alone, then the number
@@ -50,9 +50,9 @@ class Folder:
 def list_folder(context: Context, ref: str, prefix: str) -> Iterator[ObjectInfo | Folder]:
     """Yield objects and folders directly under a prefix, in byte order of their paths."""
 
-    def sides(found: Resolved) -> tuple[Ranges, list[SideStream]]:
+    def sides(found: ResolvedRef) -> tuple[Ranges, list[SideStream]]:
         base = found.tree(context).ranges
-        return base, Staged(context, key_prefix(prefix)).sides(found.layers)
+        return base, StagedLayers(context, key_prefix(prefix)).sides(found.layers)
 
     yield from list_level(context, *read_consistently(context, ref, sides), prefix)
 

@@ -23,7 +23,7 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import retry_on_gc, with_branch_queue
 from sparklake.verbs.base.read import diff_of_plan
 from sparklake.verbs.base.resolve import kept_commit, open_branch
-from sparklake.verbs.base.staging import Staged, cut_out
+from sparklake.verbs.base.staging import StagedLayers, cut_out
 from sparklake.verbs.base.versions import with_versions
 
 
@@ -82,7 +82,9 @@ def _takes(context: Context, state: BranchState, path_filter: PathFilter, cut: L
     ):
         return True
     rows = [each for each in state.layers if each.kind is LayerKind.ROWS]
-    return any(side.rows for side in Staged(context, dry=True, path_filter=path_filter).sides(rows))
+    return any(
+        side.rows for side in StagedLayers(context, dry=True, path_filter=path_filter).sides(rows)
+    )
 
 
 def _nothing(

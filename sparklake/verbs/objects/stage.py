@@ -190,7 +190,7 @@ def deletions(paths: Sequence[str] | pa.Array) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class NewObject:
+class StagedObject:
     """An object that can be staged, and the new key in the namespace for its body."""
 
     key: str
@@ -205,7 +205,7 @@ def new_object(
     checksum: str,
     metadata: Mapping[str, str],
     content_type: str,
-) -> NewObject:
+) -> StagedObject:
     """Return an object that is not yet written. Raise the fitting error if it is invalid."""
     namespace = context.info.storage_namespace
     key = f"{DATA_FOLDER}/{uuid.uuid4().hex}"
@@ -218,12 +218,12 @@ def new_object(
         metadata=dict(metadata),
         content_type=content_type or DEFAULT_CONTENT_TYPE,
     )
-    return NewObject(key, info, object_record(info, namespace))
+    return StagedObject(key, info, object_record(info, namespace))
 
 
 def object_of_copy(
     context: Context, path: str, copy: Path, metadata: Mapping[str, str], content_type: str
-) -> NewObject:
+) -> StagedObject:
     """Return the object for a file."""
     checksum, size = _md5(copy), copy.stat().st_size
     return new_object(context, path, size, checksum, metadata, content_type)

@@ -28,7 +28,7 @@ from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.base.staging import INLINE_ROWS
 from sparklake.verbs.base.versions import with_versions
-from sparklake.verbs.objects.stage import NewObject, new_object, object_of_copy, stage_batches
+from sparklake.verbs.objects.stage import StagedObject, new_object, object_of_copy, stage_batches
 
 Body: TypeAlias = "bytes | Path"
 Objects: TypeAlias = "Mapping[str, Body] | Iterable[tuple[str, Body]]"
@@ -241,7 +241,7 @@ def _write(
     return infos
 
 
-def _object_of_body(context: Context, path: str, body: bytes, labels: Labels) -> NewObject:
+def _object_of_body(context: Context, path: str, body: bytes, labels: Labels) -> StagedObject:
     checksum = hashlib.md5(body, usedforsecurity=False).hexdigest()
     return new_object(context, path, len(body), checksum, labels.metadata, labels.content_type)
 

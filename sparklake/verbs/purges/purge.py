@@ -196,8 +196,10 @@ def _add(total: FoundReport, found: FoundReport) -> None:
     total.shared += found.shared
     total.foreign_count += found.foreign_count
     total.foreign += found.foreign
-    ours, theirs = asdict(total.counts), asdict(found.counts)
-    total.counts = PurgeCounts(**{name: bounded(ours[name] + theirs[name]) for name in ours})
+    counts, found_counts = asdict(total.counts), asdict(found.counts)
+    total.counts = PurgeCounts(
+        **{name: bounded(counts[name] + found_counts[name]) for name in counts}
+    )
 
 
 def _refuse_live(found: FoundReport) -> None:

@@ -10,7 +10,7 @@ from sparklake.graveler.ranges import RangeInfo
 from sparklake.udfs.purges import Scan
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.publish import retry_lost_races
-from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.staging import StagedLayers
 
 _RANGES_AT_ONCE = 16
 
@@ -57,7 +57,7 @@ def _packed(
 
 
 def _staged(context: Context, state: BranchState, order: int) -> Iterator[Scan]:
-    for side in Staged(context).sides(state.layers):
+    for side in StagedLayers(context).sides(state.layers):
         if side.rows:
             yield Scan((), side.rows, order, "", state.name)
         for start in range(0, len(side.ranges), _RANGES_AT_ONCE):

@@ -13,7 +13,7 @@ from sparklake.graveler.planning.split import MAX_RANGE_RECORDS
 from sparklake.graveler.ports import BranchState, ObjectStore, RefsSnapshot, RepositoryInfo
 from sparklake.graveler.refs.dump import (
     MANIFEST_KEY,
-    Manifest,
+    DumpManifest,
     encode_refs,
     manifest_bytes,
     read_refs,
@@ -35,7 +35,7 @@ _TURN_SECONDS = 60.0
 class RefsDump:
     """The counts of a dump. It excludes changes staged on the `dirty` branches."""
 
-    manifest: Manifest
+    manifest: DumpManifest
     branches: int
     tags: int
     commits: int
@@ -90,7 +90,7 @@ def dump_refs(context: Context) -> RefsDump:
     return RefsDump(manifest, len(refs.branches), len(refs.tags), len(refs.commits), dirty)
 
 
-def _write(store: ObjectStore, context: Context, refs: RefsSnapshot) -> Manifest:
+def _write(store: ObjectStore, context: Context, refs: RefsSnapshot) -> DumpManifest:
     manifest, files = encode_refs(refs)
     store.put_many_if_absent(files)
     committed = tuple(

@@ -15,9 +15,9 @@ from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.objects.rows import ObjectInfo
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import listing_of_plan
-from sparklake.verbs.base.resolve import Resolved, read_consistently
+from sparklake.verbs.base.resolve import ResolvedRef, read_consistently
 from sparklake.verbs.base.snapshot import Snapshot, snapshot_over
-from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.tables.other_formats import OtherTable, find_other_table, mark_prefixes
 
 
@@ -61,9 +61,11 @@ def open_table(context: Context, ref: str, path: str) -> TableVersion:
     """
     folder = table_folder(path)
 
-    def read(found: Resolved) -> TableVersion:
+    def read(found: ResolvedRef) -> TableVersion:
         found.check_kept(context)
-        sides = Staged(context, key_prefix(folder), *mark_prefixes(folder)).sides(found.layers)
+        sides = StagedLayers(context, key_prefix(folder), *mark_prefixes(folder)).sides(
+            found.layers
+        )
         return _table_over(context, ref, path, found.tree(context), sides)
 
     return read_consistently(context, ref, read)
@@ -89,8 +91,8 @@ def find_other(context: Context, ref: str, path: str) -> OtherTable | None:
     """Return the table of another format that a path is at or in, as it is at a ref now."""
     folder = table_folder(path)
 
-    def read(found: Resolved) -> OtherTable | None:
-        sides = Staged(context, *mark_prefixes(folder)).sides(found.layers)
+    def read(found: ResolvedRef) -> OtherTable | None:
+        sides = StagedLayers(context, *mark_prefixes(folder)).sides(found.layers)
         return find_other_table(context, found.tree(context).ranges, sides, folder)
 
     return read_consistently(context, ref, read)

@@ -11,7 +11,7 @@ import pytest
 
 from sparklake.delta_log.actions import encode_actions
 from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, parse_commit
-from sparklake.delta_log.union.sides import LogSide, Made
+from sparklake.delta_log.union.sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
 from tests.support.delta_model import PROTOCOL, add, column, metadata, remove
 
@@ -50,7 +50,7 @@ def side(*commits: Actions, **more: Any) -> LogSide:
 
 
 def union(source: LogSide, dest: LogSide, **more: Any) -> list[Any]:
-    return united(side(**more), source, dest, lambda _: {}, Made(2, "tests"))
+    return united(side(**more), source, dest, lambda _: {}, UnionSignature(2, "tests"))
 
 
 def is_united(source: LogSide, dest: LogSide) -> bool:
@@ -170,7 +170,13 @@ def test_an_older_dynamic_overwrite_is_told_by_files_that_stayed() -> None:
     # A table without partitions is replaced as a whole.
     flat = {**first, "metadata": TEXTS | {"partitionColumns": []}}
     with pytest.raises(NotUnitedError, match="both sides overwrote the table"):
-        united(side(**flat), side(one, **flat), side(other, **flat), lambda _: {}, Made(2, "t"))
+        united(
+            side(**flat),
+            side(one, **flat),
+            side(other, **flat),
+            lambda _: {},
+            UnionSignature(2, "t"),
+        )
 
 
 # --- several commits ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from sparklake.delta_log.actions import encode_actions as body_of
 from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, parse_commit
-from sparklake.delta_log.union.sides import LogSide, Made
+from sparklake.delta_log.union.sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
 from tests.support.delta_model import PROTOCOL, add, by_writer, column, metadata, remove
 
@@ -36,7 +36,7 @@ def union(base: LogSide, source: LogSide, dest: LogSide, *there: Actions) -> lis
         source,
         dest,
         lambda wanted: {key: found[key] for key in wanted & found.keys()},
-        Made(2, "t"),
+        UnionSignature(2, "t"),
     )
 
 
