@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sparklake.udfs.objects.rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
     from sparklake.verbs.base.differences import DiffTree
-    from sparklake.verbs.exports.work import Exported
+    from sparklake.verbs.exports.work import ExportResult
     from sparklake.verbs.gc.collect import Collection
     from sparklake.verbs.history.blame import BlameRow
     from sparklake.verbs.history.log import CommitSummary
@@ -238,7 +238,7 @@ def restored_document(made: Restored) -> Document:
     return {"commit_id": made.commit.id, "staged": changes}
 
 
-def export_document(made: Exported) -> Document:
+def export_document(made: ExportResult) -> Document:
     """Return the document of an export."""
     return asdict(made)
 

@@ -24,7 +24,7 @@ from sparklake.verbs.base.signing import sign
 from sparklake.verbs.base.snapshot import Snapshot, kept_object, open_snapshot, stat_object
 from sparklake.verbs.delta.format import DELTA_FORMAT
 from sparklake.verbs.exports.export import export
-from sparklake.verbs.exports.work import Exported, ExportOptions
+from sparklake.verbs.exports.work import ExportOptions, ExportResult
 from sparklake.verbs.gc.collect import GRACE, Collection, collect_garbage, garbage_rows
 from sparklake.verbs.history import log as history
 from sparklake.verbs.history.blame import Blame, blame
@@ -410,7 +410,7 @@ class Repository:
         manifest_only: bool = False,
         dry_run: bool = False,
         manifest_format: str = "parquet",
-    ) -> Exported:
+    ) -> ExportResult:
         """Copy the objects of a commit to a folder or bucket, under their paths, with a manifest.
 
         What is staged is no part of it. With `since`, or `incremental`, which goes on from what the
@@ -421,7 +421,13 @@ class Repository:
         asked = (since, incremental, keep_removed, overwrite, manifest_only, dry_run)
         return export(self._context, ref, to, ExportOptions(prefix, *asked, manifest_format))
 
-    def manifest(self, ref: str, to: str, prefix: str = "", format: str = "parquet") -> Exported:  # noqa: A002
+    def manifest(
+        self,
+        ref: str,
+        to: str,
+        prefix: str = "",
+        format: str = "parquet",  # noqa: A002
+    ) -> ExportResult:
         """Write what a commit holds as rows to an empty folder; copies no object.
 
         `format` is parquet, csv or jsonl.

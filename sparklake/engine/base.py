@@ -76,7 +76,7 @@ class Progress(Protocol):
         """Report the number of ranges read since the last report."""
 
 
-class Unwatched:
+class NoProgress:
     """A progress observer that ignores all reports."""
 
     def begin(self, ranges: int) -> None:
@@ -86,7 +86,7 @@ class Unwatched:
         """Do nothing."""
 
 
-UNWATCHED: Progress = Unwatched()
+UNWATCHED: Progress = NoProgress()
 
 
 def begin(progress: Progress, plan: Plan) -> None:

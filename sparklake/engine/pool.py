@@ -49,7 +49,7 @@ class PoolRunner:
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
-        self._crew: _Crew | None = None
+        self._crew: _WorkerSet | None = None
         self._lock = Lock()
 
     @property
@@ -119,11 +119,11 @@ class PoolRunner:
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         with self._lock:
             if self._crew is None:
-                self._crew = _Crew(self.workers)
+                self._crew = _WorkerSet(self.workers)
             return self._crew.submit(function, *arguments)
 
 
-class _Crew:
+class _WorkerSet:
     """The workers. A thread drives each busy worker."""
 
     def __init__(self, count: int) -> None:

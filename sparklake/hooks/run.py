@@ -12,7 +12,7 @@ from sparklake.graveler.ports.registers import HookResult, HookStatus
 from sparklake.hooks.commands import run_command
 from sparklake.hooks.declarations import Hook, HookFile
 from sparklake.hooks.events import Event, HookCall, HookOutcome, event_document, failed, passed
-from sparklake.hooks.properties import Foreign, Python, Shell, is_allowed
+from sparklake.hooks.properties import ForeignHook, PythonHook, ShellHook, is_allowed
 from sparklake.hooks.secrets import Secrets
 from sparklake.hooks.webhooks import post_event
 
@@ -35,12 +35,12 @@ def _outcome(settings: HookSettings, event: Event, action: HookFile, hook: Hook)
     said, secrets = hook.properties, Secrets(settings.env)
     if hook.type.value in settings.skip:
         return HookOutcome(HookStatus.SKIPPED, "passed over: the settings say so in hooks_skip")
-    if isinstance(said, Foreign) or not is_allowed(settings, hook.type, said.target):
+    if isinstance(said, ForeignHook) or not is_allowed(settings, hook.type, said.target):
         return HookOutcome(HookStatus.FAILED, _not_allowed(hook), is_allowed=False)
-    if isinstance(said, Python):
+    if isinstance(said, PythonHook):
         return _called(said, HookCall(event, action.name, hook.id, said.args), secrets)
     document: Mapping[str, Any] = event_document(event, action.name, hook.id)
-    if isinstance(said, Shell):
+    if isinstance(said, ShellHook):
         return run_command(said, document, secrets)
     return post_event(said, document, settings, secrets)
 
@@ -60,7 +60,7 @@ def _not_allowed(hook: Hook) -> str:
     )
 
 
-def _called(python: Python, call: HookCall, secrets: Secrets) -> HookOutcome:
+def _called(python: PythonHook, call: HookCall, secrets: Secrets) -> HookOutcome:
     """Call a function. False or an error is a refusal. A returned string is kept."""
     name, _, attribute = python.function.partition(":")
     try:

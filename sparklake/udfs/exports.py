@@ -18,7 +18,7 @@ from sparklake.errors import InvalidKeyError
 from sparklake.graveler.algebra import BlockChanges, ChangeType, diff
 from sparklake.graveler.sums import bounded, bounded_sum
 from sparklake.interrupts import Threads
-from sparklake.stores.exports import Wanted, open_destination
+from sparklake.stores.exports import ExpectedObject, open_destination
 from sparklake.stores.exports.checking import Destination
 from sparklake.udfs.objects.rows import object_batch
 from sparklake.udfs.streams import open_sides
@@ -82,7 +82,7 @@ class ExportPass(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class UnfitObject:
     """An object that the destination cannot hold."""
 
     path: str
@@ -102,13 +102,13 @@ class ExportReport:
     removed: int = 0
     copied_bytes: int = 0
     unfit_count: int = 0
-    unfit: list[Unfit] = field(default_factory=list)
+    unfit: list[UnfitObject] = field(default_factory=list)
 
     def note_unfit(self, path: str, reason: str) -> None:
         """Record an object that the destination cannot hold."""
         self.unfit_count += 1
         if len(self.unfit) < MOST_UNFIT:
-            self.unfit.append(Unfit(path, reason))
+            self.unfit.append(UnfitObject(path, reason))
 
     def plus(self, other: ExportReport) -> None:
         """Add the counts of another task."""
@@ -249,13 +249,13 @@ def _copy(share: _Share, parts: Iterable[BlockChanges]) -> None:
     _write_manifest(share, listed)
 
 
-def _copied(destination: Destination, row: Mapping[str, Any]) -> Unfit | None:
+def _copied(destination: Destination, row: Mapping[str, Any]) -> UnfitObject | None:
     """Copy the object of a row. Return it as unfit if the destination cannot hold it."""
-    wanted = Wanted(**{each.name: row[each.name] for each in fields(Wanted)})
+    wanted = ExpectedObject(**{each.name: row[each.name] for each in fields(ExpectedObject)})
     try:
         destination.copy(wanted.path, wanted)
     except InvalidKeyError as error:
-        return Unfit(wanted.path, str(error))
+        return UnfitObject(wanted.path, str(error))
     return None
 
 

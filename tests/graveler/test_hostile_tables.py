@@ -19,7 +19,7 @@ from sparklake.graveler.entries import Entry, entry_record
 from sparklake.graveler.ids import file_id
 from sparklake.graveler.records import Record, encode_record, plain_value
 from sparklake.graveler.sstable import make_table, read_foreign, read_table
-from sparklake.graveler.sstable.directory import DIRECTORY, Column
+from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn
 from sparklake.graveler.sstable.layout import Handle, meta_blocks
 from sparklake.graveler.sstable.store import lakefs_id, read_range_file, verify_table
 from tests.golden.test_lakefs_tables import NAMESPACE
@@ -190,7 +190,7 @@ def test_a_damaged_table_of_ours_is_refused_or_read(name: str, damage: list[Dama
 
 
 @pytest.mark.parametrize("number", [1 << 31, 1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
-@pytest.mark.parametrize("at", [0, 8, *(16 + 8 * each for each in range(len(Column) * 2))])
+@pytest.mark.parametrize("at", [0, 8, *(16 + 8 * each for each in range(len(BlockColumn) * 2))])
 def test_a_number_of_a_directory_that_cannot_be_is_refused(at: int, number: int) -> None:
     sound = OUR_FILES["none"]
     handle = meta_blocks(sound)[DIRECTORY]

@@ -14,7 +14,7 @@ import pytest
 from sparklake.graveler.ports.registers import HookStatus
 from sparklake.hooks.commands import run_command
 from sparklake.hooks.events import HookOutcome
-from sparklake.hooks.properties import Shell
+from sparklake.hooks.properties import ShellHook
 from sparklake.hooks.secrets import MAX_OUTPUT, Secrets
 
 LONG = "Ü" * 30_000
@@ -26,11 +26,11 @@ DOCUMENT = {
 
 
 def run(*words: str, env: tuple[str, ...] = (), **said: Any) -> HookOutcome:
-    return run_command(Shell(list(words), **said), DOCUMENT, Secrets(env))
+    return run_command(ShellHook(list(words), **said), DOCUMENT, Secrets(env))
 
 
 def script(text: str, **said: Any) -> HookOutcome:
-    return run_command(Shell(text, shell=True, **said), DOCUMENT, Secrets(()))
+    return run_command(ShellHook(text, shell=True, **said), DOCUMENT, Secrets(()))
 
 
 def test_the_event_is_on_stdin_and_in_the_environment(tmp_path: Path) -> None:

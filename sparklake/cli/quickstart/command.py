@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sparklake.cli.output import Output
-from sparklake.cli.quickstart.sample import Scene, fresh_place, source_folder
+from sparklake.cli.quickstart.sample import Demo, fresh_place, source_folder
 from sparklake.cli.quickstart.steps import STEPS
 from sparklake.cli.session import Session, command
 from sparklake.cli.text import shown
@@ -36,14 +36,14 @@ def quickstart(
     home = session.settings.home
     source, files = source_folder(folder, home)
     name, namespace = fresh_place(session.lake, home)
-    scene = Scene(session.lake, name, namespace, source, files)
+    scene = Demo(session.lake, name, namespace, source, files)
     out = session.out
     out.note(f"{files:,} files of {source} become the repository lakefs://{name}\n")
     out.many(_told(scene, out), lambda step: _page(out, step))
     out.note("\n".join(["Go on from here:", *(f"  {line}" for line in scene.next_commands())]))
 
 
-def _told(scene: Scene, out: Output) -> Iterator[Document]:
+def _told(scene: Demo, out: Output) -> Iterator[Document]:
     """Take the steps one by one, and yield what each did and took."""
     for number, (title, act) in enumerate(STEPS, start=1):
         start = perf_counter()

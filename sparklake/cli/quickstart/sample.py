@@ -35,7 +35,7 @@ _MIN_RANGE_RECORDS, _MAX_RANGE_RECORDS = 32, 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Demo:
     """What the steps share: a lake, a place for a new repository in it, and a user's files."""
 
     lake: Lake
@@ -109,7 +109,7 @@ _SMALL, _LARGE = 10_000, 1_000_000
 """Bytes, where the classes of the table end."""
 
 
-def inventory(scene: Scene) -> DataFrame:
+def inventory(scene: Demo) -> DataFrame:
     """Return a table of the imported files, computed by Spark from the listing of the tag."""
     from pyspark.sql.functions import col, when
 
@@ -121,7 +121,7 @@ def inventory(scene: Scene) -> DataFrame:
     return columns.coalesce(1)
 
 
-def ranges(scene: Scene, made: Commit) -> str:
+def ranges(scene: Demo, made: Commit) -> str:
     """Says how many ranges of a commit were written, and how many were those of its parents."""
     tree = scene.repository.tree(made.id).ranges
     parents = (scene.repository.tree(parent).ranges for parent in made.parents)

@@ -25,7 +25,7 @@ from sparklake.delta_log.union.sides import LogSide
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _SideCommit:
     """A commit of a side: its overwritten region, and its added files that stay."""
 
     region: Region | None
@@ -63,7 +63,9 @@ def check_overwrites(
         raise NotUnitedError(f"both sides overwrote {region.name}")
 
 
-def _steps(side: LogSide, commits: Sequence[DeltaCommit], by_files: bool = False) -> list[_Step]:
+def _steps(
+    side: LogSide, commits: Sequence[DeltaCommit], by_files: bool = False
+) -> list[_SideCommit]:
     """Return the steps of a side. With `by_files`, kept files refine the regions."""
     regions = [region_of(each, side.metadata) for each in commits]
     if not any(regions):
@@ -77,7 +79,7 @@ def _steps(side: LogSide, commits: Sequence[DeltaCommit], by_files: bool = False
     steps = []
     for commit, region in zip(commits[::-1], regions[::-1], strict=True):
         adds = [each for each in added_rows(commit) if FileKey.of(each).path not in gone]
-        steps.append(_Step(region, adds))
+        steps.append(_SideCommit(region, adds))
         if region is not None and region.ends_files:
             gone.update(key.path for key in commit.removes)
     return steps[::-1]
@@ -104,7 +106,7 @@ def _is_of_partitions(side: LogSide, commit: DeltaCommit) -> bool:
     return side.had_file_beside(removed | state.keys())
 
 
-def _found_circle(source: Sequence[_Step], dest: Sequence[_Step]) -> Region | None:
+def _found_circle(source: Sequence[_SideCommit], dest: Sequence[_SideCommit]) -> Region | None:
     """Return a region of two overwrites that must each precede the other; or None."""
     if not all(any(step.region for step in steps) for steps in (source, dest)):
         return None
@@ -116,7 +118,7 @@ def _found_circle(source: Sequence[_Step], dest: Sequence[_Step]) -> Region | No
     return None
 
 
-def _orders(overwriters: Sequence[_Step], others: Sequence[_Step]) -> Iterator[_Order]:
+def _orders(overwriters: Sequence[_SideCommit], others: Sequence[_SideCommit]) -> Iterator[_Order]:
     """Yield each overwrite and the first commit that it must precede."""
     for place, step in enumerate(overwriters):
         region = step.region

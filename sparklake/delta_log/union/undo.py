@@ -19,7 +19,7 @@ from sparklake.delta_log.commits import (
 )
 from sparklake.delta_log.union.claims import check_fits, same_metadata
 from sparklake.delta_log.union.features import check_covers
-from sparklake.delta_log.union.liveness import Files
+from sparklake.delta_log.union.liveness import FileStates
 from sparklake.delta_log.union.sides import FindAdds, LogSide, UnionSignature, commit_info
 
 
@@ -38,7 +38,7 @@ class _Net:
 
 def undoing(
     undone: Sequence[DeltaCommit],
-    files: Files,
+    files: FileStates,
     base: LogSide,
     source: LogSide,
     dest: LogSide,
@@ -118,7 +118,7 @@ def _net(commits: Sequence[DeltaCommit], find_adds: FindAdds) -> _Net:
     )
 
 
-def _check_files(net: _Net, files: Files) -> None:
+def _check_files(net: _Net, files: FileStates) -> None:
     """Raise NotUnitedError unless dest's files are as the commits left them."""
     gone = [key.path for key in net.added if not files.is_live(key)]
     if gone:

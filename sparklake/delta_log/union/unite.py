@@ -22,7 +22,7 @@ from sparklake.delta_log.commits import (
 )
 from sparklake.delta_log.union.claims import check_fits, check_names, same_metadata
 from sparklake.delta_log.union.features import check_covers, check_features
-from sparklake.delta_log.union.liveness import Files
+from sparklake.delta_log.union.liveness import FileStates
 from sparklake.delta_log.union.overwrites import check_overwrites
 from sparklake.delta_log.union.regions import repeated_parameters
 from sparklake.delta_log.union.sides import FindAdds, LogSide, UnionSignature, commit_info
@@ -42,7 +42,7 @@ def united(
             raise NotUnitedError("one side deleted the table's log, and the other changed it")
         check_features(each.protocol, each.metadata)
     undone, done = _apart(base.commits, source.commits)
-    files = Files.of(base.commits, source.commits, dest.commits)
+    files = FileStates.of(base.commits, source.commits, dest.commits)
     if undone and done:
         raise NotUnitedError("source rewrote the table's history since base")
     if undone:
@@ -62,7 +62,7 @@ def _repeated(
     source: LogSide,
     dest: LogSide,
     done: Sequence[DeltaCommit],
-    files: Files,
+    files: FileStates,
     made: UnionSignature,
 ) -> list[tuple[Action, ...]]:
     known = {each.origin for each in (*base.commits, *source.commits)}

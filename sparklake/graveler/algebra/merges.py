@@ -49,12 +49,12 @@ def merge(
     Base is read only where source and dest differ. Conflicts of a few blocks are decided
     together.
     """
-    waiting = _Waiting()
+    waiting = _UndecidedBlocks()
     for base_block, source_block, dest_block in aligned(base, source, dest):
         waiting.add(_merged(base_block, source_block, dest_block, observe))
         if waiting.is_due:
             yield from waiting.settled(decide, observe_edit)
-            waiting = _Waiting()
+            waiting = _UndecidedBlocks()
     yield from waiting.settled(decide, observe_edit)
 
 
@@ -65,7 +65,7 @@ def take_side(strategy: Strategy) -> Decide:
     return lambda conflicts: [each.dest for each in conflicts]
 
 
-class _Merged(NamedTuple):
+class _MergedBlock(NamedTuple):
     """A block of dest and its merge edits without the conflicts.
 
     `rows` are the conflicts' positions in dest.
@@ -95,10 +95,10 @@ class _Merged(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _UndecidedBlocks:
     """The merged blocks since the first one with an undecided conflict."""
 
-    blocks: list[_Merged] = field(default_factory=list)
+    blocks: list[_MergedBlock] = field(default_factory=list)
     conflicts: int = 0
     records: int = 0
 
@@ -112,7 +112,7 @@ class _Waiting:
             or len(self.blocks) >= _MAX_WAITING_BLOCKS
         )
 
-    def add(self, merged: _Merged) -> None:
+    def add(self, merged: _MergedBlock) -> None:
         self.blocks.append(merged)
         self.conflicts += len(merged.conflicts)
         self.records += len(merged.dest)
@@ -131,15 +131,15 @@ class _Waiting:
                 yield block
 
 
-def _merged(base: Block, source: Block, dest: Block, observe: ChangeObserver) -> _Merged:
+def _merged(base: Block, source: Block, dest: Block, observe: ChangeObserver) -> _MergedBlock:
     changes, outcomes = three_way(base, source, dest)
     if not len(changes):
-        return _Merged(dest, np.zeros(len(dest), bool), EMPTY, changes.left.at, ())
+        return _MergedBlock(dest, np.zeros(len(dest), bool), EMPTY, changes.left.at, ())
     observe(changes)
     taken = changes.where(outcomes[KeyOutcome.TAKE_SOURCE])
     dropped, added = taken.left.mask(), taken.right.records()
     if not changes.conflicts.any():
-        return _Merged(dest, dropped, added, changes.left.at, ())
+        return _MergedBlock(dest, dropped, added, changes.left.at, ())
     contested = changes.where(changes.conflicts)
     conflicts = [each for each in contested if isinstance(each, Conflict)]
-    return _Merged(dest, dropped, added, contested.left.at, conflicts)
+    return _MergedBlock(dest, dropped, added, contested.left.at, conflicts)

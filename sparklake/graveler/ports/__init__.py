@@ -14,7 +14,7 @@ from sparklake.graveler.ports.branches import (
     LayerKind,
     Staging,
 )
-from sparklake.graveler.ports.collections import Collections, Moment
+from sparklake.graveler.ports.collections import Collections, RepositorySnapshot
 from sparklake.graveler.ports.history import Commits, Operation, Operations, RefVerb, TagInfo, Tags
 from sparklake.graveler.ports.objects import (
     Content,
@@ -43,7 +43,7 @@ __all__ = [
     "Layer",
     "LayerCut",
     "LayerKind",
-    "Moment",
+    "RepositorySnapshot",
     "ObjectStore",
     "Operation",
     "Operations",

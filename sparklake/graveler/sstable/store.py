@@ -170,12 +170,12 @@ def read_packed(store: ObjectStore, ranges: Sequence[RangeInfo]) -> Iterator[Blo
     keys = [table_key(each.id) for each in ranges]
     for each, key, content in zip(ranges, keys, store.get_many(keys), strict=True):
         if not isinstance(content, bytes):
-            content = _Reopened(store, key, len(content))
+            content = _RefetchedContent(store, key, len(content))
         yield _decoded(store, [content], [each.id], _RANGES)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reopened:
+class _RefetchedContent:
     """The content of an object, fetched again for each part."""
 
     store: ObjectStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparklake.stores.exports.checking import Wanted
+from sparklake.stores.exports.checking import ExpectedObject
 from sparklake.stores.exports.local import LocalDestination
 from sparklake.stores.objects import open_store
 from sparklake.stores.objects.local import LocalStore
@@ -12,7 +12,7 @@ from sparklake.stores.objects.local import LocalStore
 if TYPE_CHECKING:
     from sparklake.stores.exports.checking import Destination
 
-__all__ = ["Wanted", "open_destination"]
+__all__ = ["ExpectedObject", "open_destination"]
 
 
 def open_destination(uri: str) -> Destination:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sparklake.errors import InvalidKeyError, MissingFileError
-from sparklake.stores.exports.checking import CHUNK_BYTES, Wanted
+from sparklake.stores.exports.checking import CHUNK_BYTES, ExpectedObject
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.local import LocalStore
 from sparklake.stores.objects.local_files import (
@@ -64,7 +64,7 @@ class LocalDestination:
             return f"makes a path of more than {_MOST_PATH_BYTES} bytes"
         return ""
 
-    def copy(self, key: str, wanted: Wanted) -> None:
+    def copy(self, key: str, wanted: ExpectedObject) -> None:
         """Copy an object to a temporary name, verify it and rename it."""
         with self._replacing(key) as temporary:
             store, source = open_object(wanted.address)
@@ -140,7 +140,7 @@ class LocalDestination:
         self._dirty.add(target.parent)
 
 
-def _copied(source: Path, target: Path, wanted: Wanted) -> tuple[int, str]:
+def _copied(source: Path, target: Path, wanted: ExpectedObject) -> tuple[int, str]:
     """Copy a file; return its size and MD5."""
     digest, size = hashlib.md5(usedforsecurity=False), 0
     with store_errors(source), target.open("wb") as copy:

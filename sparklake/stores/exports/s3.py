@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from boto3.s3.transfer import TransferConfig
 
 from sparklake.errors import InvalidKeyError
-from sparklake.stores.exports.checking import CHUNK_BYTES, Checked, Wanted
+from sparklake.stores.exports.checking import CHUNK_BYTES, CheckedStream, ExpectedObject
 from sparklake.stores.objects import open_object
 from sparklake.stores.objects.keys import check_key
 from sparklake.stores.objects.local import LocalStore
@@ -62,7 +62,7 @@ class S3Destination:
             return f"makes a key of more than {_MOST_KEY_BYTES} bytes"
         return ""
 
-    def copy(self, key: str, wanted: Wanted) -> None:
+    def copy(self, key: str, wanted: ExpectedObject) -> None:
         """Copy an object by the server, or upload a local file."""
         store, source = open_object(wanted.address)
         if isinstance(store, LocalStore):
@@ -87,15 +87,15 @@ class S3Destination:
     def _key(self, key: str) -> str:
         return f"{self.store.prefix}/{key}" if self.store.prefix else key
 
-    def _send(self, key: str, path: Path, wanted: Wanted) -> None:
+    def _send(self, key: str, path: Path, wanted: ExpectedObject) -> None:
         part = max(_PART_BYTES, -(-wanted.size // _MOST_PARTS))
         config = TransferConfig(part, multipart_chunksize=part, use_threads=False)
         kind = {"ContentType": wanted.content_type} if wanted.content_type else {}
         target = (self.store.bucket, self._key(key), kind)
         with s3_errors(f"{self.uri}/{key}"), _opened(path, wanted) as file:
-            s3_client().upload_fileobj(Checked(file, wanted), *target, Config=config)
+            s3_client().upload_fileobj(CheckedStream(file, wanted), *target, Config=config)
 
-    def _copy(self, key: str, store: S3Store, source: str, wanted: Wanted) -> None:
+    def _copy(self, key: str, store: S3Store, source: str, wanted: ExpectedObject) -> None:
         found = store.find(source)
         if found is None:
             raise wanted.missing()
@@ -113,7 +113,7 @@ class S3Destination:
             s3_client().copy(origin, self.store.bucket, self._key(key), same, Config=config)
 
 
-def _opened(path: Path, wanted: Wanted) -> BinaryIO:
+def _opened(path: Path, wanted: ExpectedObject) -> BinaryIO:
     with store_errors(path):
         try:
             return path.open("rb")

@@ -64,14 +64,14 @@ def import_body(
     own = OwnNamespace(workspace.storage_namespace)
     # Hashing releases the interpreter lock, so the threads of a task use all its cores.
     with Threads(name="sparklake-hash") as threads:
-        rows_of = _Rows(workspace, settings, own, threads)
+        rows_of = _RowEncoder(workspace, settings, own, threads)
         for rows in read(batches):
             if rows.num_rows:
                 yield from rows_of.records(rows)
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _RowEncoder:
     """A check and encoder of rows: plain rows by columns, other rows one by one."""
 
     workspace: Workspace

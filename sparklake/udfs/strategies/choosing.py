@@ -15,9 +15,9 @@ from sparklake.udfs.strategies.decisions import Function
 from sparklake.udfs.strategies.globs import glob_pattern
 from sparklake.udfs.strategies.resolution import (
     NO_STRATEGY,
-    Carried,
     Chosen,
-    Named,
+    NamedStrategy,
+    PickledStrategy,
     Resolution,
     Rule,
 )
@@ -68,7 +68,7 @@ def parse_strategy(strategy: StrategyLike) -> Chosen:
         return strategy
     if isinstance(strategy, str):
         chosen = named_strategy(strategy)
-        if isinstance(chosen, Named):
+        if isinstance(chosen, NamedStrategy):
             chosen.load()
         return chosen
     if not callable(strategy):
@@ -77,7 +77,7 @@ def parse_strategy(strategy: StrategyLike) -> Chosen:
     module = getattr(strategy, "__module__", None) or type(strategy).__module__
     # The name goes into the metadata of a commit, which are UTF-8.
     named = f"{module}:{name}".encode(errors="backslashreplace").decode()
-    carried = Carried(named, strategy)
+    carried = PickledStrategy(named, strategy)
     try:
         pickle.dumps(carried)
     except Exception as error:  # Objects inside of a user's function may raise any error.
@@ -95,12 +95,12 @@ def named_strategy(name: str) -> Chosen:
     if name in {each.value for each in Strategy}:
         return Strategy(name)
     if name in BUILT_IN:
-        return Named(name, BUILT_IN[name])
+        return NamedStrategy(name, BUILT_IN[name])
     if _TARGET.fullmatch(name):
-        return Named(name, name)
+        return NamedStrategy(name, name)
     offered = entry_point_targets()
     if name in offered:
-        return Named(name, offered[name])
+        return NamedStrategy(name, offered[name])
     known = ", ".join(
         [*(each.value for each in Strategy), *BUILT_IN, NO_STRATEGY, *sorted(offered)]
     )

@@ -28,7 +28,13 @@ from sparklake.graveler.records import Record, encode_record
 from sparklake.udfs.results import KeptObject
 from sparklake.udfs.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
 from sparklake.udfs.strategies.objects import NewObject, Objects
-from sparklake.udfs.strategies.resolution import Carried, Chosen, Named, Resolution, strategy_name
+from sparklake.udfs.strategies.resolution import (
+    Chosen,
+    NamedStrategy,
+    PickledStrategy,
+    Resolution,
+    strategy_name,
+)
 
 MAX_CONFLICTS_REPORTED = 10_000
 
@@ -156,7 +162,7 @@ def too_many_kept() -> StrategyError:
 
 
 def _asked(
-    chosen: Named | Carried, conflicts: Sequence[Conflict], objects: Objects
+    chosen: NamedStrategy | PickledStrategy, conflicts: Sequence[Conflict], objects: Objects
 ) -> list[Decision]:
     """Return the checked decisions of a function. Turn all its errors into StrategyError."""
     try:
@@ -182,7 +188,9 @@ def _listed(returned: object) -> list[Any]:
     raise TypeError(f"it must return a list of decisions or an Arrow array, not {type(returned)}")
 
 
-def _checked(chosen: Named | Carried, conflict: Conflict, answer: object) -> Decision:
+def _checked(
+    chosen: NamedStrategy | PickledStrategy, conflict: Conflict, answer: object
+) -> Decision:
     if isinstance(answer, str) and answer in _TAKES:
         return _TAKES[answer]
     if isinstance(answer, NewObject):
@@ -196,7 +204,9 @@ def _checked(chosen: Named | Carried, conflict: Conflict, answer: object) -> Dec
     raise _failure(chosen, [conflict], words)
 
 
-def _check_new(chosen: Named | Carried, conflict: Conflict, answer: NewObject) -> None:
+def _check_new(
+    chosen: NamedStrategy | PickledStrategy, conflict: Conflict, answer: NewObject
+) -> None:
     try:
         new_record(conflict.key, answer)
     except (InvalidRecordError, UnicodeEncodeError) as error:
@@ -210,7 +220,7 @@ def new_record(key: bytes, made: NewObject) -> Record:
     return encode_record(key, entry_identity(made.entry), encode_entry(made.entry))
 
 
-def _check_both(chosen: Named | Carried, conflict: Conflict, answer: Both) -> None:
+def _check_both(chosen: NamedStrategy | PickledStrategy, conflict: Conflict, answer: Both) -> None:
     if conflict.source is None or conflict.dest is None:
         raise _failure(chosen, [conflict], "decided to keep both, but one side has no object")
     try:
@@ -223,7 +233,9 @@ def _check_both(chosen: Named | Carried, conflict: Conflict, answer: Both) -> No
         raise _failure(chosen, [conflict], "decided to keep both objects under one path")
 
 
-def _failure(chosen: Named | Carried, conflicts: Sequence[Conflict], what: str) -> StrategyError:
+def _failure(
+    chosen: NamedStrategy | PickledStrategy, conflicts: Sequence[Conflict], what: str
+) -> StrategyError:
     some = ", ".join(repr(find_path(each.key) or each.key) for each in conflicts[:3])
     rest = f" and {len(conflicts) - 3:,} more" if len(conflicts) > 3 else ""
     return StrategyError(

@@ -78,7 +78,7 @@ class Snapshot:
 
     _context: Context
     _ref: str
-    _layers: Sequence[RangeLayer | _Rows]
+    _layers: Sequence[RangeLayer | _MemoryLayer]
 
     def stat(self, path: str) -> ObjectInfo:
         """Return one object; raise ObjectNotFoundError."""
@@ -135,7 +135,7 @@ class Snapshot:
         return table.combine_chunks(), np.concatenate(rows)
 
 
-class _Rows:
+class _MemoryLayer:
     """A layer of few records, all in memory."""
 
     def __init__(self, block: Block) -> None:
@@ -187,9 +187,9 @@ class RangeLayer:
             start = stop
 
 
-def _layer(context: Context, side: SideStream) -> RangeLayer | _Rows:
+def _layer(context: Context, side: SideStream) -> RangeLayer | _MemoryLayer:
     if side.rows:
-        return _Rows(block_of_records(side.rows))
+        return _MemoryLayer(block_of_records(side.rows))
     return RangeLayer(context.open_ranges, side.ranges)
 
 

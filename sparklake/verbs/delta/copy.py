@@ -22,7 +22,7 @@ _PUT_AT_ONCE = 64
 
 
 @dataclass(slots=True)
-class Base:
+class BaseTable:
     """A table at the start of a write.
 
     `checksums` are those of the files of its log. `spelled` maps the address of each data file to
@@ -55,13 +55,13 @@ def log_checksums(context: Context, branch: str, folder: str) -> dict[str, str]:
     return {each.path.removeprefix(prefix): each.checksum for each in found}
 
 
-def copy_log(context: Context, folder: str, write: Write, *, names_files: bool) -> Base:
+def copy_log(context: Context, folder: str, write: Write, *, names_files: bool) -> BaseTable:
     """Copy the log of a table to the place of a write. Return the table.
 
     `names_files` is required if Delta's commits may name existing files.
     """
     checksums = log_checksums(context, write.branch, folder)
-    base = Base(log_files(checksums, folder), checksums)
+    base = BaseTable(log_files(checksums, folder), checksums)
     snapshot = open_snapshot(context, write.branch)
     bodies: dict[str, bytes] = {}
     for name, body in entry_bodies(snapshot, folder, write.branch, base.files.names):
@@ -87,7 +87,7 @@ def entry_bodies(
     yield from zip(names, bodies, strict=True)
 
 
-def new_entries(context: Context, write: Write, base: Base) -> list[Sequence[Action]]:
+def new_entries(context: Context, write: Write, base: BaseTable) -> list[Sequence[Action]]:
     """Return the actions of each version that Delta committed to the copy.
 
     Their paths are those of the branch's log.

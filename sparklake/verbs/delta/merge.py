@@ -26,7 +26,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import check_kept
 from sparklake.verbs.base.sides import ThreeWayTrees
 from sparklake.verbs.delta.changed_logs import gone_files
-from sparklake.verbs.delta.merged_log import Stored, TableUnion, record_id
+from sparklake.verbs.delta.merged_log import StoredValues, TableUnion, record_id
 from sparklake.verbs.delta.tree_log import (
     Commits,
     TreeLog,
@@ -60,16 +60,16 @@ class MovedRanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedSides:
     """The moved ranges of both sides. No range is opened to find them."""
 
     source: MovedRanges
     dest: MovedRanges
 
     @staticmethod
-    def of(base: Ranges, source: Ranges, dest: Ranges) -> Moved:
+    def of(base: Ranges, source: Ranges, dest: Ranges) -> MovedSides:
         """Return the ranges that the sides have moved."""
-        return Moved(MovedRanges.of(base, source), MovedRanges.of(base, dest))
+        return MovedSides(MovedRanges.of(base, source), MovedRanges.of(base, dest))
 
     def by_both(self, interval: Interval) -> bool:
         """Return whether both sides may have changed a key in an interval."""
@@ -120,7 +120,7 @@ def table_unions(
     """
     if not resolution.delta:
         return []
-    moved = Moved.of(*(context.trees.get(each).ranges for each in sides.trees))
+    moved = MovedSides.of(*(context.trees.get(each).ranges for each in sides.trees))
     unseen = (log for each, log in moved.places_of_logs() if has_log(context, (each,), log))
     logs = sorted({*seen, *unseen, *_logs_around(context, sides)})
     if len(logs) > MAX_TABLES:
@@ -150,14 +150,18 @@ def _logs_around(context: Context, sides: ThreeWayTrees) -> Iterator[bytes]:
 
 
 def _union(
-    context: Context, sides: ThreeWayTrees, folder: bytes, winner: Strategy | None, moved: Moved
+    context: Context,
+    sides: ThreeWayTrees,
+    folder: bytes,
+    winner: Strategy | None,
+    moved: MovedSides,
 ) -> TableUnion | None:
     """Return the union of a table, or None if a merge by keys is correct."""
     base, source, dest = logs = [read_log(context, tree, folder) for tree in sides.trees]
     if source.ids == dest.ids:
         return None
     keys = sorted({*base.ids, *source.ids, *dest.ids})
-    stored = {key: Stored(*(each.records.get(key) for each in logs)) for key in keys}
+    stored = {key: StoredValues(*(each.records.get(key) for each in logs)) for key in keys}
     changed = {key: each for key, each in stored.items() if len({*map(record_id, each)}) > 1}
     union = TableUnion(folder, changed)
     if source.ids == base.ids or not sides.path_filter.parts(prefix_interval(folder)):
@@ -226,7 +230,7 @@ def _of_one_side(
     union: TableUnion,
     logs: Sequence[TreeLog],
     place: int,
-    moved: Moved,
+    moved: MovedSides,
 ) -> TableUnion | None:
     """Return the union of a table whose log only one side changed.
 

@@ -25,7 +25,7 @@ FindMany = Callable[[Sequence[bytes]], Sequence[bytes | None]]
 """A function from ascending keys to their stored values in the merged tree."""
 
 
-class Stored(NamedTuple):
+class StoredValues(NamedTuple):
     """The stored values of base, source and dest for a key."""
 
     base: bytes | None
@@ -60,7 +60,7 @@ class TableUnion:
     """
 
     folder: bytes
-    log: Mapping[bytes, Stored]
+    log: Mapping[bytes, StoredValues]
     commits: Mapping[int, bytes] = field(default_factory=dict)
     needed: Mapping[bytes, bytes | None] = field(default_factory=dict)
     taken: Strategy | None = None
@@ -83,7 +83,7 @@ class TableUnion:
         """The bytes of the commits that are added to dest's log, by key."""
         return {commit_key(self.folder, each): body for each, body in self.commits.items()}
 
-    def becomes(self, stored: Stored) -> bytes | None:
+    def becomes(self, stored: StoredValues) -> bytes | None:
         """Return the final value of an existing key of the log."""
         if self.is_of_one_side:
             return stored.by_keys
@@ -125,7 +125,7 @@ def record_id(stored: bytes | None) -> bytes | None:
     return stored and stored[-RECORD_ID_BYTES:]
 
 
-def _conflict(key: bytes, stored: Stored) -> Conflict:
+def _conflict(key: bytes, stored: StoredValues) -> Conflict:
     disputed = stored.base is not None and is_disagreement(stored.base)
     return Conflict(key, None if disputed else stored.base, stored.source, stored.dest, disputed)
 

@@ -25,7 +25,7 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import with_branch_queue
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.snapshot import open_snapshot
-from sparklake.verbs.delta.copy import Base, copy_log, entry_bodies, log_checksums, new_entries
+from sparklake.verbs.delta.copy import BaseTable, copy_log, entry_bodies, log_checksums, new_entries
 from sparklake.verbs.objects.stage import stage_batches
 from sparklake.verbs.tables.spark_writer import check_native, save_delta
 from sparklake.verbs.tables.version import spark_uri, table_folder
@@ -94,7 +94,7 @@ class _Copy:
     context: Context
     request: WriteRequest
     write: Write
-    base: Base
+    base: BaseTable
 
     @property
     def location(self) -> str:
@@ -157,7 +157,7 @@ def _stage(copy: _Copy) -> TableWrite:
         return with_branch_queue(context, request.branch, land)
 
 
-def _added(entries: Sequence[Sequence[Action]], base: Base) -> pa.Array:
+def _added(entries: Sequence[Sequence[Action]], base: BaseTable) -> pa.Array:
     """Return the names of the files that Delta has written. Other files are ignored.
 
     A file that a RESTORE brings back is already in the tree.

@@ -20,10 +20,10 @@ from sparklake.verbs.exports.marks import (
     find_mark,
     is_empty,
 )
-from sparklake.verbs.exports.work import Exported, ExportOptions, ExportWork
+from sparklake.verbs.exports.work import ExportOptions, ExportResult, ExportWork
 
 
-def export(context: Context, ref: str, to: str, options: ExportOptions) -> Exported:
+def export(context: Context, ref: str, to: str, options: ExportOptions) -> ExportResult:
     """Write a commit, or the changes to it, to a destination. Return the result.
 
     Raises:
@@ -56,7 +56,7 @@ def export(context: Context, ref: str, to: str, options: ExportOptions) -> Expor
     return made
 
 
-def _manifest(context: Context, ref: str, to: str, options: ExportOptions) -> Exported:
+def _manifest(context: Context, ref: str, to: str, options: ExportOptions) -> ExportResult:
     """Write the objects of a commit, or its changes, one row each. Copy no object.
 
     Raises:

@@ -66,7 +66,7 @@ class ExportOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportResult:
     """The result of an export, done or planned.
 
     `size` is the bytes of added and changed objects. `since` is the commit that the export
@@ -145,7 +145,7 @@ class ExportWork:
         """Write the mark of the destination's current or wanted state."""
         self._put(MARKER_KEY, msgspec.json.encode(mark))
 
-    def write_summary(self, made: Exported) -> None:
+    def write_summary(self, made: ExportResult) -> None:
         """Write the result next to its manifest."""
         self._put(f"{self.folder}_summary.json", msgspec.json.encode(asdict(made)))
 
@@ -153,10 +153,10 @@ class ExportWork:
         """Remove the leftovers of killed tasks."""
         open_destination(self.store.uri).tidy()
 
-    def said(self, ref: str, found: ExportReport) -> Exported:
+    def said(self, ref: str, found: ExportReport) -> ExportResult:
         """Return the result of the export from the counts of a step."""
         state = self.context.refs.branches.find(ref)
-        return Exported(
+        return ExportResult(
             to=self.store.uri,
             ref=ref,
             commit=self.commit.id,

@@ -28,7 +28,7 @@ from sparklake.graveler.ids import RangeId
 from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.packing import divided, pack
 from sparklake.graveler.planning.plan import Plan, SideStream
-from sparklake.graveler.ports import LayerKind, Moment, WriteState
+from sparklake.graveler.ports import LayerKind, RepositorySnapshot, WriteState
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.sstable.store import NO_TREE
 from sparklake.graveler.sums import bounded_sum
@@ -100,7 +100,7 @@ def collect_garbage(
         if dry_run:
             folder = _begun(context, None)
             with context.refs.collections.look() as moment:
-                work = _Work.begin(context, folder, _records(context, moment), None)
+                work = _GcWork.begin(context, folder, _records(context, moment), None)
                 return work.said(work.marked(moment, grace, "found"))
         open_branch(context, context.info.default_branch)  # raises ReadOnlyError
         _finish_interrupted(context)
@@ -133,7 +133,7 @@ def _collected(
     with context.refs.collections.look() as moment:
         records = _records(context, moment)
     # The list is complete before the fence is raised, so later objects are not part of it.
-    work = _Work.begin(context, folder, records, sweep)
+    work = _GcWork.begin(context, folder, records, sweep)
     set_open(context.store, work.folder.run_id)
     try:
         with context.refs.collections.begin() as moment:
@@ -156,11 +156,11 @@ def _finish_interrupted(context: Context) -> None:
         # That run had not begun to delete, and its objects may be named by now.
         set_open(context.store, None)
         return
-    _Work(context, folder, NO_TREE, 0).swept(run)
+    _GcWork(context, folder, NO_TREE, 0).swept(run)
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _GcWork:
     """One run: its folder, its list, and the approximate number of records to read.
 
     The `spared` places are those of writes that were open when the list was complete. A later write
@@ -175,19 +175,19 @@ class _Work:
     is_earlier: bool = False
 
     @staticmethod
-    def begin(context: Context, folder: RunFolder, records: int, earlier: str | None) -> _Work:
+    def begin(context: Context, folder: RunFolder, records: int, earlier: str | None) -> _GcWork:
         """List the objects, or use the list of an earlier run."""
         if earlier is not None:
             listed, spared = folder.tree(folder.read().listed), open_places(context)
-            return _Work(context, folder, listed, records, spared, is_earlier=True)
+            return _GcWork(context, folder, listed, records, spared, is_earlier=True)
         runner = context.runner(records, "gc", "list")
         encode = partial(listed_body, context.workspace)
         work = encode_work(_prefixes(context))
         listed = _written(folder.workspace, runner, encode, _spread(runner, work))
         folder.write(CollectionRun(folder.run_id, "listed", listed.id, objects_listed=listed.count))
-        return _Work(context, folder, listed, records, open_places(context))
+        return _GcWork(context, folder, listed, records, open_places(context))
 
-    def marked(self, moment: Moment, grace: timedelta, state: str) -> CollectionRun:
+    def marked(self, moment: RepositorySnapshot, grace: timedelta, state: str) -> CollectionRun:
         """Write the list of objects that nothing names at a moment. Return the run."""
         before = time.time_ns() - int(grace.total_seconds() * 1_000_000_000)
         named = self._named(moment)
@@ -218,7 +218,7 @@ class _Work:
         rows = garbage_rows(self.context, run.id)
         return Collection(run, tuple(islice(rows, _SAMPLE)))
 
-    def _named(self, moment: Moment) -> tuple[MetaRange, MetaRange]:
+    def _named(self, moment: RepositorySnapshot) -> tuple[MetaRange, MetaRange]:
         """Write the addresses that ranges name, and the addresses that staged rows name."""
         runner = self.context.runner(self.records, "gc", "names")
         size = runner.task_records(self.records)
@@ -248,11 +248,11 @@ class _Work:
         return sum(objects), bounded_sum(sizes)
 
 
-def _records(context: Context, moment: Moment) -> int:
+def _records(context: Context, moment: RepositorySnapshot) -> int:
     return sum(each.count for each in _ranges(context, moment))
 
 
-def _ranges(context: Context, moment: Moment) -> list[RangeInfo]:
+def _ranges(context: Context, moment: RepositorySnapshot) -> list[RangeInfo]:
     """Return the distinct ranges of all kept commits and staged runs."""
     unkept = moment.unkept
     kept = (each for each in moment.refs.commits if each.id not in unkept)
@@ -265,7 +265,7 @@ def _ranges(context: Context, moment: Moment) -> list[RangeInfo]:
     return list(found.values())
 
 
-def _staged_rows(moment: Moment) -> Iterator[pa.RecordBatch]:
+def _staged_rows(moment: RepositorySnapshot) -> Iterator[pa.RecordBatch]:
     layers = (layer for each in moment.refs.branches for layer in each.layers)
     rows = chain.from_iterable(
         moment.rows(layer.id) for layer in layers if layer.kind is LayerKind.ROWS

@@ -107,7 +107,7 @@ class Blame:
     def _found(self) -> Iterator[tuple[list[bytes], Sequence[Commit]]]:
         """Yield keys with their commits, block by block."""
         for block in self._blocks():
-            commits = _Walked(self._context, self._within, block).commits(self._commit)
+            commits = _BlameWalk(self._context, self._within, block).commits(self._commit)
             yield block.key_array().to_pylist(), commits
 
     def _blocks(self) -> Iterator[Block]:
@@ -122,7 +122,7 @@ def blame(context: Context, ref: str, prefix: str) -> Blame:
     return Blame(context, get_commit(context, ref), prefix_interval(key_prefix(prefix)))
 
 
-class _Walked:
+class _BlameWalk:
     """The walk through the history of some objects. Rows are positions among them."""
 
     def __init__(self, context: Context, within: Interval, block: Block) -> None:

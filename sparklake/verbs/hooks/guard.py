@@ -26,7 +26,7 @@ from sparklake.graveler.sstable.store import read_ranges
 from sparklake.udfs.objects.rows import object_info
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.hooks.subject import Subject
+from sparklake.verbs.hooks.subject import RefChange
 
 if TYPE_CHECKING:
     from sparklake.hooks.declarations import HookFile
@@ -69,7 +69,7 @@ class HookGuard:
             return
         made = move.commits[-1] if move.commits else context.graph.commit(move.to)
         mended = self._declared(context, context.tree(made)) if _is_broken(declared) else declared
-        subject = Subject(
+        subject = RefChange(
             context,
             # Whatever makes commits and has no event of its own is guarded as a commit is.
             move.verb if move.verb in _WITH_EVENTS else "commit",
@@ -110,7 +110,7 @@ class HookGuard:
         if target is None or (start and found):
             yield  # What is not there, or there already, is told by the verb itself.
             return
-        subject = Subject(
+        subject = RefChange(
             context,
             verb.value,
             name,
@@ -141,7 +141,7 @@ class HookGuard:
         return known
 
     @contextmanager
-    def _guarded(self, subject: Subject, actions: Sequence[HookFile]) -> Iterator[None]:
+    def _guarded(self, subject: RefChange, actions: Sequence[HookFile]) -> Iterator[None]:
         # Not at the top: who has no hooks does not pay for what runs them.
         from sparklake.verbs.hooks.run import run_event
 

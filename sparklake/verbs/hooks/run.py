@@ -12,14 +12,14 @@ from sparklake.hooks.declarations import HookFile
 from sparklake.hooks.events import Event, EventName
 from sparklake.hooks.run import run_hook
 from sparklake.verbs.base.context import now
-from sparklake.verbs.hooks.subject import Subject
+from sparklake.verbs.hooks.subject import RefChange
 from sparklake.verbs.hooks.trees import PublishedTree
 
 _SHOWN_CHARACTERS = 1000
 
 
 def run_event(
-    settings: HookSettings, subject: Subject, name: str, actions: Sequence[HookFile]
+    settings: HookSettings, subject: RefChange, name: str, actions: Sequence[HookFile]
 ) -> None:
     """Run the hooks of an event in the order of files and hooks, until one fails.
 
@@ -38,7 +38,7 @@ def run_event(
         raise refusal
 
 
-def _event(subject: Subject, name: EventName) -> Event:
+def _event(subject: RefChange, name: EventName) -> Event:
     context, info = subject.context, subject.context.info
     return Event(
         name,

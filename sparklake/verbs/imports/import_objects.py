@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.imports.sources import ImportSource
 
 E = TypeVar("E", bound=Enum)
-Planned = Callable[[MetaRange], Plan]
+ImportPlan = Callable[[MetaRange], Plan]
 
 MAX_ERRORS = 10_000
 """The most errors that the driver receives. With many tasks, each sends at most a hundred."""
@@ -106,7 +106,7 @@ class ImportOptions:
 
 
 @dataclass(slots=True)
-class _Written:
+class _ImportResult:
     """The results of the tasks of an import."""
 
     pieces: list[PieceResult] = field(default_factory=list)
@@ -219,7 +219,7 @@ def _checked_place(context: Context, errors_to: str) -> str:
 
 def _write(
     context: Context, branch: str, opened: OpenSource, settings: ImportTaskSettings
-) -> _Written:
+) -> _ImportResult:
     runner = opened.runner(context, branch)
     reported = MAX_ERRORS if runner.name == "local" else _ERRORS_OF_A_TASK
     settings = replace(settings, reported=reported)
@@ -228,7 +228,7 @@ def _write(
     if runner.name == "local":
         encode = partial(_watched, encode, context)
     body = partial(ranges_body, context.workspace, settings)
-    written = _Written()
+    written = _ImportResult()
     for result in decode_results(runner.sort_and_collect(encode, body, opened.rows)):
         if isinstance(result, PieceResult):
             written.pieces.append(result)
@@ -251,7 +251,7 @@ def _watched(
 
 
 def _refusal(
-    opened: OpenSource, written: _Written, settings: ImportTaskSettings
+    opened: OpenSource, written: _ImportResult, settings: ImportTaskSettings
 ) -> ImportErrorsError:
     counts = ", ".join(f"{count:,} {name}" for name, count in written.said.items())
     shown = "; ".join(map(_shown, written.first[:_SHOWN]))
@@ -273,7 +273,7 @@ def _shown(each: Defect) -> str:
 
 
 def _import_once(
-    attempts: Attempts, state: BranchState, folder: str, planned: Planned, signature: Signature
+    attempts: Attempts, state: BranchState, folder: str, planned: ImportPlan, signature: Signature
 ) -> Commit:
     context = attempts.context
     check_clean(state, "import into it")

@@ -59,7 +59,7 @@ class _Change(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _ReplayStep:
     """A change to apply, from base to source. One of them may be None, the empty tree."""
 
     title: str
@@ -79,13 +79,13 @@ def revert(
     RaceLostError. In each case, no branch has moved.
     """
 
-    def step(change: _Change) -> _Step:
+    def step(change: _Change) -> _ReplayStep:
         origin = change.commit
         message = (
             options.message or f"Revert {_subject(origin)}\n\nThis reverts commit {origin.id}."
         )
         signature = sign(context, message, options.committer, options.metadata)
-        return _Step(f"revert {origin.id[:12]}", origin, change.before, signature)
+        return _ReplayStep(f"revert {origin.id[:12]}", origin, change.before, signature)
 
     fence = get_branch(context, branch).fence
     changes = [_change(context, ref, options) for ref in refs]
@@ -103,12 +103,12 @@ def cherry_pick(
     Raises the errors of `revert`.
     """
 
-    def step(change: _Change) -> _Step:
+    def step(change: _Change) -> _ReplayStep:
         origin = change.commit
         message = options.message or origin.message
         labels = {**(options.metadata or own_metadata(origin)), **origin_labels(origin)}
         signature = sign(context, message, options.committer, labels)
-        return _Step(f"cherry-pick {origin.id[:12]}", change.before, origin, signature)
+        return _ReplayStep(f"cherry-pick {origin.id[:12]}", change.before, origin, signature)
 
     fence = get_branch(context, branch).fence
     changes = [_change(context, ref, options) for ref in refs]
@@ -157,7 +157,7 @@ def _replay(
     context: Context,
     verb: str,
     branch: str,
-    steps: Sequence[_Step],
+    steps: Sequence[_ReplayStep],
     options: ReplayOptions,
     fence: int,
 ) -> list[Commit]:
@@ -178,7 +178,9 @@ def _replay(
     return with_branch_queue(context, branch, attempt)
 
 
-def _replayed(attempts: Attempts, step: _Step, head: Commit, options: ReplayOptions) -> Commit:
+def _replayed(
+    attempts: Attempts, step: _ReplayStep, head: Commit, options: ReplayOptions
+) -> Commit:
     """Return the unpublished commit of one step over a head."""
     base, source = map(_tree_of, (step.base, step.source))
     bases = () if step.base is None else (step.base.id,)

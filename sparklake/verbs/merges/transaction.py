@@ -29,7 +29,7 @@ _UNIQUE = 12
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _Transaction:
     """A transaction in progress: a hidden branch that began at the target's head."""
 
     context: Context
@@ -98,17 +98,19 @@ def transaction(
     work.drop()
 
 
-def _begin(context: Context, target: str, lifetime: timedelta) -> _Work:
+def _begin(context: Context, target: str, lifetime: timedelta) -> _Transaction:
     state = open_branch(context, target)
     check_clean(state, "begin a transaction on it")
     name = f"{TRANSACTION_PREFIX}{target[:_SHOWN_NAME]}-{uuid.uuid4().hex[:_UNIQUE]}"
     start = context.refs.branches.create(
         name, state.commit_id, context.committer, hidden=True, lifetime=checked_lifetime(lifetime)
     )
-    return _Work(context, target, start)
+    return _Transaction(context, target, start)
 
 
-def _finish(work: _Work, state: BranchState, signature: Signature, resolution: Resolution) -> None:
+def _finish(
+    work: _Transaction, state: BranchState, signature: Signature, resolution: Resolution
+) -> None:
     """Commit staged changes and merge the branch. Without changes, do nothing."""
     if state.layers:
         # The staged changes may equal the existing state.
@@ -120,7 +122,7 @@ def _finish(work: _Work, state: BranchState, signature: Signature, resolution: R
             merge(work.context, work.name, work.target, resolution, signature, MergeOptions())
 
 
-def _abandon(work: _Work, error: BaseException) -> None:
+def _abandon(work: _Transaction, error: BaseException) -> None:
     """Keep the branch and add a note to the error, or drop a branch without changes."""
     try:
         if not work.has_changes():

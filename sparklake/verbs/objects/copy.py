@@ -141,7 +141,7 @@ def _transfer(
         # new path may come in between.
         state = context.refs.staging.seal(branch, Action.STAGE)
         here = ResolvedRef(context.graph.commit(state.commit_id), state, is_name=True)
-        work = [_Work.of(context, here, request, each) for each in ways]
+        work = [_CopyPlans.of(context, here, request, each) for each in ways]
         runner = context.runner(sum(each.listed.records for each in work), verb, branch)
         shares = _shares(work, runner, removing=verb == "mv")
         written = _written(context, runner, shares)
@@ -163,7 +163,7 @@ def _transfer(
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _CopyPlans:
     """The plans to read the records of a route, and those that it must not overwrite."""
 
     route: Route
@@ -171,7 +171,7 @@ class _Work:
     existing: Plan | None
 
     @staticmethod
-    def of(context: Context, here: ResolvedRef, request: CopyRequest, route: Route) -> _Work:
+    def of(context: Context, here: ResolvedRef, request: CopyRequest, route: Route) -> _CopyPlans:
         def listed(found: ResolvedRef) -> Plan:
             found.check_kept(context)
             return _listing(context, found, route.start, route.source)
@@ -180,7 +180,7 @@ class _Work:
             listed(here) if request.ref is None else read_consistently(context, request.ref, listed)
         )
         existing = None if request.force else _listing(context, here, route.goal, route.dest)
-        return _Work(route, source, existing)
+        return _CopyPlans(route, source, existing)
 
     def shares(self, size: int) -> Iterator[tuple[Task, Task | None]]:
         """Yield the input of each task: old records, and existing ones at their new keys."""
@@ -202,7 +202,7 @@ def _whole(plan: Plan | None) -> Task | None:
     return Task(tuple(TaskPiece(at, piece) for at, piece in enumerate(plan.stretches)))
 
 
-def _shares(work: Sequence[_Work], runner: Runner, *, removing: bool) -> list[Transfer]:
+def _shares(work: Sequence[_CopyPlans], runner: Runner, *, removing: bool) -> list[Transfer]:
     size = runner.task_records(sum(each.listed.records for each in work))
     found = [(each.route, *tasks) for each in work for tasks in each.shares(size)]
     return [

@@ -65,18 +65,18 @@ def list_level(
     With a regular expression, these are objects in whose names it is found, and maybe folders.
     """
     level = _Level(key_prefix(prefix), context.info.storage_namespace, pattern)
-    committed = _Ranges(context.open_ranges, base, level)
+    committed = _RangeReader(context.open_ranges, base, level)
     layers = [
-        _Rows(block_of_records(side.rows))
+        _StagedRecords(block_of_records(side.rows))
         if side.rows
-        else _Ranges(context.open_ranges, side.ranges, level)
+        else _RangeReader(context.open_ranges, side.ranges, level)
         for side in staged
     ]
     yield from _walk(level, committed, layers)
 
 
 def _walk(
-    level: _Level, base: _Ranges, staged: Sequence[_Rows | _Ranges]
+    level: _Level, base: _RangeReader, staged: Sequence[_StagedRecords | _RangeReader]
 ) -> Iterator[ObjectInfo | Folder]:
     """Yield the level by windows of keys in which each side has at most one range."""
     within = prefix_interval(level.prefix)
@@ -143,7 +143,7 @@ class _Level:
             yield Folder(key_path(self.prefix + name)) if each else next(objects)
 
 
-class _Rows:
+class _StagedRecords:
     """A staged layer of few records, all in memory."""
 
     def __init__(self, block: Block) -> None:
@@ -156,7 +156,7 @@ class _Rows:
         return restricted(self._block, window)
 
 
-class _Ranges:
+class _RangeReader:
     """A commit or a staged run, whose ranges are read on demand."""
 
     def __init__(self, opened: OpenRanges, ranges: Ranges, level: _Level) -> None:

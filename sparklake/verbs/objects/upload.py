@@ -30,8 +30,8 @@ from sparklake.verbs.base.staging import INLINE_ROWS
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.objects.stage import StagedObject, new_object, object_of_copy, stage_batches
 
-Body: TypeAlias = "bytes | Path"
-Objects: TypeAlias = "Mapping[str, Body] | Iterable[tuple[str, Body]]"
+BytesOrPath: TypeAlias = "bytes | Path"
+Objects: TypeAlias = "Mapping[str, BytesOrPath] | Iterable[tuple[str, BytesOrPath]]"
 
 # The limits of one batch. More objects in a batch mean fewer waits for disk or network.
 _TOGETHER = 1000
@@ -168,8 +168,8 @@ def stage_objects(context: Context, branch: str, objects: Iterable[ObjectInfo], 
 
 
 def _checked(
-    pairs: Iterable[tuple[str, Body]], *, follow_links: bool
-) -> Iterator[tuple[str, Body]]:
+    pairs: Iterable[tuple[str, BytesOrPath]], *, follow_links: bool
+) -> Iterator[tuple[str, BytesOrPath]]:
     """Yield the pairs after checks. Among the first ones, also check for repeated paths.
 
     Repeated paths among later pairs are found by the run that stages them.
@@ -196,9 +196,9 @@ def _checked(
         yield path, body
 
 
-def _batches(pairs: Iterable[tuple[str, Body]]) -> Iterator[list[tuple[str, Body]]]:
+def _batches(pairs: Iterable[tuple[str, BytesOrPath]]) -> Iterator[list[tuple[str, BytesOrPath]]]:
     """Yield batches of at least one object, within the limits of one batch."""
-    batch: list[tuple[str, Body]] = []
+    batch: list[tuple[str, BytesOrPath]] = []
     size = 0
     for path, body in pairs:
         more = _size(body)
@@ -212,7 +212,7 @@ def _batches(pairs: Iterable[tuple[str, Body]]) -> Iterator[list[tuple[str, Body
 
 
 def _write(
-    context: Context, batch: list[tuple[str, Body]], scratch: Path, labels: Labels
+    context: Context, batch: list[tuple[str, BytesOrPath]], scratch: Path, labels: Labels
 ) -> list[ObjectInfo]:
     """Write a batch. It is durable on return."""
     bodies: dict[str, bytes] = {}
@@ -246,7 +246,7 @@ def _object_of_body(context: Context, path: str, body: bytes, labels: Labels) ->
     return new_object(context, path, len(body), checksum, labels.metadata, labels.content_type)
 
 
-def _size(body: Body) -> int:
+def _size(body: BytesOrPath) -> int:
     return body.stat().st_size if isinstance(body, Path) else len(body)
 
 
