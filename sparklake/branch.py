@@ -13,7 +13,7 @@ from sparklake.engine.explanation import Explanation
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
-from sparklake.graveler.keys import listed
+from sparklake.graveler.keys import path_tuple
 from sparklake.graveler.planning.path_filter import filter_for
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.objects.rows import ObjectInfo
@@ -178,7 +178,7 @@ class Branch:
 
     def remove_many(self, paths: Sequence[str]) -> int:
         """Stage the removal of the objects that are at some paths, at once; return how many."""
-        return removal.remove_objects(self._context, self.name, listed(paths))
+        return removal.remove_objects(self._context, self.name, path_tuple(paths))
 
     def copy_many(self, paths: Iterable[tuple[str, str]], ref: str | None = None) -> int:
         """Stage objects under other paths, pairs of source and dest, at once; return how many.

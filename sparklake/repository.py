@@ -10,7 +10,7 @@ from sparklake.branch import Branch
 from sparklake.engine.explanation import Explanation
 from sparklake.engine.rows import Rows
 from sparklake.graveler.commits import Commit
-from sparklake.graveler.keys import listed
+from sparklake.graveler.keys import path_tuple
 from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo, Write
 from sparklake.graveler.ports.registers import HookRun, Purge
 from sparklake.graveler.ranges import MetaRange
@@ -451,7 +451,7 @@ class Repository:
         unless `also_external`. docs/purge.md has the rest.
         """
         switches = (commit, even_shared, also_external, dry_run)
-        chosen = listed(paths, "the paths of a purge")
+        chosen = path_tuple(paths, "the paths of a purge")
         return purge(self._context, PurgeOptions(chosen, message, *switches))
 
     def resume_purge(self, purge_id: str) -> Purge:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparklake.cli.commit_text import described, print_commit, print_commits, subject
+from sparklake.cli.commit_text import commit_lines, print_commit, print_commits, subject
 from sparklake.cli.options import (
     BranchArgument,
     CommitterOption,
@@ -23,7 +23,7 @@ from sparklake.cli.output import Output
 from sparklake.cli.parsing import labels, rule_pairs
 from sparklake.cli.plans import ExplainOption, described_cost, print_explanation
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import number, short, shown, size
+from sparklake.cli.text import number, one_line, short, size
 from sparklake.documents import branch_document, commit_document, preview_document
 from sparklake.errors import MergeConflictError
 from sparklake.uri import ref_uri, same_repository
@@ -141,7 +141,7 @@ def merge_base(
 
     def text(found: Commit) -> str:
         first = f"{session.out.coloured(short(found.id), 'yellow')} {subject(found)}"
-        return "\n    ".join([first, *described(found)])
+        return "\n    ".join([first, *commit_lines(found)])
 
     if every:
         commits = repository.merge_bases(one.ref, other.ref)
@@ -176,14 +176,14 @@ def _print_conflicts(out: Output, conflicts: Sequence[Any], count: int, rest: st
             for row in rows
         ],
         {
-            "conflict": lambda each: shown(each["path"]),
+            "conflict": lambda each: one_line(each["path"]),
             "base": lambda each: each["base"] or "-",
             "source": lambda each: each["source"] or "removed",
             "dest": lambda each: each["dest"] or "removed",
         },
     )
     for reason in dict.fromkeys(row.reason for row in rows if row.reason is not None):
-        out.note(shown(reason))
+        out.note(one_line(reason))
     if count > len(rows):
         out.note(f"... and {count - len(rows):,} more; {rest}")
 

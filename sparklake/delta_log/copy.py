@@ -37,7 +37,7 @@ class LogFiles:
         return (*([self.checkpoint] if self.checkpoint else ()), *self.commits)
 
 
-def log_files(names: Iterable[str], folder: str) -> LogFiles:
+def files_to_read(names: Iterable[str], folder: str) -> LogFiles:
     """Return the files to read of a log; raise InvalidInputError if some are missing."""
     log = log_listing(((name, name) for name in names), classic=True)
     checkpoints = {version: one[0] for version, one in log.checkpoints.items() if len(one) == 1}

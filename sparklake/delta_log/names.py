@@ -67,14 +67,14 @@ def log_folder(key: bytes) -> bytes | None:
     return found[0] if found else None
 
 
-def table_folder(folder: bytes) -> bytes:
+def folder_of_log(folder: bytes) -> bytes:
     """Return the folder of the table with a log folder. '' is the root."""
     return folder.removesuffix(LOG_FOLDER.encode())
 
 
 def table_name(folder: bytes) -> str:
     """Return the name of the table with a log folder."""
-    return table_folder(folder).removesuffix(b"/").decode(errors="replace") or "/"
+    return folder_of_log(folder).removesuffix(b"/").decode(errors="replace") or "/"
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def range_count(piece: OpenPiece) -> int:
     return sum(len(side.ranges) for side in piece.sides)
 
 
-def counted(
+def rows_with_progress(
     batches: Iterable[pa.RecordBatch], plan: Plan, progress: Progress
 ) -> Iterator[pa.RecordBatch]:
     """Yield a plan's rows, in the order of paths, and report its progress.

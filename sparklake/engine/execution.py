@@ -15,7 +15,7 @@ from sparklake.errors import LostResultError
 from sparklake.graveler.algebra import ChangeCounts, Conflict
 from sparklake.graveler.blocks.block import Blocks
 from sparklake.graveler.planning.change_summary import ChangedKeys
-from sparklake.graveler.planning.packing import coalesced, divided, pack
+from sparklake.graveler.planning.packing import coalesced, divided, pack_tasks
 from sparklake.graveler.planning.plan import CopiedPiece, OpenPiece, Plan
 from sparklake.graveler.planning.split import RangeRow, stitch
 from sparklake.graveler.ports import ObjectStore
@@ -70,7 +70,7 @@ def run_plan(
     """Run the opened pieces of a plan, and put their ranges between the copied ones."""
     task_records = task_records or runner.task_records(plan.records)
     plan = cut_for_tasks(plan, task_records)
-    tasks = encode_tasks(pack(plan, task_records))
+    tasks = encode_tasks(pack_tasks(plan, task_records))
     outcome = PlanResult(counts=ChangeCounts(added=record_count(plan.adopted)))
     answers: dict[int, PieceResult] = {}
     begin(progress, plan)

@@ -11,8 +11,8 @@ from sparklake.config import disk_root
 from sparklake.engine.base import MAX_TASK_RECORDS, Body, Source
 from sparklake.engine.sort import (
     SORT_BYTES,
+    key_shares,
     records_in_order,
-    shares,
     sort_to_files,
     source_batches,
 )
@@ -43,5 +43,5 @@ class LocalRunner:
         """Run `body` once over the sorted output of `encode`."""
         with scratch_folder(disk_root()) as scratch:
             files = sort_to_files(encode, scratch, source_batches(source))
-            in_order = map(records_in_order, shares(files, SORT_BYTES))
+            in_order = map(records_in_order, key_shares(files, SORT_BYTES))
             return list(body(chain.from_iterable(in_order)))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import pyarrow as pa
 
 from sparklake._html import html_table
-from sparklake.engine.base import Body, Runner, counted
+from sparklake.engine.base import Body, Runner, rows_with_progress
 from sparklake.engine.choice import Runners
 from sparklake.engine.explanation import Explanation, explained
 from sparklake.graveler.algebra import BlockChanges
 from sparklake.graveler.keys import Interval
-from sparklake.graveler.planning.packing import divided, pack
+from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan
 from sparklake.udfs.workspace import encode_tasks
 
@@ -60,7 +60,7 @@ class Rows(Generic[Row]):
         """Stream Arrow batches of the shape's schema."""
         runner = self._runners.choose(self.plan.records, self.title)
         batches = runner.stream(self._body, self._work(runner))
-        yield from counted(batches, self._cut(runner), self._runners.progress)
+        yield from rows_with_progress(batches, self._cut(runner), self._runners.progress)
 
     def explain(self) -> Explanation:
         """Return what the rows read and on which engine, without reading anything."""
@@ -90,7 +90,7 @@ class Rows(Generic[Row]):
 
     def shared(self, task_records: int) -> tuple[Body, pa.Table]:
         """Return the body and its rows of work, for callers that run the tasks themselves."""
-        return self._body, encode_tasks(pack(divided(self.plan, task_records), task_records))
+        return self._body, encode_tasks(pack_tasks(divided(self.plan, task_records), task_records))
 
     def _work(self, runner: Runner) -> pa.Table:
         return self.shared(runner.task_records(self.plan.records))[1]

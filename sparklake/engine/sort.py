@@ -103,7 +103,7 @@ def sort_to_files(
     return [_write(_sorted(table), scratch) for table in tables if table.num_rows]
 
 
-def shares(files: Sequence[SortedFile], share_bytes: int) -> list[Share]:
+def key_shares(files: Sequence[SortedFile], share_bytes: int) -> list[Share]:
     """Return the records of files as shares of about `share_bytes`, in key order.
 
     Records of one key are in one share. A key with several samples has its own share.

@@ -168,11 +168,11 @@ def _named(
         _encode(AddressUse(path, *origin, checksum, size)) if path in patterns else b""
         for path, checksum, size in rows
     ]
-    keys = one_spelling(objects.column("address"), own).cast(pa.binary())
+    keys = canonical_addresses(objects.column("address"), own).cast(pa.binary())
     return pa.record_batch([keys, pa.array(stored, pa.binary())], schema=RECORD_SCHEMA)
 
 
-def one_spelling(addresses: pa.Array, own: OwnNamespace) -> pa.Array:
+def canonical_addresses(addresses: pa.Array, own: OwnNamespace) -> pa.Array:
     """Return addresses in one spelling per object, because any spelling may be staged.
 
     An address that reaches the namespace by symbolic links becomes the address of the object there.

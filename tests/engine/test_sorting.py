@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sparklake.engine import sort as sorting
 from sparklake.engine.sort import (
     SortedFile,
+    key_shares,
     records_in_order,
-    shares,
     sliced,
     sort_to_files,
     source_batches,
@@ -46,7 +46,7 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> list[Record]:
 
 
 def sorted_shares(files: list[SortedFile], share_bytes: int) -> list[list[Record]]:
-    return [rows_of(records_in_order(share)) for share in shares(files, share_bytes)]
+    return [rows_of(records_in_order(share)) for share in key_shares(files, share_bytes)]
 
 
 @given(unique_rows, st.integers(1, 7), sizes, sizes, st.sampled_from([1, 50, 1_000_000]))
@@ -147,7 +147,7 @@ def test_a_key_without_end_is_streamed(tmp_path: Path, merged: list[int]) -> Non
 def test_no_record_is_no_share(batches: list[Any], tmp_path: Path) -> None:
     files = sort_to_files(iter, tmp_path, batches)
     assert files == []
-    assert shares(files, 100) == []
+    assert key_shares(files, 100) == []
     assert list(tmp_path.iterdir()) == []
 
 

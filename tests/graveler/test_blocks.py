@@ -23,7 +23,7 @@ from sparklake.graveler.blocks.edit import edited
 from sparklake.graveler.blocks.encoded import EncodedRecords
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.records import Record, encode_record, tombstone
-from sparklake.graveler.sstable import make_table, read_table
+from sparklake.graveler.sstable import make_table, read_sstable
 
 keys = st.binary(min_size=1, max_size=4)
 some_records = st.dictionaries(keys, st.binary(min_size=1, max_size=300), max_size=30).map(
@@ -42,7 +42,7 @@ def packed(records: list[Record]) -> Block:
     """Return a block as it comes out of a file of ours: no data block has been opened yet."""
     if not records:
         return EMPTY
-    read = read_table("table", make_table(block_of_records(records)).file)
+    read = read_sstable("table", make_table(block_of_records(records)).file)
     assert read is not None
     return read
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparklake.errors import InvalidInputError, InvalidKeyError
 from sparklake.graveler.keys import EVERYTHING, Interval
-from sparklake.graveler.planning.path_filter import ALL, PathFilter, filter_for, named
+from sparklake.graveler.planning.path_filter import ALL, PathFilter, filter_for, first_paths
 
 texts = st.text("ab/é", min_size=1, max_size=4).filter(lambda text: not text.startswith("/"))
 some = st.lists(texts, min_size=1, max_size=5)
@@ -81,6 +81,6 @@ def test_no_path_is_not_everything(paths: Any) -> None:
 
 
 def test_a_message_names_three() -> None:
-    assert named(["a"]) == "'a'"
-    assert named("abc") == "'a', 'b', 'c'"
-    assert named("abcd") == "'a', 'b', 'c', ..."
+    assert first_paths(["a"]) == "'a'"
+    assert first_paths("abc") == "'a', 'b', 'c'"
+    assert first_paths("abcd") == "'a', 'b', 'c', ..."

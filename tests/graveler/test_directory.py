@@ -13,7 +13,7 @@ from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.blocks.block import Block, block_of_records, concatenated
 from sparklake.graveler.ids import file_id
 from sparklake.graveler.records import Record, encode_record, tombstone
-from sparklake.graveler.sstable import make_table, read_table
+from sparklake.graveler.sstable import make_table, read_sstable
 from sparklake.graveler.sstable.directory import BLOCK_RECORDS, BlockColumn, block_ends
 from sparklake.graveler.sstable.reader import DataBlocks, Table
 
@@ -26,7 +26,7 @@ def file_of(records: list[Record], *, compress: bool = True) -> bytes:
 
 
 def opened(file: bytes) -> tuple[Block, Table]:
-    block = read_table("_lakefs/table", file)
+    block = read_sstable("_lakefs/table", file)
     assert block is not None
     (unit,) = block.units
     assert isinstance(unit, DataBlocks)

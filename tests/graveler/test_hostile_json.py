@@ -15,7 +15,7 @@ from sparklake.delta_log.union.predicates import parse_predicate
 from sparklake.errors import CorruptFileError, InvalidInputError, RefStoreUnavailableError
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.parquet_files import decode_parquet
-from sparklake.graveler.refs.dump import MANIFEST_KEY, read_manifest
+from sparklake.graveler.refs.dump import MANIFEST_KEY, read_dump_manifest
 from sparklake.stores.embedded.accounts import owner_account
 from sparklake.stores.embedded.home import _read_note, _sound_note, _system_base, _write_note
 from sparklake.stores.objects import open_store
@@ -39,7 +39,7 @@ def test_a_manifest_that_is_no_json_is_corrupt(body: bytes) -> None:
         store = open_store(str(folder))
         store.replace(MANIFEST_KEY, body)
         with pytest.raises(CorruptFileError, match="refs_manifest"):
-            read_manifest(store)
+            read_dump_manifest(store)
 
 
 @pytest.mark.parametrize("body", [b"", b"PAR1", b"PAR1" + b"x" * 60 + b"PAR1"])

@@ -18,7 +18,7 @@ from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import Entry, entry_record
 from sparklake.graveler.ids import file_id
 from sparklake.graveler.records import Record, encode_record, plain_value
-from sparklake.graveler.sstable import make_table, read_foreign, read_table
+from sparklake.graveler.sstable import make_table, read_foreign, read_sstable
 from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn
 from sparklake.graveler.sstable.layout import Handle, meta_blocks
 from sparklake.graveler.sstable.store import lakefs_id, read_range_file, verify_table
@@ -181,7 +181,7 @@ def test_a_damaged_table_of_ours_is_refused_or_read(name: str, damage: list[Dama
     body = damaged(sound, block_handles(sound), damage)
     try:
         verify_table(OUR_ID, body)
-        block = read_table("table", body)
+        block = read_sstable("table", body)
         if block is not None:  # Else the name of its directory was damaged, and all was read.
             looked_at(block)
             make_table(block)
@@ -197,7 +197,7 @@ def test_a_number_of_a_directory_that_cannot_be_is_refused(at: int, number: int)
     block = bytearray(sound[handle.offset : handle.offset + handle.size + 1])
     struct.pack_into("<Q", block, at, number)
     with pytest.raises(CorruptFileError, match="some-table"):
-        read_table("some-table", with_block(sound, handle, bytes(block)))
+        read_sstable("some-table", with_block(sound, handle, bytes(block)))
 
 
 @pytest.mark.parametrize("size", [0xFFFFFFFF, 0x7FFFFFFF, 100_000_000])
@@ -224,7 +224,7 @@ def test_places_whose_sums_wrap_around_are_refused() -> None:
     (count,) = struct.unpack_from("<I", block, handle.size - 4)
     for entry, place in ((1, 2_000_000_000), (2, 3_500_000_000)):
         struct.pack_into("<I", block, handle.size - 4 * (count + 1) + 4 * entry, place)
-    found = read_table("some-table", with_block(sound, handle, bytes(block)))
+    found = read_sstable("some-table", with_block(sound, handle, bytes(block)))
     assert found is not None
     with pytest.raises(CorruptFileError, match="some-table"):
         found.take(found.leaves_at(found.starts[:1])).records()

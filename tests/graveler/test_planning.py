@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval, successor
 from sparklake.graveler.planning.layers import plan_apply, plan_listing, plan_view
-from sparklake.graveler.planning.packing import Task, TaskPiece, coalesced, pack
+from sparklake.graveler.planning.packing import Task, TaskPiece, coalesced, pack_tasks
 from sparklake.graveler.planning.plan import (
     CopiedPiece,
     OpenPiece,
@@ -474,7 +474,7 @@ def test_tasks_hold_every_opened_piece_in_order(
     base: Ranges, source: Ranges, dest: Ranges, task_records: int
 ) -> None:
     plan = plan_merge(base, source, dest)
-    tasks = pack(plan, task_records)
+    tasks = pack_tasks(plan, task_records)
     assert [(each.position, each.piece) for task in tasks for each in task.pieces] == [
         (at, piece) for at, piece in enumerate(plan.pieces) if isinstance(piece, OpenPiece)
     ]
@@ -512,7 +512,7 @@ def test_a_run_across_joined_pieces_is_read_once() -> None:
     plan = plan_apply((A, B, C), [SideStream((run,))], [Interval(b"b", b"h\0")])
     joined = coalesced(plan, 1000)
     assert joined.pieces == (OpenPiece(EVERYTHING, (SideStream((A, B, C)), SideStream((run,)))),)
-    assert pack(joined, 1) == [Task((TaskPiece(0, joined.stretches[0]),))]
+    assert pack_tasks(joined, 1) == [Task((TaskPiece(0, joined.stretches[0]),))]
 
 
 def test_pieces_apart_are_not_joined() -> None:

@@ -32,7 +32,7 @@ from sparklake.graveler.refs.dump import (
     DumpManifest,
     encode_refs,
     manifest_bytes,
-    read_manifest,
+    read_dump_manifest,
     read_refs,
 )
 from sparklake.graveler.refs.dump_tables import Entity, make_ref_tables, read_ref_records
@@ -223,19 +223,19 @@ def test_a_manifest_is_written_as_lakefs_does(store: ObjectStore) -> None:
         '{\n  "branches_meta_range_id": "b",\n  "commits_meta_range_id": "c",\n'
         '  "tags_meta_range_id": ""\n}'
     )
-    assert read_manifest(store) == manifest
+    assert read_dump_manifest(store) == manifest
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"\xff", b'{"branches_meta_range_id": 1}'])
 def test_a_manifest_that_is_none(store: ObjectStore, body: bytes) -> None:
     store.replace(MANIFEST_KEY, body)
     with pytest.raises(CorruptFileError, match="refs_manifest"):
-        read_manifest(store)
+        read_dump_manifest(store)
 
 
 def test_no_manifest(store: ObjectStore) -> None:
     with pytest.raises(MissingFileError, match="no dump"):
-        read_manifest(store)
+        read_dump_manifest(store)
 
 
 # --- what does not agree --------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from sparklake.graveler.algebra import ChangeCounts, Conflict
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval
-from sparklake.graveler.planning.packing import Task, TaskPiece, pack
+from sparklake.graveler.planning.packing import Task, TaskPiece, pack_tasks
 from sparklake.graveler.planning.plan import OpenPiece, SideStream, plan_merge
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sstable.store import WrittenRange
@@ -48,7 +48,7 @@ def trees() -> Iterator[Trees]:
 
 def run_merge(trees: Trees, strategy: Strategy | None, task_records: int) -> list[Result]:
     sides = [trees.write(each).ranges for each in (PAIRS, SOURCE, DEST)]
-    tasks = encode_tasks(pack(plan_merge(*sides), task_records))
+    tasks = encode_tasks(pack_tasks(plan_merge(*sides), task_records))
     body = partial(merge_body, trees.workspace, Resolution(strategy))
     return list(decode_results(trees.runner.collect(body, tasks)))
 

@@ -13,7 +13,7 @@ from sparklake.cli.output import Output
 from sparklake.cli.quickstart.sample import Demo, fresh_place, source_folder
 from sparklake.cli.quickstart.steps import STEPS
 from sparklake.cli.session import Session, command
-from sparklake.cli.text import shown
+from sparklake.cli.text import one_line
 from sparklake.documents import Document
 
 WIDTH = 88
@@ -64,10 +64,10 @@ def _page(out: Output, step: Document) -> str:
     lines = [
         out.coloured(head, "green"),
         *(
-            out.coloured(f"    {_prompt(shown(line))}", "cyan")
+            out.coloured(f"    {_prompt(one_line(line))}", "cyan")
             for line in step["command"].splitlines()
         ),
-        *(f"    {shown(fact)}" for fact in step["facts"]),
+        *(f"    {one_line(fact)}" for fact in step["facts"]),
     ]
     return "\n".join([*lines, ""])
 

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparklake.cli.text import number, shown, size
+from sparklake.cli.text import number, one_line, size
 from sparklake.errors import InvalidInputError, MergeConflictError, MissingDependencyError
 from sparklake.uri import SCHEME
 
@@ -137,7 +137,7 @@ def changes(rows: Iterable[DiffRow]) -> list[str]:
     for row in rows:
         counts[row.type.value] += 1
         if len(first) < _LINES:
-            first.append(f"{row.type.value:<8} {size(row.size):>9}  {shown(row.path)}")
+            first.append(f"{row.type.value:<8} {size(row.size):>9}  {one_line(row.path)}")
     more = counts.total() - len(first)
     sums = ", ".join(f"{found:,} {kind}" for kind, found in sorted(counts.items()))
     return [*first, *([f"... and {more:,} more"] if more else []), sums]

@@ -20,7 +20,7 @@ from sparklake.cli.quickstart.sample import (
     inventory,
     ranges,
 )
-from sparklake.cli.text import number, short, shown, size
+from sparklake.cli.text import number, one_line, short, size
 from sparklake.errors import MergeConflictError
 
 _README = f"{FILES}README-quickstart.md"
@@ -157,7 +157,7 @@ def edit_both(scene: Demo) -> StepResult:
         made = branch.commit(f"Edit {number(len(paths), 'file')}")
         facts.append(f"commit {short(made.id)} on {name}: {ranges(scene, made)}")
     commands = (
-        f"sparklake put FILE {scene.uri(name, shown(shared[0]))}\n"
+        f"sparklake put FILE {scene.uri(name, one_line(shared[0]))}\n"
         f"sparklake commit {scene.uri(name)} -m 'Edit ...'"
         for name in edits
     )
@@ -170,7 +170,7 @@ def merge_with_conflicts(scene: Demo) -> StepResult:
     try:
         scene.repository.merge(DEV, MAIN)
     except MergeConflictError as error:
-        paths = (f"! conflict  {shown(row.path)}" for row in diff_rows(error))
+        paths = (f"! conflict  {one_line(row.path)}" for row in diff_rows(error))
         return StepResult(command, [*paths, "nothing was written, and the exit code is 3"])
     raise AssertionError("both branches hold a README of their own")
 
@@ -186,10 +186,10 @@ def merge(scene: Demo) -> StepResult:
 
 def log(scene: Demo) -> StepResult:
     """Draw the history."""
-    from sparklake.cli.history import drawn, ref_names
+    from sparklake.cli.history import graph_lines, ref_names
 
     commits = scene.repository.log(MAIN)
-    lines = drawn(Output(Format.JSON), commits.marked(), ref_names(scene.repository))
+    lines = graph_lines(Output(Format.JSON), commits.marked(), ref_names(scene.repository))
     return StepResult(f"sparklake log {scene.uri(MAIN)}", list(lines))
 
 

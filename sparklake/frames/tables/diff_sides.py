@@ -52,7 +52,7 @@ class Side(Protocol):
         """The place of a Delta table of the files that differ, if any."""
 
 
-def schema_of(
+def side_schema(
     spark: SparkSession, side: Side, table_format: str, options: Mapping[str, Any]
 ) -> StructType:
     """Return the columns of a side, from differing files, a shared file and folders."""

@@ -47,7 +47,7 @@ def read_files(
     # One schema for all: Spark would infer the type of a partition column for each root.
     schema = with_partitions(written, types)
     parts = []
-    for root, partition, some in scans(uris, files.column("relative").to_pylist()):
+    for root, partition, some in scan_groups(uris, files.column("relative").to_pylist()):
         if root:
             more = {**options, "basePath": root}
             parts.append(load(spark, some, table_format, more, schema))
@@ -69,7 +69,7 @@ def with_partitions(written: StructType, types: Types) -> StructType:
     return schema
 
 
-def scans(
+def scan_groups(
     uris: Sequence[str], relatives: Sequence[str]
 ) -> Iterator[tuple[str | None, Partition, list[str]]]:
     """Yield files that one scan can read, grouped by root or by partition.

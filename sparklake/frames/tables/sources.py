@@ -50,7 +50,7 @@ def load_delta(spark: SparkSession, uri: str, options: Mapping[str, Any]) -> Dat
     return spark.read.format("delta").options(**options).load(uri)
 
 
-def schema_of(
+def spark_schema(
     spark: SparkSession, uris: Iterable[str], table_format: str, options: Mapping[str, Any]
 ) -> StructType:
     """Return the schema of files, as Spark reads it; raise MissingFileError."""

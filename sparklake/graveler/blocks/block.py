@@ -32,9 +32,9 @@ from sparklake.graveler.blocks.encoded import (
     EncodedRecords,
     Shape,
     chained,
-    encoded,
+    encode_records,
     holds_its_ids,
-    joined,
+    joined_blocks,
 )
 from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record
@@ -94,7 +94,7 @@ class Block:
 
     A leaf is the unit that is opened at once: encoded records, or one data block. `starts` has
     the position of each leaf, and the end of the last one. A block caches opened leaves, so
-    only one thread may use it, unless it is `encoded` from the start.
+    only one thread may use it, unless it is `encode_records` from the start.
     """
 
     __slots__ = ("_leaves", "_opened", "ids", "starts", "units")
@@ -278,7 +278,7 @@ class Block:
         counts = self.starts[leaves + 1] - self.starts[leaves]
         wrong = np.zeros(1, np.int64)
         try:
-            records = joined(contents, counts)
+            records = joined_blocks(contents, counts)
             lasts = records.value_ends[np.cumsum(counts) - 1]
             found = digests_at(records.data, lasts - RECORD_ID_BYTES)
             wrong = np.flatnonzero((found != self.ids[self.starts[leaves + 1] - 1]).any(axis=1))
@@ -363,7 +363,7 @@ EMPTY = Block([], np.zeros((0, 4), np.uint64))
 
 def block_of(keys: pa.BinaryArray, stored: pa.BinaryArray) -> Block:
     """Return the block of ascending keys and their stored values, ids included."""
-    return block_of_encoded(encoded(keys, stored)) if len(keys) else EMPTY
+    return block_of_encoded(encode_records(keys, stored)) if len(keys) else EMPTY
 
 
 def block_of_records(records: Sequence[Record]) -> Block:

@@ -155,7 +155,7 @@ class EncodedRecords:
         return stored if found == key else None
 
 
-def encoded(keys: pa.BinaryArray, stored: pa.BinaryArray) -> EncodedRecords:
+def encode_records(keys: pa.BinaryArray, stored: pa.BinaryArray) -> EncodedRecords:
     """Return the entries of ascending keys and their stored values, ids included."""
     key_lengths = np.diff(offsets_of(keys)).astype(np.int64)
     value_lengths = np.diff(offsets_of(stored))
@@ -179,7 +179,7 @@ def chained(parts: Sequence[EncodedRecords]) -> EncodedRecords:
     return EncodedRecords(pa.concat_arrays([part.entries for part in parts]), shape)
 
 
-def joined(contents: Sequence[memoryview], counts: Positions) -> EncodedRecords:
+def joined_blocks(contents: Sequence[memoryview], counts: Positions) -> EncodedRecords:
     """Return the records in data blocks with the given numbers of records.
 
     A data block ends in the position of each entry and their count, four bytes each. Raises

@@ -110,7 +110,9 @@ def summary_between(before: Ranges, after: Ranges, known: KnownKeys | None) -> C
     range ids and summarised as intervals.
     """
     if known is None:
-        return ChangeSummary(hashed(()), tuple(changed_intervals(before, after, MOST_INTERVALS)))
+        return ChangeSummary(
+            name_hashes(()), tuple(changed_intervals(before, after, MOST_INTERVALS))
+        )
     covered = _Cover(known.within)
     windows = changed_intervals(before, after, _MOST_WINDOWS)
     rest = [each for each in windows if not covered.holds(each)]
@@ -126,10 +128,10 @@ def names_hashed(keys: Iterable[bytes]) -> Hashes:
         while at >= 0:
             names.add(key[: at + 1])
             at = key.find(b"/", at + 1)
-    return np.unique(hashed(names))
+    return np.unique(name_hashes(names))
 
 
-def hashed(names: Iterable[bytes]) -> Hashes:
+def name_hashes(names: Iterable[bytes]) -> Hashes:
     """Return the hashes of names, in the order of the names."""
     joined = b"".join(sha256(name).digest()[:_HASH_BYTES] for name in names)
     return np.frombuffer(joined, "<u8")
@@ -137,7 +139,7 @@ def hashed(names: Iterable[bytes]) -> Hashes:
 
 def name_hash(name: bytes) -> np.uint64:
     """Return the hash of one name."""
-    found: np.uint64 = hashed([name])[0]
+    found: np.uint64 = name_hashes([name])[0]
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sparklake.graveler.keys import Interval, successor
-from sparklake.graveler.planning.plan import OpenPiece, Piece, Plan, joined, part_of
+from sparklake.graveler.planning.plan import OpenPiece, Piece, Plan, joined_side, part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Task:
     pieces: tuple[TaskPiece, ...]
 
 
-def pack(plan: Plan, task_records: int) -> list[Task]:
+def pack_tasks(plan: Plan, task_records: int) -> list[Task]:
     """Return tasks that read about `task_records` records each. A piece is never cut."""
     tasks: list[Task] = []
     held: list[TaskPiece] = []
@@ -100,4 +100,4 @@ def _parts(piece: OpenPiece, task_records: int) -> Iterator[OpenPiece]:
 def _joined(pieces: Sequence[OpenPiece]) -> OpenPiece:
     interval = Interval(pieces[0].interval.start, pieces[-1].interval.stop)
     streams = zip(*(piece.sides for piece in pieces), strict=True)
-    return OpenPiece(interval, tuple(map(joined, streams)))
+    return OpenPiece(interval, tuple(map(joined_side, streams)))

@@ -11,8 +11,8 @@ from sparklake.graveler.keys import (
     EVERYTHING,
     Interval,
     common,
-    listed,
     object_key,
+    path_tuple,
     prefix_interval,
     successor,
 )
@@ -87,7 +87,7 @@ def filter_for(paths: Sequence[str] | None) -> PathFilter:
     """
     if paths is None:
         return ALL
-    keys = [object_key(path) for path in listed(paths, "the paths to choose")]
+    keys = [object_key(path) for path in path_tuple(paths, "the paths to choose")]
     if not keys:
         raise InvalidInputError("no path is chosen: name an object, or a prefix that ends with '/'")
     return PathFilter(tuple(_disjoint(map(_interval, sorted(keys)))))
@@ -113,7 +113,7 @@ def _disjoint(intervals: Iterable[Interval]) -> Iterator[Interval]:
         yield held
 
 
-def named(paths: Iterable[str]) -> str:
+def first_paths(paths: Iterable[str]) -> str:
     """Return the first three paths, for use in a message."""
     listed = list(paths)
     return ", ".join(map(repr, listed[:3])) + (", ..." if len(listed) > 3 else "")

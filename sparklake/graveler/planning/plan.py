@@ -107,7 +107,7 @@ class Plan:
     @property
     def streams(self) -> tuple[SideStream, ...]:
         """One stream per side with all ranges to read. A range shared by pieces occurs once."""
-        return tuple(map(joined, zip(*(piece.sides for piece in self.stretches), strict=True)))
+        return tuple(map(joined_side, zip(*(piece.sides for piece in self.stretches), strict=True)))
 
     @property
     def records(self) -> int:
@@ -216,7 +216,7 @@ def _restricted_copy(base: Ranges, interval: Interval) -> Iterator[Piece]:
         yield OpenPiece(interval, (SideStream((inside[-1],)),))
 
 
-def joined(sides: Iterable[SideStream]) -> SideStream:
+def joined_side(sides: Iterable[SideStream]) -> SideStream:
     """Return one side of several pieces, in key order, as a single stream."""
     held = tuple(sides)
     # A staged run's range may overlap several pieces. It is read once.

@@ -43,7 +43,7 @@ def manifest_bytes(manifest: DumpManifest) -> bytes:
     return msgspec.json.format(msgspec.json.encode(asdict(manifest)), indent=2)
 
 
-def read_manifest(store: ObjectStore) -> DumpManifest:
+def read_dump_manifest(store: ObjectStore) -> DumpManifest:
     """Read the manifest of a namespace; raise MissingFileError or CorruptFileError."""
     try:
         body = store.get(MANIFEST_KEY)

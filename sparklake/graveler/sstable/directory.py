@@ -45,8 +45,8 @@ class BlockColumn(IntEnum):
 class Directory(NamedTuple):
     """The content of a table's directory.
 
-    `numbers` has a row per BlockColumn and a column per data block. `first_keys` and `last_keys` are
-    the keys of the data blocks.
+    `numbers` has a row per BlockColumn and a column per data block. `first_keys` and `last_keys`
+    are the keys of the data blocks.
     """
 
     ids: Ids

@@ -134,7 +134,7 @@ def _rows(numbers: Sequence[int]) -> Iterator[range]:
             start = at
 
 
-def read_table(name: str, file: Content) -> Block | None:
+def read_sstable(name: str, file: Content) -> Block | None:
     """Return the records of a table by its directory, at least one.
 
     Returns None for a table without a directory, which is another writer's or damaged. Raises

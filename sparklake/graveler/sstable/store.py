@@ -30,7 +30,7 @@ from sparklake.graveler.sstable import (
     make_table,
     out_of_order,
     read_foreign,
-    read_table,
+    read_sstable,
 )
 
 _FILES_READ_AT_ONCE = 32
@@ -228,7 +228,7 @@ def _read_table(file: Content, table_id: str, kind: str, *, trusted: bool = Fals
     when it is opened.
     """
     name = table_key(table_id)
-    ours = read_table(name, file)
+    ours = read_sstable(name, file)
     if ours is not None and (trusted or file_id(ours.ids.data) == table_id):
         return ours
     records = read_foreign(name, file[:])

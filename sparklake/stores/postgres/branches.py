@@ -19,7 +19,7 @@ from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.stores.postgres.commits import (
     IS_KEPT,
-    check_kept,
+    check_not_expired,
     insert_commit,
     log_operation,
     renew_commits,
@@ -146,7 +146,7 @@ class PostgresBranches:
             except psycopg.errors.ForeignKeyViolation:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
             if not made:
-                check_kept(connection, self._uid, commit_id)
+                check_not_expired(connection, self._uid, commit_id)
                 raise AlreadyExistsError(f"there is a branch {name!r} already")
             verb = RefVerb.CREATE_BRANCH.value
             log_operation(connection, self._uid, who, verb, name, None, commit_id)
@@ -268,7 +268,7 @@ class PostgresBranches:
         if not swapped:
             head = lock_branch(connection, self._scope, move.branch, *actions, fence=move.fence)
             if head == move.expected and not is_new:
-                check_kept(connection, self._uid, move.to)
+                check_not_expired(connection, self._uid, move.to)
             raise RaceLostError(f"branch {move.branch!r} has moved to {head}")
 
 

@@ -211,7 +211,7 @@ def mark_expired(connection: psycopg.Connection, uid: str, commit_ids: Sequence[
         )
 
 
-def check_kept(connection: psycopg.Connection, uid: str, commit_id: CommitId) -> None:
+def check_not_expired(connection: psycopg.Connection, uid: str, commit_id: CommitId) -> None:
     """Raise ExpiredError for an expired commit, within a transaction."""
     query = f"SELECT {IS_KEPT}"
     row = connection.execute(query, {"uid": uid, "commit": commit_id}).fetchone()

@@ -93,7 +93,7 @@ class InventoryTaskSettings:
     folder: str
 
 
-def read_manifest(inventory: S3Inventory) -> InventoryManifest:
+def read_inventory_manifest(inventory: S3Inventory) -> InventoryManifest:
     """Read a manifest; raise InvalidInputError if it is invalid or cannot be used."""
     uri = normalise_object_uri(inventory.manifest)
     store, key = open_object(uri)

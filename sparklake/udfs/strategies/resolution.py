@@ -9,7 +9,7 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
-from sparklake.delta_log.names import LAST_CHECKPOINT, LOG_FOLDER, commit_key, table_folder
+from sparklake.delta_log.names import LAST_CHECKPOINT, LOG_FOLDER, commit_key, folder_of_log
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import CommitId
@@ -94,7 +94,7 @@ class Resolution:
 
     def side(self, folder: bytes) -> Strategy | None:
         """Return the side that wins every kind of file of the table with this log folder."""
-        table = table_folder(folder)
+        table = folder_of_log(folder)
         names = (LAST_CHECKPOINT.encode(), b"part-0.parquet")
         first, *rest = map(self.chosen, (commit_key(folder, 0), *(table + each for each in names)))
         if isinstance(first, Strategy) and all(each is first for each in rest):

@@ -126,7 +126,7 @@ def first_write(store: ObjectStore, verb: str) -> Iterator[None]:
         ) from error
 
 
-def check_writable(store: ObjectStore, verb: str) -> None:
+def check_namespace_writable(store: ObjectStore, verb: str) -> None:
     """Raise ReadOnlyNamespaceError where nothing can be written beside the mark."""
     with first_write(store, verb):
         if store.uri.startswith("file://"):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparklake.delta_log.actions import Action, encode_actions
-from sparklake.delta_log.copy import LogFiles, copied_actions, copied_checkpoint, log_files
+from sparklake.delta_log.copy import LogFiles, copied_actions, copied_checkpoint, files_to_read
 from sparklake.delta_log.names import LOG_FOLDER, commit_version
-from sparklake.delta_log.paths import encoded, is_relative, name_of, one_spelling
+from sparklake.delta_log.paths import canonical_path, encoded_path, is_relative_path, name_of
 from sparklake.graveler.ports import Write
 from sparklake.stores.objects.prefetch import overlapped
 from sparklake.verbs.base.content import read_body
@@ -40,7 +40,7 @@ class BaseTable:
 
     def name_in_tree(self, path: str) -> str:
         """Return the path in the branch's log for a path of the copied log."""
-        return path if is_relative(path) else self.spelled.get(one_spelling(path), path)
+        return path if is_relative_path(path) else self.spelled.get(canonical_path(path), path)
 
     def name_files(self, files: Iterable[dict[str, Any]]) -> None:
         """Replace the paths of files in the copied log by their paths in the branch's log."""
@@ -61,7 +61,7 @@ def copy_log(context: Context, folder: str, write: Write, *, names_files: bool) 
     `names_files` is required if Delta's commits may name existing files.
     """
     checksums = log_checksums(context, write.branch, folder)
-    base = BaseTable(log_files(checksums, folder), checksums)
+    base = BaseTable(files_to_read(checksums, folder), checksums)
     snapshot = open_snapshot(context, write.branch)
     bodies: dict[str, bytes] = {}
     for name, body in entry_bodies(snapshot, folder, write.branch, base.files.names):
@@ -69,7 +69,7 @@ def copy_log(context: Context, folder: str, write: Write, *, names_files: bool) 
         is_entry = name != base.files.checkpoint
         copied = copier.entry(body, name) if is_entry else copier.checkpoint(body)
         if names_files:
-            base.spelled.update((one_spelling(to), path) for path, to in copier.moves.items())
+            base.spelled.update((canonical_path(to), path) for path, to in copier.moves.items())
         bodies[f"{write.place}/{LOG_FOLDER}{name}"] = copied
         if len(bodies) >= _PUT_AT_ONCE:
             context.store.put_many_if_absent(bodies)
@@ -123,11 +123,11 @@ class _Copier:
 
     def _rewrite(self, files: Sequence[dict[str, Any]]) -> None:
         """Replace relative paths by addresses. A file missing from the tree keeps its path."""
-        relative = sorted({each["path"] for each in files if is_relative(each["path"])})
+        relative = sorted({each["path"] for each in files if is_relative_path(each["path"])})
         asked = [self._folder + name_of(each) for each in relative]
         addresses = self._snapshot.lookup(asked)["address"].to_pylist() if asked else []
         for path, address in zip(relative, addresses, strict=True):
             if address is not None:
-                self.moves[path] = encoded(spark_uri(address))
+                self.moves[path] = encoded_path(spark_uri(address))
         for said in files:
             said["path"] = self.moves.get(said["path"], said["path"])

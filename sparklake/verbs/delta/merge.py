@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 from sparklake.delta_log.actions import Action, FileKey, encode_actions
 from sparklake.delta_log.commits import NotUnitedError
-from sparklake.delta_log.names import LOG_FOLDER, MAX_TABLES, table_folder, too_many_tables
+from sparklake.delta_log.names import LOG_FOLDER, MAX_TABLES, folder_of_log, too_many_tables
 from sparklake.delta_log.paths import file_keys
 from sparklake.delta_log.union.liveness import live_after
 from sparklake.delta_log.union.sides import UnionSignature
@@ -26,7 +26,7 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import check_kept
 from sparklake.verbs.base.sides import ThreeWayTrees
 from sparklake.verbs.delta.changed_logs import gone_files
-from sparklake.verbs.delta.merged_log import StoredValues, TableUnion, record_id
+from sparklake.verbs.delta.merged_log import StoredValues, TableUnion, stored_record_id
 from sparklake.verbs.delta.tree_log import (
     Commits,
     TreeLog,
@@ -86,7 +86,7 @@ class MovedSides:
             for each in side.ranges:
                 hull = Interval(each.min_key, successor(each.max_key))
                 if not other.meets(hull):
-                    folders = {*folders_of(each.min_key), *folders_of(each.max_key)}
+                    folders = {*key_folders(each.min_key), *key_folders(each.max_key)}
                     yield from (
                         (each, log)
                         for folder in folders
@@ -98,7 +98,7 @@ class MovedSides:
 _LOG = LOG_FOLDER.encode()
 
 
-def folders_of(key: bytes) -> Iterator[bytes]:
+def key_folders(key: bytes) -> Iterator[bytes]:
     """Yield the folders that contain a key, including the root."""
     at = key.rfind(b"/")
     while at >= 0:
@@ -129,7 +129,7 @@ def table_unions(
         _union(context, sides, folder, resolution.side(folder), moved)
         for folder in logs
         if resolution.unites(folder)
-        and sides.path_filter.parts(prefix_interval(table_folder(folder)))
+        and sides.path_filter.parts(prefix_interval(folder_of_log(folder)))
     )
     try:
         return [each for each in found if each is not None]
@@ -143,7 +143,9 @@ def _logs_around(context: Context, sides: ThreeWayTrees) -> Iterator[bytes]:
     if sides.path_filter.is_everything:
         return
     ranges = context.trees.get(sides.dest).ranges
-    for folder in {each for part in sides.path_filter.intervals for each in folders_of(part.start)}:
+    for folder in {
+        each for part in sides.path_filter.intervals for each in key_folders(part.start)
+    }:
         log = folder + LOG_FOLDER.encode()
         if has_log(context, overlapping(ranges, prefix_interval(log)), log):
             yield log
@@ -162,7 +164,7 @@ def _union(
         return None
     keys = sorted({*base.ids, *source.ids, *dest.ids})
     stored = {key: StoredValues(*(each.records.get(key) for each in logs)) for key in keys}
-    changed = {key: each for key, each in stored.items() if len({*map(record_id, each)}) > 1}
+    changed = {key: each for key, each in stored.items() if len({*map(stored_record_id, each)}) > 1}
     union = TableUnion(folder, changed)
     if source.ids == base.ids or not sides.path_filter.parts(prefix_interval(folder)):
         return _of_one_side(context, sides, union, logs, _DEST, moved)
@@ -236,7 +238,7 @@ def _of_one_side(
 
     Returns None if a merge by keys keeps all files of the table.
     """
-    table = prefix_interval(table_folder(union.folder))
+    table = prefix_interval(folder_of_log(union.folder))
     if sides.path_filter.holds(table) and not moved.by_both(table):
         return None
     alone = replace(union, is_of_one_side=True)
@@ -276,4 +278,4 @@ def _record_ids(
 ) -> dict[bytes, bytes | None]:
     wanted = sorted({*keys})
     found = context.open_ranges.lookup_many(context.trees.get(tree).ranges, wanted)
-    return dict(zip(wanted, map(record_id, found), strict=True))
+    return dict(zip(wanted, map(stored_record_id, found), strict=True))

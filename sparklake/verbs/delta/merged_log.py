@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sparklake.delta_log.commits import NotUnitedError
-from sparklake.delta_log.names import commit_key, table_folder, table_name
+from sparklake.delta_log.names import commit_key, folder_of_log, table_name
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
 from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY
@@ -35,12 +35,12 @@ class StoredValues(NamedTuple):
     @property
     def source_differs(self) -> bool:
         """Whether source has changed the key since base."""
-        return record_id(self.source) != record_id(self.base)
+        return stored_record_id(self.source) != stored_record_id(self.base)
 
     @property
     def outcome(self) -> KeyOutcome:
         """The outcome of a merge by keys."""
-        return classify(*map(record_id, self))
+        return classify(*map(stored_record_id, self))
 
     @property
     def by_keys(self) -> bytes | None:
@@ -93,7 +93,7 @@ class TableUnion:
         """Yield the records of the log that differ from a merge by keys."""
         for key, stored in self.log.items():
             end = self.becomes(stored)
-            if record_id(end) != record_id(stored.by_keys):
+            if stored_record_id(end) != stored_record_id(stored.by_keys):
                 yield tombstone(key) if end is None else (key, end)
 
     def conflicts(self) -> list[Conflict]:
@@ -108,19 +108,19 @@ class TableUnion:
     def checked(self, find_many: FindMany) -> TableUnion:
         """Return the union, refused if a needed file is missing from the tree or differs."""
         keys = sorted(self.needed)
-        found = zip(keys, map(record_id, find_many(keys)), strict=True)
+        found = zip(keys, map(stored_record_id, find_many(keys)), strict=True)
         lost = [
             key for key, there in found if there is None or self.needed[key] not in {None, there}
         ]
         if not lost:
             return self
-        start = len(table_folder(self.folder))
+        start = len(folder_of_log(self.folder))
         names = (key[start:].decode(errors="replace") for key in lost)
         why = NotUnitedError("files that the table needs are not in what is merged", names)
         return replace(self, refusal=str(why))
 
 
-def record_id(stored: bytes | None) -> bytes | None:
+def stored_record_id(stored: bytes | None) -> bytes | None:
     """Return the record id of a stored value, or None."""
     return stored and stored[-RECORD_ID_BYTES:]
 

@@ -30,7 +30,7 @@ from sparklake.delta_log.rewrite import (
     to_addresses,
 )
 from sparklake.delta_log.table_files import data_files, hashes, repeated, spark_uris, unlike
-from sparklake.delta_log.view_log import commit_info, last_checkpoint
+from sparklake.delta_log.view_log import checkpointed_commit, last_checkpoint
 from sparklake.errors import (
     CorruptFileError,
     InvalidInputError,
@@ -128,7 +128,7 @@ def _write(
     if base is None:
         view.put(files)
         return
-    files.setdefault(log_key(base), commit_info())
+    files.setdefault(log_key(base), checkpointed_commit())
     with scratch_folder(disk_root()) as scratch:
         made = scratch / "checkpoint.parquet"
         size = _write_checkpoint(table, log.checkpoints[base], rewrite, scratch, made)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from sparklake.delta_log.actions import Action, decode_actions, encode_actions, said_of
 from sparklake.delta_log.commits import is_blind_append, lets_append
 from sparklake.delta_log.names import LOG_FOLDER, commit_name, commit_version
-from sparklake.delta_log.paths import is_relative, name_of
+from sparklake.delta_log.paths import is_relative_path, name_of
 from sparklake.errors import InvalidInputError, MissingFileError, TableMovedError
 from sparklake.graveler.guards import Action as Guarded
 from sparklake.graveler.ports import Write
@@ -28,7 +28,7 @@ from sparklake.verbs.base.snapshot import open_snapshot
 from sparklake.verbs.delta.copy import BaseTable, copy_log, entry_bodies, log_checksums, new_entries
 from sparklake.verbs.objects.stage import stage_batches
 from sparklake.verbs.tables.spark_writer import check_native, save_delta
-from sparklake.verbs.tables.version import spark_uri, table_folder
+from sparklake.verbs.tables.version import spark_uri, table_prefix
 from sparklake.verbs.tables.write import (
     check_no_other_table,
     is_there,
@@ -67,7 +67,7 @@ def edit_delta(context: Context, branch: str, path: str) -> Iterator[str]:
 
     Raises TableMovedError, and stages nothing, if another writer has committed to the table.
     """
-    request = WriteRequest(branch, path, table_folder(path), DELTA, WriteMode.OVERWRITE, (), {})
+    request = WriteRequest(branch, path, table_prefix(path), DELTA, WriteMode.OVERWRITE, (), {})
     with _copied(context, request) as copy:
         if copy.base.is_new:
             raise InvalidInputError(
@@ -164,7 +164,7 @@ def _added(entries: Sequence[Sequence[Action]], base: BaseTable) -> pa.Array:
     """
     paths = {said["path"] for each in entries for said in said_of(each, "add", "cdc")}
     new = paths.difference(base.spelled.values())
-    return pa.array(sorted(map(name_of, filter(is_relative, new))), pa.string())
+    return pa.array(sorted(map(name_of, filter(is_relative_path, new))), pa.string())
 
 
 def _put_entry(copy: _Copy, at: int, actions: Sequence[Action]) -> pa.RecordBatch:

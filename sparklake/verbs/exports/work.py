@@ -13,7 +13,7 @@ from sparklake.errors import InvalidInputError, LostResultError, UnfitError
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.ids import EMPTY_META_RANGE, CommitId, MetaRangeId
 from sparklake.graveler.keys import key_prefix, prefix_interval
-from sparklake.graveler.planning.packing import Task, divided, pack
+from sparklake.graveler.planning.packing import Task, divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.stores.exports import open_destination
@@ -205,7 +205,7 @@ class ExportWork:
         size = runner.task_records(plan.records)
         if copies:
             size = min(size, TASK_OBJECTS)
-        tasks = pack(divided(plan, size), size)
+        tasks = pack_tasks(divided(plan, size), size)
         progress = self.context.runners.progress
         progress.begin(sum(map(_ranges, tasks)))
         waiting = set(range(len(tasks)))

@@ -26,7 +26,7 @@ from sparklake.engine.sort import sliced
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.ids import RangeId
 from sparklake.graveler.planning.layers import plan_listing
-from sparklake.graveler.planning.packing import divided, pack
+from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, SideStream
 from sparklake.graveler.ports import LayerKind, RepositorySnapshot, WriteState
 from sparklake.graveler.ranges import MetaRange, RangeInfo
@@ -289,7 +289,7 @@ def _prefixes(context: Context) -> list[str]:
 
 def _tasks(plan: Plan, runner: Runner) -> pa.Table:
     records = runner.task_records(plan.records)
-    return encode_tasks(pack(divided(plan, records), records))
+    return encode_tasks(pack_tasks(divided(plan, records), records))
 
 
 def _spread(runner: Runner, work: pa.Table) -> Source:

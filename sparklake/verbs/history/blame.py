@@ -22,13 +22,13 @@ from sparklake.graveler.blocks.block import Block, concatenated
 from sparklake.graveler.blocks.columns import Ids, Positions
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.keys import Interval, key_path, key_prefix, prefix_interval
-from sparklake.graveler.planning.change_summary import ChangeSummary, hashed
+from sparklake.graveler.planning.change_summary import ChangeSummary, name_hashes
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.sstable.store import read_ranges
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.resolve import get_commit
 from sparklake.verbs.base.snapshot import RangeLayer
-from sparklake.verbs.history.log import dates, place_of
+from sparklake.verbs.history.log import log_position, spark_timestamps
 from sparklake.verbs.history.path_changes import ChangeSummaries
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Blame:
                     pa.array(map(key_path, keys), pa.string(), size=len(keys)),
                     [each.id for each in commits],
                     [each.committer for each in commits],
-                    dates([each.creation_date for each in commits]),
+                    spark_timestamps([each.creation_date for each in commits]),
                     [each.message for each in commits],
                 ],
                 schema=BLAME_SCHEMA,
@@ -132,7 +132,7 @@ class _BlameWalk:
         self._ids: Ids = block.ids
         self._walk = Walk(context.graph)
         self._summaries = ChangeSummaries(context)
-        names = hashed(self._keys)
+        names = name_hashes(self._keys)
         self._order = np.argsort(names, kind="stable")
         self._hashes = names[self._order]
 
@@ -140,14 +140,14 @@ class _BlameWalk:
         """Return the commit of each object. All objects exist in `start`."""
         found = [start] * len(self._keys)
         pending = {start.id: [np.arange(len(self._keys))]}
-        queue = [place_of(start)]
+        queue = [log_position(start)]
         while queue:
             commit = self._walk.commit(heappop(queue)[2])
             rows = np.sort(np.concatenate(pending.pop(commit.id)))
             for parent, passed in self._passed(commit, rows):
                 if parent.id not in pending:
                     pending[parent.id] = []
-                    heappush(queue, place_of(parent))
+                    heappush(queue, log_position(parent))
                 pending[parent.id].append(passed)
                 rows = np.setdiff1d(rows, passed, assume_unique=True)
             for row in rows.tolist():

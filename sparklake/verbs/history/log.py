@@ -65,7 +65,7 @@ def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.Record
                 pa.array([each.parents for each in some], pa.list_(pa.string())),
                 [each.committer for each in some],
                 [each.message for each in some],
-                dates([each.creation_date for each in some]),
+                spark_timestamps([each.creation_date for each in some]),
                 [each.meta_range_id for each in some],
                 pa.array([[*each.metadata.items()] for each in some], LOG_SCHEMA.field(6).type),
                 [each.generation for each in some],
@@ -75,7 +75,7 @@ def commit_batches(commits: Iterable[tuple[Commit, bool]]) -> Iterator[pa.Record
         )
 
 
-def dates(unix_seconds: Sequence[int]) -> pa.Array:
+def spark_timestamps(unix_seconds: Sequence[int]) -> pa.Array:
     """Return unix seconds as Spark timestamps, clipped to the years 1 to 9999."""
     seconds = np.clip(np.array(unix_seconds, np.int64), FIRST_SECOND, LAST_SECOND)
     return pa.array(seconds * SECOND_MICROS).cast(pa.timestamp("us", "UTC"))
@@ -234,7 +234,7 @@ def _check(asked: LogOptions) -> None:
         )
 
 
-def place_of(commit: Commit) -> Place:
+def log_position(commit: Commit) -> Place:
     """Return the position of a commit in every log."""
     return -commit.generation, -commit.creation_date, commit.id
 
@@ -246,7 +246,7 @@ def _walk(
 
     The walk does not go past a commit that is far older than `earliest`.
     """
-    walk, queue = Walk(context.graph), [place_of(start)]
+    walk, queue = Walk(context.graph), [log_position(start)]
     seen: set[CommitId] = {start.id}
     while queue:
         each = walk.commit(heappop(queue)[2])
@@ -256,7 +256,7 @@ def _walk(
         for parent_id in walk.parents(each.id)[: 1 if first_parent else None]:
             if parent_id not in seen:
                 seen.add(parent_id)
-                heappush(queue, place_of(walk.commit(parent_id)))
+                heappush(queue, log_position(walk.commit(parent_id)))
 
 
 def _walk_path(
@@ -271,7 +271,7 @@ def _walk_path(
 
     At a merge that equals a parent in these objects, the walk follows only the first such parent.
     """
-    walk, queue = Walk(context.graph), [place_of(start)]
+    walk, queue = Walk(context.graph), [log_position(start)]
     changes = ChangeTest(context, walk, sought)
     seen: set[CommitId] = {start.id}
     while queue:
@@ -285,7 +285,7 @@ def _walk_path(
         for parent_id in parents if origin is None else [origin] if parents else ():
             if parent_id not in seen:
                 seen.add(parent_id)
-                heappush(queue, place_of(walk.commit(parent_id)))
+                heappush(queue, log_position(walk.commit(parent_id)))
 
 
 def _up_to(
@@ -293,7 +293,7 @@ def _up_to(
 ) -> Iterator[Commit]:
     """Yield commits up to `last`. If it is missing and `absent` is given, raise `absent`."""
     for each in commits:
-        if place_of(each) > place_of(last):
+        if log_position(each) > log_position(last):
             break
         yield each
         if each.id == last.id:
@@ -306,7 +306,7 @@ def _behind(
     commits: Iterable[Commit], first: Commit, absent: RefNotFoundError | None
 ) -> Iterator[Commit]:
     """Yield the commits after `first`. If it is missing and `absent` is given, raise that."""
-    rest = dropwhile(lambda each: place_of(each) < place_of(first), commits)
+    rest = dropwhile(lambda each: log_position(each) < log_position(first), commits)
     found = next(rest, None)
     if found is None or found.id != first.id:
         if absent is not None:

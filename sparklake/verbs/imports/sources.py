@@ -18,7 +18,7 @@ from sparklake.udfs.imports.inventory import (
     inventory_terms,
     inventory_work,
     read_inventory,
-    read_manifest,
+    read_inventory_manifest,
 )
 from sparklake.udfs.imports.listing import listing_work, read_listing, split_source
 from sparklake.udfs.imports.rows import IMPORT_SCHEMA, Read
@@ -78,7 +78,7 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
         work = listing_work(split_source(open_store(root)))
         return OpenSource(root, Work(work), partial(read_listing, root), partial(_runner, 0))
     if isinstance(source, S3Inventory):
-        manifest = read_manifest(source)
+        manifest = read_inventory_manifest(source)
         read = partial(read_inventory, inventory_terms(manifest, source.folder))
         return OpenSource(name, Work(inventory_work(manifest)), read, partial(_runner, 0))
     if isinstance(source, pa.Table | pa.RecordBatchReader):

@@ -11,7 +11,7 @@ from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.errors import NoChangesError
 from sparklake.graveler.commits import STRATEGY_METADATA_KEY, Commit
-from sparklake.graveler.planning.path_filter import PathFilter, filter_for, named
+from sparklake.graveler.planning.path_filter import PathFilter, filter_for, first_paths
 from sparklake.graveler.ports import BranchState
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.attempts import Attempts
@@ -60,7 +60,7 @@ class MergeOptions:
     def message(self, source: str, dest: str) -> str:
         """Return the default message of a merge."""
         if self.paths is not None:
-            return f"Merge {named(self.paths)} of {source!r} into {dest!r}"
+            return f"Merge {first_paths(self.paths)} of {source!r} into {dest!r}"
         return f"{'Squash' if self.squash else 'Merge'} {source!r} into {dest!r}"
 
     def labels(self, source: Commit) -> dict[str, str]:
@@ -147,7 +147,7 @@ def nothing_to_merge(
     source: Commit, dest: str, paths: Sequence[str] | None = None
 ) -> NoChangesError:
     """Return the error for a merge that would not change dest, or its chosen paths."""
-    what = "all" if paths is None else f"of {named(paths)} all"
+    what = "all" if paths is None else f"of {first_paths(paths)} all"
     return NoChangesError(
         f"nothing to merge: {dest!r} has {what} that commit {source.id[:12]} changed"
     )

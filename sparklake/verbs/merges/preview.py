@@ -10,7 +10,7 @@ from sparklake.engine.execution import cut_for_tasks
 from sparklake.engine.explanation import THREE_WAY, Explanation, explained
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.planning.filtered import filtered_plan
-from sparklake.graveler.planning.packing import divided, pack
+from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, plan_three_way_diff
 from sparklake.graveler.sums import bounded
 from sparklake.stores.cache.counts import TALLY
@@ -130,7 +130,7 @@ def _results(
 ) -> Iterable[Result]:
     runner = context.runner(plan.records, "preview", what)
     task_records = runner.task_records(plan.records)
-    tasks = encode_tasks(pack(divided(plan, task_records), task_records))
+    tasks = encode_tasks(pack_tasks(divided(plan, task_records), task_records))
     body = partial(preview_body, context.workspace, resolution, sides.path_filter)
     for result in decode_results(runner.collect(body, tasks)):
         if isinstance(result, CacheResult):

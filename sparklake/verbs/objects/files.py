@@ -82,7 +82,7 @@ def open_to_write(
     content_type: str,
 ) -> IO[Any]:
     """Open a new object, which is staged on close."""
-    check_writable(context, branch, path, exclusive=mode.kind == "x")
+    check_can_stage(context, branch, path, exclusive=mode.kind == "x")
     new_object(context, path, 0, "", metadata, content_type)  # Raises for invalid labels.
     publish = partial(_publish, context, branch, path, metadata, content_type)
     file = ObjectWriter(publish, path)
@@ -91,7 +91,7 @@ def open_to_write(
     )
 
 
-def check_writable(context: Context, branch: str, path: str, *, exclusive: bool) -> None:
+def check_can_stage(context: Context, branch: str, path: str, *, exclusive: bool) -> None:
     """Raise the errors of staging an object, and AlreadyExistsError if `exclusive`."""
     object_key(path)
     open_branch(context, branch, Action.STAGE)

@@ -14,7 +14,7 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.ids import EMPTY_META_RANGE, MetaRangeId
 from sparklake.graveler.keys import object_key
 from sparklake.graveler.planning.filtered import filtered_plan, plan_restore
-from sparklake.graveler.planning.path_filter import PathFilter, filter_for, named
+from sparklake.graveler.planning.path_filter import PathFilter, filter_for, first_paths
 from sparklake.graveler.planning.plan import plan_diff
 from sparklake.graveler.ports import BranchState, LayerCut, LayerKind
 from sparklake.udfs.objects.copy import restore_body
@@ -96,8 +96,8 @@ def _nothing(
     plan = filtered_plan(plan_diff(ranges[:0], ranges, path_filter.hull), path_filter)
     rows = diff_of_plan(context, plan, ref, "restore")
     if any(object_key(row.path) in path_filter for row in rows):
-        return NoChangesError(f"{named(paths)} on {state.name!r} is as it is at {ref!r}")
+        return NoChangesError(f"{first_paths(paths)} on {state.name!r} is as it is at {ref!r}")
     return ObjectNotFoundError(
-        f"neither {ref!r} nor {state.name!r} has {named(paths)}: a path is that of an object, or a "
-        "prefix that ends with '/'; `sparklake ls` shows what there is"
+        f"neither {ref!r} nor {state.name!r} has {first_paths(paths)}: a path is that of an "
+        "object, or a prefix that ends with '/'; `sparklake ls` shows what there is"
     )

@@ -40,7 +40,7 @@ from sparklake.verbs.base.resolve import check_clean
 from sparklake.verbs.base.signing import check_texts, sign
 from sparklake.verbs.commits import commit
 from sparklake.verbs.objects.stage import deletions, stage_batches
-from sparklake.verbs.purges.scan import scans
+from sparklake.verbs.purges.scan import purge_scans
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -174,7 +174,7 @@ def _checked(context: Context, options: PurgeOptions) -> Patterns:
 
 def _found(context: Context, patterns: Patterns, made: Purge) -> FoundReport:
     """Write the list of objects to delete. Return its parts and counts."""
-    work = list(scans(context))
+    work = list(purge_scans(context))
     records = sum(each.count for scan in work for each in scan.ranges)
     runner = context.runner(records, "purge", made.id)
     reports = runner.sort_and_collect(

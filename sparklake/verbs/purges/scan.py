@@ -15,7 +15,7 @@ from sparklake.verbs.base.staging import StagedLayers
 _RANGES_AT_ONCE = 16
 
 
-def scans(context: Context) -> Iterator[Scan]:
+def purge_scans(context: Context) -> Iterator[Scan]:
     """Yield each distinct range once, with its first commit, and all staged changes.
 
     Ranges of a head carry the name of its branch. Only lists of ranges are read.

@@ -21,7 +21,7 @@ from sparklake.graveler.refs.dump import (
 from sparklake.graveler.retention import Retention
 from sparklake.stores.objects import open_store
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.namespace import check_namespace, check_owner, check_writable
+from sparklake.verbs.base.namespace import check_namespace, check_namespace_writable, check_owner
 
 SETTINGS_KEY = "_lakefs/sparklake_settings.json"
 """The file of a dump for settings that lakeFS's format does not have."""
@@ -79,7 +79,7 @@ def dump_refs(context: Context) -> RefsDump:
     store = open_store(context.info.storage_namespace)
     check_namespace(store)
     check_owner(store, context.info)
-    check_writable(store, "A dump of refs")
+    check_namespace_writable(store, "A dump of refs")
     # Dumps run one after the other, so that an older dump never replaces a newer one.
     with context.refs.branches.turn(_TURN, _TURN_SECONDS):
         refs = context.refs.snapshot()

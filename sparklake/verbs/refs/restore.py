@@ -12,7 +12,7 @@ from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
-from sparklake.graveler.refs.dump import read_manifest, read_refs
+from sparklake.graveler.refs.dump import read_dump_manifest, read_refs
 from sparklake.graveler.sstable.store import read_meta_range, table_key
 from sparklake.verbs.base.context import now
 from sparklake.verbs.base.namespace import check_enclosing, take_over_namespace
@@ -45,7 +45,7 @@ def restore_refs(
         AlreadyExistsError: A repository has this name.
         NamespaceInUseError: Another repository uses the namespace.
     """
-    refs = read_refs(store, read_manifest(store))
+    refs = read_refs(store, read_dump_manifest(store))
     settings = _find_settings(store)
     info = RepositoryInfo(
         name=options.name,

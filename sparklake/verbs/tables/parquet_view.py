@@ -66,14 +66,14 @@ def _shape(
     """Return the table's properties, with one file's schema or all files' merged."""
     from sparklake.frames.tables.files import infers_types, with_partitions
     from sparklake.frames.tables.parquet_views import reader_features
-    from sparklake.frames.tables.sources import schema_of
+    from sparklake.frames.tables.sources import spark_schema
 
     uris: Sequence[str] = [listing.first]
     if merges:
         files = data_files(table.objects.batches(), table.folder)
         uris = list(chain.from_iterable(each.column("uri").to_pylist() for each in files))
     types = listing.columns.types(infers=infers_types(spark))
-    written = schema_of(spark, uris, PARQUET, {MERGE_SCHEMA: merges})
+    written = spark_schema(spark, uris, PARQUET, {MERGE_SCHEMA: merges})
     schema = with_partitions(written, types)
     features = reader_features(schema)
     if features is None:

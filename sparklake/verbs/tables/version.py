@@ -21,7 +21,7 @@ from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.tables.other_formats import OtherTable, find_other_table, mark_prefixes
 
 
-def table_folder(path: str) -> str:
+def table_prefix(path: str) -> str:
     """Return the prefix of a table; raise InvalidInputError, InvalidKeyError."""
     stripped = path.strip("/")
     if not stripped:
@@ -51,7 +51,7 @@ class TableVersion:
     @property
     def folder(self) -> str:
         """The common prefix of the paths of its objects."""
-        return table_folder(self.path)
+        return table_prefix(self.path)
 
 
 def open_table(context: Context, ref: str, path: str) -> TableVersion:
@@ -59,7 +59,7 @@ def open_table(context: Context, ref: str, path: str) -> TableVersion:
 
     A branch's staged changes are included. Raises ExpiredError.
     """
-    folder = table_folder(path)
+    folder = table_prefix(path)
 
     def read(found: ResolvedRef) -> TableVersion:
         found.check_kept(context)
@@ -79,7 +79,7 @@ def tree_table(context: Context, tree: MetaRange, what: str, path: str) -> Table
 def _table_over(
     context: Context, what: str, path: str, tree: MetaRange, sides: Sequence[SideStream] = ()
 ) -> TableVersion:
-    folder = table_folder(path)
+    folder = table_prefix(path)
     plan = plan_listing(tree.ranges, sides, prefix_interval(key_prefix(folder)))
     objects = listing_of_plan(context, plan, what)
     snapshot = snapshot_over(context, what, tree, sides)
@@ -89,7 +89,7 @@ def _table_over(
 
 def find_other(context: Context, ref: str, path: str) -> OtherTable | None:
     """Return the table of another format that a path is at or in, as it is at a ref now."""
-    folder = table_folder(path)
+    folder = table_prefix(path)
 
     def read(found: ResolvedRef) -> OtherTable | None:
         sides = StagedLayers(context, *mark_prefixes(folder)).sides(found.layers)

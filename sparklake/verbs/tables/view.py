@@ -25,7 +25,7 @@ from sparklake.delta_log.view_log import (
     CHECKPOINT_SCHEMA,
     TableShape,
     add_batches,
-    commit_info,
+    checkpointed_commit,
     last_checkpoint,
     shape_batch,
     version_checksum,
@@ -107,7 +107,7 @@ def write_view(
                 checkpoint_key(view.version): written,
                 LAST_CHECKPOINT: last_checkpoint(view.version, actions),
                 checksum_key(view.version): version_checksum(shape, actions - len(about), size),
-                log_key(view.version): commit_info(),
+                log_key(view.version): checkpointed_commit(),
             }
         )
 

@@ -17,7 +17,7 @@ from sparklake import Branch, Commit, DiffRow, MergeConflictError, ObjectInfo, R
 from sparklake.engine.base import MAX_TASK_RECORDS
 from sparklake.engine.spark import SparkRunner
 from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileError
-from sparklake.graveler.planning.packing import pack
+from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.udfs.objects.rows import OBJECT_DDL
 from sparklake.udfs.read import DIFF_DDL
@@ -233,7 +233,7 @@ def test_a_task_that_runs_beside_itself_makes_the_same_ranges(
     main.stage(to_stage(dict(tree_of("bulk", 40))))
     base = main.commit("bulk")
     rows = repo.objects(base.id)
-    work = encode_tasks(pack(rows.plan, MAX_TASK_RECORDS))
+    work = encode_tasks(pack_tasks(rows.plan, MAX_TASK_RECORDS))
     twice = pa.concat_tables([work, work])
     workspace = repo._context.workspace
     (once,) = apply_body(workspace, work.to_batches())
