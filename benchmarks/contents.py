@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks import data
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
-from sparklake.graveler.sstable.store import read_meta_range
+from sparklake.graveler.sstable.range_files import read_meta_range
 from sparklake.stores.objects import open_store
 from sparklake.udfs.read import list_body
 from sparklake.udfs.workspace import Workspace, encode_tasks

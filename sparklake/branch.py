@@ -16,7 +16,7 @@ from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.keys import path_tuple
 from sparklake.graveler.planning.path_filter import filter_for
 from sparklake.graveler.ports import BranchState
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs import commits
 from sparklake.verbs import commits as resets
@@ -34,7 +34,7 @@ from sparklake.verbs.merges import replay
 from sparklake.verbs.merges.replay import ReplayOptions
 from sparklake.verbs.merges.transaction import KEPT_FOR, transaction
 from sparklake.verbs.objects import copy as transfer
-from sparklake.verbs.objects import files, stage
+from sparklake.verbs.objects import open_files, stage
 from sparklake.verbs.objects import remove as removal
 from sparklake.verbs.objects import restore as restoring
 from sparklake.verbs.objects import upload as uploads
@@ -153,10 +153,10 @@ class Branch:
         object that is there. What is written waits on local disk; when the body of the `with`
         raises, or the file is never closed, nothing is staged.
         """
-        how, text = files.Mode.of(mode), files.TextOptions(encoding, errors, newline)
+        how, text = open_files.Mode.of(mode), open_files.TextOptions(encoding, errors, newline)
         if how.kind == "r":
-            return files.open_to_read(self._context, self.name, path, how, text)
-        return files.open_to_write(
+            return open_files.open_to_read(self._context, self.name, path, how, text)
+        return open_files.open_to_write(
             self._context, self.name, path, how, text, metadata or {}, content_type
         )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sparklake.hooks.declarations import HookFile
     from sparklake.stores.cache import CacheUsage, DiskCache
     from sparklake.udfs.differences import FolderDiff
-    from sparklake.udfs.objects.rows import ObjectInfo
+    from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
     from sparklake.verbs.base.differences import DiffTree
     from sparklake.verbs.exports.work import ExportResult

@@ -38,7 +38,7 @@ from sparklake.verbs.base.context import CommitGraph, Context, Trees, now
 from sparklake.verbs.base.lookup import OpenRanges
 from sparklake.verbs.base.namespace import leave_namespace, take_namespace
 from sparklake.verbs.hooks.guard import HookGuard
-from sparklake.verbs.refs.restore import RestoreOptions, restore_refs
+from sparklake.verbs.refs.restore_dump import RestoreOptions, restore_refs
 from sparklake.verbs.refs.settings import checked_metadata
 from sparklake.verbs.tables.datasources import register_formats
 

@@ -8,13 +8,13 @@ from typing import IO, TYPE_CHECKING, Any
 from sparklake.argument_types import checks_arguments
 from sparklake.branch import Branch
 from sparklake.engine.explanation import Explanation
-from sparklake.engine.rows import Rows
+from sparklake.engine.lazy_rows import Rows
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.keys import path_tuple
 from sparklake.graveler.ports import BranchState, Operation, RepositoryInfo, TagInfo, Write
 from sparklake.graveler.ports.registers import HookRun, Purge
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.udfs.strategies.choosing import RulesLike, StrategyLike, parse_resolution
 from sparklake.verbs.base import read
 from sparklake.verbs.base.context import Context
@@ -37,8 +37,8 @@ from sparklake.verbs.merges import merge as merges
 from sparklake.verbs.merges.diff import diff_refs
 from sparklake.verbs.merges.merge import MergeOptions
 from sparklake.verbs.merges.preview import MergePreview
-from sparklake.verbs.objects import files
 from sparklake.verbs.objects import list as folders
+from sparklake.verbs.objects import open_files
 from sparklake.verbs.objects.list import Folder
 from sparklake.verbs.purges.purge import PurgeOptions, get_purge, purge, receipt_of, resume_purge
 from sparklake.verbs.refs import branches as refs
@@ -192,8 +192,8 @@ class Repository:
 
         Only the parts that are asked for are read; they raise MissingFileError, CorruptFileError.
         """
-        text = files.TextOptions(encoding, errors, newline)
-        return files.open_to_read(self._context, ref, path, files.Mode.of(mode), text)
+        text = open_files.TextOptions(encoding, errors, newline)
+        return open_files.open_to_read(self._context, ref, path, open_files.Mode.of(mode), text)
 
     def read(
         self,

@@ -69,7 +69,7 @@ def refused_by_spark(failure: str) -> Iterator[None]:
     """
     from pyspark.errors import AnalysisException
 
-    from sparklake.frames.tables.sources import lacks_source
+    from sparklake.frames.tables.spark_sources import lacks_source
 
     try:
         yield

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 from uuid import UUID
 
-from sparklake.delta_log.names import folder_of_log
+from sparklake.delta_log.file_names import folder_of_log
 from sparklake.errors import CorruptFileError
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sparklake.config import Engine, S3Writes
 from sparklake.engine.base import MAX_TASK_RECORDS, UNWATCHED, Progress, Runner, shared_task_records
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.session import active_session, spark_session
 
 if TYPE_CHECKING:

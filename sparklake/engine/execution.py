@@ -20,7 +20,7 @@ from sparklake.graveler.planning.plan import CopiedPiece, OpenPiece, Plan
 from sparklake.graveler.planning.split import RangeRow, stitch
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo, RangeList, record_count
-from sparklake.graveler.sstable.store import WrittenRange, read_ranges, write_meta_range
+from sparklake.graveler.sstable.range_files import WrittenRange, read_ranges, write_meta_range
 from sparklake.stores.cache.counts import TALLY
 from sparklake.udfs.results import (
     CacheResult,
@@ -36,7 +36,7 @@ from sparklake.udfs.results import (
 )
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED, MAX_KEPT, too_many_kept
 from sparklake.udfs.workspace import Workspace, encode_tasks, sink_into
-from sparklake.udfs.write import run_body
+from sparklake.udfs.write_ranges import run_body
 
 if TYPE_CHECKING:
     import pyarrow as pa

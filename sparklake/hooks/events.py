@@ -15,8 +15,8 @@ from sparklake.graveler.times import text_of_second
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sparklake.engine.rows import Rows
-    from sparklake.udfs.objects.rows import ObjectInfo
+    from sparklake.engine.lazy_rows import Rows
+    from sparklake.udfs.objects.object_rows import ObjectInfo
     from sparklake.udfs.read import DiffRow
 
 

@@ -36,10 +36,10 @@ from sparklake.graveler.blocks.entry_columns import EntryColumns, decode_entries
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.sstable.store import read_meta_range, read_range_file, read_ranges
+from sparklake.graveler.sstable.range_files import read_meta_range, read_range_file, read_ranges
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import normalise_object_uri, open_object
-from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
 
 COLLECTIONS_FOLDER = "_sparklake/gc"
 MARKER_KEY = f"{COLLECTIONS_FOLDER}/open"

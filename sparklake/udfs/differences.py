@@ -13,7 +13,7 @@ from sparklake.graveler.algebra import BlockChanges, SideRows
 from sparklake.graveler.blocks.columns import Positions
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.sums import bounded, run_sums
-from sparklake.udfs.objects.rows import text_of
+from sparklake.udfs.objects.object_rows import text_of
 
 COUNTS = ("added", "removed", "changed", "conflict", "bytes_added", "bytes_removed")
 FOLDER_SCHEMA = pa.schema(

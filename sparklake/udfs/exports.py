@@ -20,7 +20,7 @@ from sparklake.graveler.sums import bounded, bounded_sum
 from sparklake.interrupts import Threads
 from sparklake.stores.exports import ExpectedObject, open_destination
 from sparklake.stores.exports.checking import Destination
-from sparklake.udfs.objects.rows import object_batch
+from sparklake.udfs.objects.object_rows import object_batch
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import Workspace, decode_tasks
 

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
-from sparklake.delta_log.names import ChangedLogs
+from sparklake.delta_log.file_names import ChangedLogs
 from sparklake.graveler.algebra import BlockChanges, Conflict, SideRows, three_way_diff
 from sparklake.graveler.algebra.changes import ignore_changes
 from sparklake.graveler.blocks.entry_columns import decode_entries

@@ -26,18 +26,18 @@ from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import PurgeCounts
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record
-from sparklake.graveler.sstable.store import read_ranges
+from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.graveler.sums import bounded
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import normalise_object_uri, open_object
-from sparklake.stores.objects.keys import check_key
+from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.namespaces import NamespaceMarks, nested_error
-from sparklake.udfs.objects.rows import object_batch
+from sparklake.udfs.objects.object_rows import object_batch
 from sparklake.udfs.own_namespace import OwnNamespace
-from sparklake.udfs.strategies.globs import glob_pattern
-from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
+from sparklake.udfs.strategies.path_globs import glob_pattern
 from sparklake.udfs.workspace import TASK_SCHEMA, Workspace
-from sparklake.udfs.write import RECORD_SCHEMA
+from sparklake.udfs.write_ranges import RECORD_SCHEMA
 
 PART_ROWS = 20_000
 """The approximate number of rows in a part of a receipt. One task deletes one part."""

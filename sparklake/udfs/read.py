@@ -25,7 +25,7 @@ from sparklake.graveler.blocks.block import Blocks
 from sparklake.graveler.blocks.entry_columns import decode_entries
 from sparklake.graveler.entries import record_entry
 from sparklake.graveler.keys import key_path
-from sparklake.udfs.objects.rows import object_batch, text_of
+from sparklake.udfs.objects.object_rows import object_batch, text_of
 from sparklake.udfs.streams import open_sides
 from sparklake.udfs.workspace import Workspace, decode_tasks
 

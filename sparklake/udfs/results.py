@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from sparklake.graveler.algebra import ChangeCounts, Conflict
-from sparklake.graveler.sstable.store import WrittenRange
+from sparklake.graveler.sstable.range_files import WrittenRange
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.udfs.imports.defects import Defect, Reason
 

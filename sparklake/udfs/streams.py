@@ -11,7 +11,7 @@ from sparklake.graveler.planning.packing import TaskPiece
 from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.sstable.store import read_ranges
+from sparklake.graveler.sstable.range_files import read_ranges
 
 
 def open_sides(store: ObjectStore, pieces: Sequence[TaskPiece]) -> list[Iterator[Block]]:

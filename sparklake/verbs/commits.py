@@ -16,7 +16,7 @@ from sparklake.graveler.planning.path_filter import ALL, PathFilter
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ports import BranchMove, BranchState, Layer
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.write import apply_body
+from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace

@@ -15,7 +15,7 @@ from sparklake.graveler.planning.path_filter import PathFilter, filter_for
 from sparklake.graveler.planning.plan import Plan
 from sparklake.udfs.objects.copy import restore_body
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.write import apply_body, merge_body
+from sparklake.udfs.write_ranges import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
 from tests.support.trees import Trees, open_trees, staged_records

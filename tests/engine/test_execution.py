@@ -12,16 +12,16 @@ import pytest
 from sparklake.engine import pool
 from sparklake.engine.base import Runner
 from sparklake.engine.execution import run_plan, write_run
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.errors import CorruptFileError, InvalidRecordError, LostResultError, MissingFileError
 from sparklake.graveler.algebra import ChangeCounts
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.planning.layers import plan_apply
 from sparklake.graveler.planning.plan import SideStream, plan_diff
 from sparklake.graveler.ranges import MetaRange, RangeInfo
-from sparklake.graveler.sstable.store import NO_TREE
-from sparklake.udfs.objects.rows import record_batch
-from sparklake.udfs.write import apply_body
+from sparklake.graveler.sstable.range_files import NO_TREE
+from sparklake.udfs.objects.object_rows import record_batch
+from sparklake.udfs.write_ranges import apply_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
 from tests.support.reads import recorded_reads

@@ -25,7 +25,7 @@ from sparklake.graveler.algebra import Change, ChangeType
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import EVERYTHING, Interval, prefix_interval
 from sparklake.graveler.ranges import MetaRange
-from sparklake.graveler.sstable.store import NO_TREE
+from sparklake.graveler.sstable.range_files import NO_TREE
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
 from tests.support.trees import Layer, Trees, open_trees, records_of

@@ -13,7 +13,7 @@ from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.planning.plan import CopiedPiece, plan_merge
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.records import decode_record
-from sparklake.graveler.sstable.store import NO_TREE
+from sparklake.graveler.sstable.range_files import NO_TREE
 from tests.graveler.merge_table import MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.oracle import Contents

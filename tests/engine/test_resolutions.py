@@ -17,7 +17,7 @@ from sparklake.graveler.planning.plan import plan_merge
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.strategies.choosing import parse_resolution
 from sparklake.udfs.strategies.resolution import PickledStrategy, Resolution
-from sparklake.udfs.write import merge_body
+from sparklake.udfs.write_ranges import merge_body
 from tests.graveler.merge_table import CONFLICT, MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.globs import fits
@@ -164,7 +164,7 @@ def test_a_function_gets_many_conflicts_at_a_time(monkeypatch: pytest.MonkeyPatc
         assert sum(sizes) == 100
         assert max(sizes) > 10
         sizes.clear()
-        monkeypatch.setattr("sparklake.graveler.algebra.merges.CONFLICTS_AT_ONCE", 7)
+        monkeypatch.setattr("sparklake.graveler.algebra.three_way_merge.CONFLICTS_AT_ONCE", 7)
         trees.merge(*sides(trees), resolution, 100_000)
         assert sum(sizes) == 100
         assert max(sizes) == 7

@@ -28,7 +28,7 @@ from sparklake.graveler.planning.plan import (
 from sparklake.graveler.planning.resume import ExecutedPlan, reusing
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.write import apply_body, merge_body
+from sparklake.udfs.write_ranges import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
 from tests.support.reads import recorded_reads

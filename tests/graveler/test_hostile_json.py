@@ -8,8 +8,8 @@ import pytest
 
 from sparklake.config import read_settings_file
 from sparklake.delta_log.actions import decode_actions
-from sparklake.delta_log.commits import NotUnitedError
-from sparklake.delta_log.copy import copied_checkpoint
+from sparklake.delta_log.delta_commits import NotUnitedError
+from sparklake.delta_log.log_copy import copied_checkpoint
 from sparklake.delta_log.union.claims import same_metadata
 from sparklake.delta_log.union.predicates import parse_predicate
 from sparklake.errors import CorruptFileError, InvalidInputError, RefStoreUnavailableError

@@ -21,7 +21,7 @@ from sparklake.graveler.records import Record, encode_record, plain_value
 from sparklake.graveler.sstable import make_table, read_foreign, read_sstable
 from sparklake.graveler.sstable.directory import DIRECTORY, BlockColumn
 from sparklake.graveler.sstable.layout import Handle, meta_blocks
-from sparklake.graveler.sstable.store import lakefs_id, read_range_file, verify_table
+from sparklake.graveler.sstable.range_files import lakefs_id, read_range_file, verify_table
 from tests.golden.test_lakefs_tables import NAMESPACE
 from tests.support.damage import (
     Damage,
@@ -90,7 +90,7 @@ def test_no_native_reader_of_tables_is_needed() -> None:
     code = (
         "import sys; sys.modules['rocksdict'] = None\n"
         "from pathlib import Path\n"
-        "from sparklake.graveler.sstable.store import verify_table\n"
+        "from sparklake.graveler.sstable.range_files import verify_table\n"
         "files = sorted(Path(sys.argv[1]).glob('?' * 64))\n"
         "for each in files: verify_table(each.name, each.read_bytes())\n"
         "print(len(files))"
@@ -111,7 +111,7 @@ def test_a_table_that_crashed_rocksdb_is_refused() -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from sparklake.errors import CorruptFileError\n"
-        "from sparklake.graveler.sstable.store import verify_table\n"
+        "from sparklake.graveler.sstable.range_files import verify_table\n"
         "try: verify_table(sys.argv[1], Path(sys.argv[2]).read_bytes())\n"
         "except CorruptFileError as error: print(error)"
     )

@@ -38,7 +38,7 @@ from sparklake.graveler.refs.dump import (
 from sparklake.graveler.refs.dump_tables import Entity, make_ref_tables, read_ref_records
 from sparklake.graveler.sstable import read_foreign, table_properties
 from sparklake.graveler.sstable.layout import compressed, small_block
-from sparklake.graveler.sstable.store import lakefs_id, read_meta_range, table_key
+from sparklake.graveler.sstable.range_files import lakefs_id, read_meta_range, table_key
 from sparklake.graveler.sstable.writer import TableFile
 from sparklake.stores.objects import open_store
 from tests.support.folders import memory_folder

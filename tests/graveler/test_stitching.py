@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sparklake.graveler.blocks.block import Block, block_of_records
 from sparklake.graveler.planning.split import RangeRow, split, stitch
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.sstable.store import make_range
+from sparklake.graveler.sstable.range_files import make_range
 from tests.support.blocks import in_blocks
 from tests.support.oracle import range_ids
 from tests.support.trees import records_of

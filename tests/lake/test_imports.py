@@ -22,8 +22,13 @@ from sparklake.graveler.ports import StoredFolder
 from sparklake.graveler.records import encode_record
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports import tasks as writing
-from sparklake.udfs.imports.listing import ListingPart, listing_work, read_listing, split_source
-from sparklake.udfs.imports.rows import IMPORT_SCHEMA
+from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA
+from sparklake.udfs.imports.source_listing import (
+    ListingPart,
+    listing_work,
+    read_listing,
+    split_source,
+)
 from sparklake.verbs.imports import import_objects as imports
 from tests.support.folders import memory_folder
 from tests.support.lakes import (
@@ -455,7 +460,7 @@ def test_parts_together_are_the_source(folder: Path, wanted: int) -> None:
 
 
 def test_a_large_level_is_not_split(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparklake.udfs.imports.listing._MOST_ENTRIES", 20)
+    monkeypatch.setattr("sparklake.udfs.imports.source_listing._MOST_ENTRIES", 20)
     parts = split_source(open_store(str(place_of(folder, NAMES))), 1000)
     assert ListingPart("flat/") in parts
     assert ListingPart("many/") in parts

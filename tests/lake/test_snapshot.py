@@ -17,7 +17,7 @@ from sparklake.errors import (
     InvalidKeyError,
     ObjectNotFoundError,
 )
-from sparklake.graveler.sstable.store import _RefetchedContent, table_key
+from sparklake.graveler.sstable.range_files import _RefetchedContent, table_key
 from sparklake.verbs.base.lookup import OpenRange, OpenRanges, PackedRange
 from sparklake.verbs.base.snapshot import LOOKUP_SCHEMA
 from tests.support.lakes import files_below, namespace_of, put_sizes, stage_sizes, stage_table

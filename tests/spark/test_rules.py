@@ -17,7 +17,7 @@ from sparklake.graveler.algebra.classify import Strategy
 from sparklake.udfs import gc as collecting
 from sparklake.udfs import read as reading
 from sparklake.udfs import staged_rows as staging
-from sparklake.udfs import write as writing
+from sparklake.udfs import write_ranges as writing
 from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
 from sparklake.udfs.workspace import Workspace
 

@@ -18,7 +18,7 @@ from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.jobs.merge import main as job
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import Workspace
-from sparklake.udfs.write import merge_body
+from sparklake.udfs.write_ranges import merge_body
 from sparklake.verbs.merges import three_way
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from sparklake.graveler.entries import Entry, entry_identity
 from sparklake.graveler.planning.change_summary import SearchTarget, decode_summary, name_hash
 from sparklake.graveler.ports import BranchMove
 from sparklake.stores.objects import open_object
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.udfs.strategies import Decision, Objects
 from tests.support.hook_functions import CALLS
 from tests.support.lakes import TESTER, put_all, stage_sizes

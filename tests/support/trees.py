@@ -13,7 +13,7 @@ from unittest import mock
 
 from sparklake.engine.base import Runner
 from sparklake.engine.execution import PlanResult, finish, row_of, run_plan
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.keys import Interval, successor
 from sparklake.graveler.planning.layers import plan_apply
@@ -22,13 +22,13 @@ from sparklake.graveler.planning.split import RangeRow
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import MetaRange, RangeInfo
 from sparklake.graveler.records import Record, decode_record, encode_record, tombstone
-from sparklake.graveler.sstable.store import read_meta_range, read_ranges
+from sparklake.graveler.sstable.range_files import read_meta_range, read_ranges
 from sparklake.stores.objects import open_store
-from sparklake.udfs.objects.rows import record_batch
+from sparklake.udfs.objects.object_rows import record_batch
 from sparklake.udfs.results import PieceResult, decode_results
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import Workspace
-from sparklake.udfs.write import apply_body, merge_body, run_body
+from sparklake.udfs.write_ranges import apply_body, merge_body, run_body
 from tests.support.blocks import flat
 from tests.support.folders import memory_folder
 from tests.support.oracle import Contents

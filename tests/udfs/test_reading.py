@@ -16,7 +16,7 @@ from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.plan import Plan, SideStream, plan_diff, plan_three_way_diff
 from sparklake.graveler.ranges import MetaRange, overlapping
 from sparklake.graveler.records import Record, tombstone
-from sparklake.udfs.objects.rows import OBJECT_SCHEMA, object_rows
+from sparklake.udfs.objects.object_rows import OBJECT_SCHEMA, object_rows
 from sparklake.udfs.read import (
     DIFF_SCHEMA,
     DiffRow,

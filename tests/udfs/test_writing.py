@@ -16,8 +16,8 @@ from sparklake.graveler.keys import Interval
 from sparklake.graveler.planning.packing import Task, TaskPiece, pack_tasks
 from sparklake.graveler.planning.plan import OpenPiece, SideStream, plan_merge
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.graveler.sstable.store import WrittenRange
-from sparklake.udfs.objects.rows import record_batch
+from sparklake.graveler.sstable.range_files import WrittenRange
+from sparklake.udfs.objects.object_rows import record_batch
 from sparklake.udfs.results import (
     ChangesResult,
     ConflictCountResult,
@@ -30,7 +30,7 @@ from sparklake.udfs.results import (
 from sparklake.udfs.strategies import judging
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import TASK_SCHEMA, decode_tasks, encode_tasks
-from sparklake.udfs.write import apply_body, merge_body, run_body
+from sparklake.udfs.write_ranges import apply_body, merge_body, run_body
 from tests.support.oracle import Contents
 from tests.support.trees import Trees, open_trees, records_of
 

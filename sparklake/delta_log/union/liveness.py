@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparklake.delta_log.actions import Action, FileKey
-from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, standing
+from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError, standing
 
 
 @dataclass(slots=True)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from sparklake.delta_log.actions import FileKey, Said
-from sparklake.delta_log.commits import DeltaCommit, NotUnitedError
+from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError
+from sparklake.delta_log.union.log_sides import LogSide
 from sparklake.delta_log.union.regions import (
     Region,
     added_rows,
@@ -21,7 +22,6 @@ from sparklake.delta_log.union.regions import (
     partitions_of,
     region_of,
 )
-from sparklake.delta_log.union.sides import LogSide
 
 
 @dataclass(frozen=True, slots=True)

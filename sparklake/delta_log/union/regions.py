@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparklake.delta_log.actions import Said
-from sparklake.delta_log.commits import REPEATED, DeltaCommit
+from sparklake.delta_log.delta_commits import REPEATED, DeltaCommit
 from sparklake.delta_log.union.predicates import Predicate, parse_predicate
 
 OVERWRITE = "overwrite"

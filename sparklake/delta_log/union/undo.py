@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparklake.delta_log.actions import Action, FileKey, Said
-from sparklake.delta_log.commits import (
+from sparklake.delta_log.delta_commits import (
     ORIGIN,
     UNDONE,
     DeltaCommit,
@@ -20,7 +20,7 @@ from sparklake.delta_log.commits import (
 from sparklake.delta_log.union.claims import check_fits, same_metadata
 from sparklake.delta_log.union.features import check_covers
 from sparklake.delta_log.union.liveness import FileStates
-from sparklake.delta_log.union.sides import FindAdds, LogSide, UnionSignature, commit_info
+from sparklake.delta_log.union.log_sides import FindAdds, LogSide, UnionSignature, commit_info
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from sparklake.delta_log.actions import Action
-from sparklake.delta_log.commits import (
+from sparklake.delta_log.delta_commits import (
     ORIGIN,
     UNDONE,
     DeltaCommit,
@@ -23,9 +23,9 @@ from sparklake.delta_log.commits import (
 from sparklake.delta_log.union.claims import check_fits, check_names, same_metadata
 from sparklake.delta_log.union.features import check_covers, check_features
 from sparklake.delta_log.union.liveness import FileStates
+from sparklake.delta_log.union.log_sides import FindAdds, LogSide, UnionSignature, commit_info
 from sparklake.delta_log.union.overwrites import check_overwrites
 from sparklake.delta_log.union.regions import repeated_parameters
-from sparklake.delta_log.union.sides import FindAdds, LogSide, UnionSignature, commit_info
 from sparklake.delta_log.union.undo import undoing
 
 

@@ -16,8 +16,8 @@ from sparklake.graveler.algebra.changes import (
     SideRows,
 )
 from sparklake.graveler.algebra.diffs import diff, three_way_diff
-from sparklake.graveler.algebra.merges import Decide, merge, take_side
 from sparklake.graveler.algebra.staged import apply, staged_diff
+from sparklake.graveler.algebra.three_way_merge import Decide, merge, take_side
 
 __all__ = [
     "NO_ROW",

@@ -15,7 +15,7 @@ from sparklake.graveler.ports.branches import (
     Staging,
 )
 from sparklake.graveler.ports.collections import Collections, RepositorySnapshot
-from sparklake.graveler.ports.history import Commits, Operation, Operations, RefVerb, TagInfo, Tags
+from sparklake.graveler.ports.commits import Commits, Operation, Operations, RefVerb, TagInfo, Tags
 from sparklake.graveler.ports.objects import (
     Content,
     ContentPart,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from sparklake.graveler.commits import Commit
 from sparklake.graveler.guards import RepositorySettings
 from sparklake.graveler.ports.branches import Branches, BranchState, Staging
-from sparklake.graveler.ports.history import Commits, Operations, TagInfo, Tags
+from sparklake.graveler.ports.commits import Commits, Operations, TagInfo, Tags
 from sparklake.graveler.ports.registers import HookRuns, Purges, Writes
 
 if TYPE_CHECKING:

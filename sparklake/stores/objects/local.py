@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from sparklake.errors import InvalidKeyError, MissingFileError, StoreError, StoreUnreachableError
-from sparklake.stores.objects.keys import check_key, check_prefix
+from sparklake.stores.objects.key_checks import check_key, check_prefix
 from sparklake.stores.objects.local_files import (
     NO_FILE_ERRORS,
     TEMPORARY,

@@ -14,7 +14,7 @@ from uuid import uuid4
 from sparklake.errors import InvalidKeyError, SparklakeError, StoreError, StorePermissionError
 from sparklake.graveler.ports import ContentPart, StoredFolder, StoredObject
 from sparklake.interrupts import Threads
-from sparklake.stores.objects.keys import check_key
+from sparklake.stores.objects.key_checks import check_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -17,14 +17,7 @@ from sparklake.errors import (
 )
 from sparklake.graveler.guards import Action, actions_of
 from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
-from sparklake.stores.postgres.commits import (
-    IS_KEPT,
-    check_not_expired,
-    insert_commit,
-    log_operation,
-    renew_commits,
-)
-from sparklake.stores.postgres.layers import (
+from sparklake.stores.postgres.branch_rows import (
     Scope,
     cut_layers,
     drop_layers,
@@ -32,6 +25,13 @@ from sparklake.stores.postgres.layers import (
     guard_of,
     layer_of,
     lock_branch,
+)
+from sparklake.stores.postgres.commits import (
+    IS_KEPT,
+    check_not_expired,
+    insert_commit,
+    log_operation,
+    renew_commits,
 )
 from sparklake.stores.postgres.settings import hold_settings
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from sparklake.stores.postgres.branch_rows import Scope
     from sparklake.stores.postgres.connections import Connections
-    from sparklake.stores.postgres.layers import Scope
 
 ONE_MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 

@@ -8,8 +8,8 @@ import psycopg
 
 from sparklake.errors import AlreadyExistsError, RefNotFoundError
 from sparklake.graveler.ports import RefVerb, TagInfo
+from sparklake.stores.postgres.branch_rows import Scope
 from sparklake.stores.postgres.commits import IS_KEPT, check_not_expired, log_operation
-from sparklake.stores.postgres.layers import Scope
 from sparklake.stores.postgres.settings import hold_settings
 
 if TYPE_CHECKING:

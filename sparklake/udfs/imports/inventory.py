@@ -22,8 +22,8 @@ from sparklake.config import disk_root
 from sparklake.errors import CorruptFileError, InvalidInputError
 from sparklake.graveler.json_errors import BAD_JSON
 from sparklake.stores.objects import normalise_object_uri, open_object
-from sparklake.udfs.imports.rows import IMPORT_SCHEMA
-from sparklake.udfs.objects.rows import unix_microseconds
+from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA
+from sparklake.udfs.objects.object_rows import unix_microseconds
 from sparklake.udfs.workspace import TASK_SCHEMA
 
 _BATCH_ROWS = 32768

@@ -17,10 +17,10 @@ from sparklake.graveler.keys import key_path
 from sparklake.graveler.records import Record, record_data
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports.defects import MARK, Defect, Reason, defects_of, error_file, new_defect
-from sparklake.udfs.objects.rows import object_info
+from sparklake.udfs.objects.object_rows import object_info
 from sparklake.udfs.results import ErrorsResult, PieceResult, encode_results
 from sparklake.udfs.workspace import Workspace, open_sink
-from sparklake.udfs.write import record_block
+from sparklake.udfs.write_ranges import record_block
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from sparklake.graveler.records import tombstone
 from sparklake.udfs.results import ChangesResult, PieceResult, encode_results
 from sparklake.udfs.streams import open_sides, records_of
 from sparklake.udfs.workspace import TASK_SCHEMA, Workspace, decode_tasks, open_sink
-from sparklake.udfs.write import written_pieces
+from sparklake.udfs.write_ranges import written_pieces
 
 
 @dataclass(frozen=True, slots=True)

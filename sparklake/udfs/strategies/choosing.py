@@ -12,7 +12,7 @@ from typing import Any
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.udfs.strategies.decisions import Function
-from sparklake.udfs.strategies.globs import glob_pattern
+from sparklake.udfs.strategies.path_globs import glob_pattern
 from sparklake.udfs.strategies.resolution import (
     NO_STRATEGY,
     Chosen,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparklake.delta_log.names import log_folder
+from sparklake.delta_log.file_names import log_folder
 from sparklake.errors import (
     ExpiredError,
     InvalidKeyError,
@@ -27,7 +27,7 @@ from sparklake.graveler.keys import object_key
 from sparklake.graveler.records import Record, encode_record
 from sparklake.udfs.results import KeptObject
 from sparklake.udfs.strategies.decisions import Both, Decision, Take, conflict_batch, find_path
-from sparklake.udfs.strategies.objects import NewObject, Objects
+from sparklake.udfs.strategies.object_access import NewObject, Objects
 from sparklake.udfs.strategies.resolution import (
     Chosen,
     NamedStrategy,

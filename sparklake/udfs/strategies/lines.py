@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparklake.errors import StrategyError
 from sparklake.udfs.strategies.decisions import Decision, Take
-from sparklake.udfs.strategies.objects import Objects
+from sparklake.udfs.strategies.object_access import Objects
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,12 +9,12 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
-from sparklake.delta_log.names import LAST_CHECKPOINT, LOG_FOLDER, commit_key, folder_of_log
+from sparklake.delta_log.file_names import LAST_CHECKPOINT, LOG_FOLDER, commit_key, folder_of_log
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.algebra.classify import Strategy
 from sparklake.graveler.ids import CommitId
 from sparklake.udfs.strategies.decisions import Function
-from sparklake.udfs.strategies.globs import matches
+from sparklake.udfs.strategies.path_globs import matches
 
 NO_STRATEGY = "none"
 DEFAULT_LABEL = "default"

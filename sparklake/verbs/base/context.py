@@ -26,7 +26,7 @@ from sparklake.graveler.ports import (
     RepositoryRefs,
 )
 from sparklake.graveler.ranges import MetaRange
-from sparklake.graveler.sstable.store import read_meta_range
+from sparklake.graveler.sstable.range_files import read_meta_range
 from sparklake.udfs.workspace import Workspace
 from sparklake.verbs.base.lookup import OpenRanges
 

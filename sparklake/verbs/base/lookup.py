@@ -19,7 +19,7 @@ from sparklake.graveler.ids import RangeId
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ranges import RangeInfo, Ranges, position_reaching
-from sparklake.graveler.sstable.store import read_each, read_packed
+from sparklake.graveler.sstable.range_files import read_each, read_packed
 
 OPEN_BYTES = 512 * 1024 * 1024
 """How much memory open ranges may take: about a million objects."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.engine.explanation import LAYERED, TWO_WAY
-from sparklake.engine.rows import Row, Rows, RowShape
+from sparklake.engine.lazy_rows import Row, Rows, RowShape
 from sparklake.errors import CorruptFileError, MissingFileError, PurgedError
 from sparklake.graveler.keys import key_prefix, prefix_interval
 from sparklake.graveler.parquet_files import decode_parquet
@@ -18,7 +18,7 @@ from sparklake.graveler.planning.plan import Plan, plan_diff
 from sparklake.graveler.ports import ObjectStore
 from sparklake.graveler.ports.registers import Purge
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects.rows import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
+from sparklake.udfs.objects.object_rows import OBJECT_DDL, OBJECT_SCHEMA, ObjectInfo, object_rows
 from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.purges import Patterns, canonical_addresses, purge_folder
 from sparklake.udfs.read import (

@@ -18,9 +18,9 @@ from sparklake.graveler.planning.plan import Plan, SideStream
 from sparklake.graveler.ports import BranchState, Layer, LayerCut, LayerKind
 from sparklake.graveler.ranges import MetaRange, RangeInfo, Ranges, overlapping, overlaps
 from sparklake.graveler.records import Record
-from sparklake.graveler.sstable.store import read_ranges
-from sparklake.udfs.objects.rows import record_batch
-from sparklake.udfs.write import apply_body
+from sparklake.graveler.sstable.range_files import read_ranges
+from sparklake.udfs.objects.object_rows import record_batch
+from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.context import Context
 
 if TYPE_CHECKING:

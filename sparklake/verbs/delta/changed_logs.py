@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from sparklake.delta_log.names import (
+from sparklake.delta_log.file_names import (
     LOG_FOLDER,
     MAX_TABLES,
     folder_of_log,

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 
 from sparklake.delta_log.actions import Action, FileKey, encode_actions
-from sparklake.delta_log.commits import NotUnitedError
-from sparklake.delta_log.names import LOG_FOLDER, MAX_TABLES, folder_of_log, too_many_tables
+from sparklake.delta_log.delta_commits import NotUnitedError
+from sparklake.delta_log.file_names import LOG_FOLDER, MAX_TABLES, folder_of_log, too_many_tables
 from sparklake.delta_log.paths import file_keys
 from sparklake.delta_log.union.liveness import live_after
-from sparklake.delta_log.union.sides import UnionSignature
+from sparklake.delta_log.union.log_sides import UnionSignature
 from sparklake.delta_log.union.unite import united
 from sparklake.errors import MissingFileError
 from sparklake.graveler.algebra.classify import Strategy
@@ -24,7 +24,7 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, overlapping
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.resolve import check_kept
-from sparklake.verbs.base.sides import ThreeWayTrees
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.changed_logs import gone_files
 from sparklake.verbs.delta.merged_log import StoredValues, TableUnion, stored_record_id
 from sparklake.verbs.delta.tree_log import (

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from sparklake.delta_log.commits import NotUnitedError
-from sparklake.delta_log.names import commit_key, folder_of_log, table_name
+from sparklake.delta_log.delta_commits import NotUnitedError
+from sparklake.delta_log.file_names import commit_key, folder_of_log, table_name
 from sparklake.graveler.algebra import Conflict
 from sparklake.graveler.algebra.classify import KeyOutcome, Strategy, classify
 from sparklake.graveler.commits import TAKEN_METADATA_KEY, UNITED_METADATA_KEY
@@ -16,7 +16,7 @@ from sparklake.graveler.ids import RECORD_ID_BYTES
 from sparklake.graveler.records import Record, tombstone
 from sparklake.udfs.read import DiffRow, diff_row
 from sparklake.udfs.strategies.judging import new_record
-from sparklake.udfs.strategies.objects import Objects
+from sparklake.udfs.strategies.object_access import Objects
 from sparklake.verbs.base.context import Context
 
 _MAX_LABEL_CHARACTERS = 4_000

@@ -12,7 +12,7 @@ from sparklake.graveler.records import identity_of
 from sparklake.udfs.read import DiffRow
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.sides import ThreeWayTrees
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.merge import table_unions
 from sparklake.verbs.delta.merged_log import (
     FindMany,

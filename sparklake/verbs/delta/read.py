@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.delta_log.actions import SECOND_FORM, has_any
-from sparklake.delta_log.names import (
+from sparklake.delta_log.file_names import (
     LAST_CHECKPOINT,
     LOG_FOLDER,
     LogListing,
@@ -38,7 +38,7 @@ from sparklake.errors import (
     ObjectNotFoundError,
 )
 from sparklake.stores.objects import open_object
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.tables.formats import VERSION_AS_OF, log_files

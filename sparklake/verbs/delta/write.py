@@ -13,19 +13,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklake.delta_log.actions import Action, decode_actions, encode_actions, said_of
-from sparklake.delta_log.commits import is_blind_append, lets_append
-from sparklake.delta_log.names import LOG_FOLDER, commit_name, commit_version
+from sparklake.delta_log.delta_commits import is_blind_append, lets_append
+from sparklake.delta_log.file_names import LOG_FOLDER, commit_name, commit_version
 from sparklake.delta_log.paths import is_relative_path, name_of
 from sparklake.errors import InvalidInputError, MissingFileError, TableMovedError
 from sparklake.graveler.guards import Action as Guarded
 from sparklake.graveler.ports import Write
-from sparklake.udfs.objects.rows import FILE_SCHEMA
+from sparklake.udfs.objects.object_rows import FILE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import with_branch_queue
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.base.snapshot import open_snapshot
-from sparklake.verbs.delta.copy import BaseTable, copy_log, entry_bodies, log_checksums, new_entries
+from sparklake.verbs.delta.table_copy import (
+    BaseTable,
+    copy_log,
+    entry_bodies,
+    log_checksums,
+    new_entries,
+)
 from sparklake.verbs.objects.stage import stage_batches
 from sparklake.verbs.tables.spark_writer import check_native, save_delta
 from sparklake.verbs.tables.version import spark_uri, table_prefix
@@ -105,7 +111,7 @@ class _Copy:
 @contextmanager
 def _copied(context: Context, request: WriteRequest) -> Iterator[_Copy]:
     # Lazy import: writing and the CLI must not pay for importing Spark.
-    from sparklake.frames.tables.sources import check_delta
+    from sparklake.frames.tables.spark_sources import check_delta
 
     open_branch(context, request.branch, Guarded.STAGE)
     check_namespace(context.store)

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from sparklake.engine.base import Body, Runner, Source
 from sparklake.engine.execution import finish, write_run
-from sparklake.engine.local import LocalRunner
-from sparklake.engine.rows import Rows
+from sparklake.engine.lazy_rows import Rows
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.engine.sort import sliced
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.ids import RangeId
@@ -30,7 +30,7 @@ from sparklake.graveler.planning.packing import divided, pack_tasks
 from sparklake.graveler.planning.plan import Plan, SideStream
 from sparklake.graveler.ports import LayerKind, RepositorySnapshot, WriteState
 from sparklake.graveler.ranges import MetaRange, RangeInfo
-from sparklake.graveler.sstable.store import NO_TREE
+from sparklake.graveler.sstable.range_files import NO_TREE
 from sparklake.graveler.sums import bounded_sum
 from sparklake.udfs.gc import (
     WEIGHT_SCHEMA,
@@ -43,9 +43,9 @@ from sparklake.udfs.gc import (
     sweep_body,
     weigh_body,
 )
-from sparklake.udfs.objects.rows import ObjectInfo, record_batch
+from sparklake.udfs.objects.object_rows import ObjectInfo, record_batch
 from sparklake.udfs.read import list_body
-from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.workspace import Workspace, encode_tasks
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace, check_owner

@@ -24,7 +24,7 @@ from sparklake.graveler.commits import Commit
 from sparklake.graveler.keys import Interval, key_path, key_prefix, prefix_interval
 from sparklake.graveler.planning.change_summary import ChangeSummary, name_hashes
 from sparklake.graveler.planning.plan import plan_diff
-from sparklake.graveler.sstable.store import read_ranges
+from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.verbs.base.context import Context, Walk
 from sparklake.verbs.base.resolve import get_commit
 from sparklake.verbs.base.snapshot import RangeLayer

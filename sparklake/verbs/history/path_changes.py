@@ -22,7 +22,7 @@ from sparklake.graveler.planning.change_summary import (
     name_hash,
 )
 from sparklake.graveler.planning.plan import plan_diff
-from sparklake.graveler.sstable.store import read_ranges
+from sparklake.graveler.sstable.range_files import read_ranges
 from sparklake.verbs.base.context import Context, Walk
 
 if TYPE_CHECKING:

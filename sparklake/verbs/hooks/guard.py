@@ -22,8 +22,8 @@ from sparklake.graveler.ports import BranchMove, BranchState, RefVerb
 from sparklake.graveler.ports.registers import HookRun
 from sparklake.graveler.ranges import MetaRange, overlapping
 from sparklake.graveler.records import Record
-from sparklake.graveler.sstable.store import read_ranges
-from sparklake.udfs.objects.rows import object_info
+from sparklake.graveler.sstable.range_files import read_ranges
+from sparklake.udfs.objects.object_rows import object_info
 from sparklake.verbs.base.content import read_body
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.hooks.subject import RefChange
@@ -143,7 +143,7 @@ class HookGuard:
     @contextmanager
     def _guarded(self, subject: RefChange, actions: Sequence[HookFile]) -> Iterator[None]:
         # Not at the top: who has no hooks does not pay for what runs them.
-        from sparklake.verbs.hooks.run import run_event
+        from sparklake.verbs.hooks.run_event import run_event
 
         run_event(self.settings, subject, f"pre-{subject.verb}", actions)
         yield

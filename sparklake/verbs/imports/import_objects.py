@@ -28,10 +28,10 @@ from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ranges import MetaRange, Ranges, record_count
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports.defects import Defect, Reason, error_table
-from sparklake.udfs.imports.rows import import_body
+from sparklake.udfs.imports.row_checks import import_body
 from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
 from sparklake.udfs.results import ErrorsResult, PieceResult, decode_results
-from sparklake.udfs.write import apply_body
+from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_enclosing, check_namespace

@@ -20,8 +20,8 @@ from sparklake.udfs.imports.inventory import (
     read_inventory,
     read_inventory_manifest,
 )
-from sparklake.udfs.imports.listing import listing_work, read_listing, split_source
-from sparklake.udfs.imports.rows import IMPORT_SCHEMA, Read
+from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA, Read
+from sparklake.udfs.imports.source_listing import listing_work, read_listing, split_source
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart
 

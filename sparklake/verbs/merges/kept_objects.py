@@ -15,7 +15,7 @@ from sparklake.udfs.results import KeptObject
 from sparklake.udfs.strategies.judging import MAX_KEPT, Judge, too_many_kept
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.sides import ThreeWayTrees
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.merges.keep_both import places
 
 

@@ -19,8 +19,8 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import publish, retry_on_gc, with_branch_queue
 from sparklake.verbs.base.resolve import check_clean, get_branch, kept_commit, open_branch
-from sparklake.verbs.base.sides import ThreeWayTrees
 from sparklake.verbs.base.signing import Signature, sign
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.bases import BaseTrees
 from sparklake.verbs.merges.three_way import merged_tree, plan_sides

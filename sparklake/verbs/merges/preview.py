@@ -28,7 +28,7 @@ from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import encode_tasks
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.sides import ThreeWayTrees
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.preview import preview_unions
 from sparklake.verbs.merges.bases import merge_base
 from sparklake.verbs.merges.kept_objects import MergedView, kept_sizes

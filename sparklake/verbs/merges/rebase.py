@@ -27,8 +27,8 @@ from sparklake.verbs.base.resolve import (
     get_commit,
     open_branch,
 )
-from sparklake.verbs.base.sides import ThreeWayTrees
 from sparklake.verbs.base.signing import Signature
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.bases import merge_base
 from sparklake.verbs.merges.replay import origin_labels, own_metadata, replayed_tree

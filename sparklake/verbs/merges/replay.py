@@ -27,8 +27,8 @@ from sparklake.verbs.base.resolve import (
     get_commit,
     open_branch,
 )
-from sparklake.verbs.base.sides import ThreeWayTrees
 from sparklake.verbs.base.signing import Signature, sign
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.base.versions import with_versions
 from sparklake.verbs.merges.three_way import MergedTree, merged_tree
 

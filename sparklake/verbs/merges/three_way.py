@@ -17,10 +17,10 @@ from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.read import diff_row
 from sparklake.udfs.strategies.judging import MAX_CONFLICTS_REPORTED
 from sparklake.udfs.strategies.resolution import Resolution
-from sparklake.udfs.write import merge_body
+from sparklake.udfs.write_ranges import merge_body
 from sparklake.verbs.base.attempts import Attempts
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.sides import ThreeWayTrees
+from sparklake.verbs.base.three_way_trees import ThreeWayTrees
 from sparklake.verbs.delta.changed_logs import logs_losing_keys
 from sparklake.verbs.delta.merge import table_unions
 from sparklake.verbs.delta.merged_log import TableUnion, refused_rows, union_labels, union_records

@@ -15,7 +15,7 @@ from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.packing import Task, TaskPiece
 from sparklake.graveler.planning.plan import Plan
 from sparklake.graveler.ranges import record_count
-from sparklake.graveler.sstable.store import WrittenRange
+from sparklake.graveler.sstable.range_files import WrittenRange
 from sparklake.udfs.objects.copy import Transfer, encode_transfers, transfer_body
 from sparklake.udfs.results import PieceResult, decode_results
 from sparklake.verbs.base.context import Context

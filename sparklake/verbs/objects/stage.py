@@ -27,9 +27,9 @@ from sparklake.graveler.records import Record, tombstone
 from sparklake.graveler.times import shown_nanoseconds
 from sparklake.stores.objects.local_files import store_errors
 from sparklake.udfs.adopted_ranges import is_sweep_open
-from sparklake.udfs.objects.rows import ObjectInfo, object_record
+from sparklake.udfs.objects.object_rows import ObjectInfo, object_record
 from sparklake.udfs.staged_rows import STAGE_SCHEMA, stage_body
-from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import retry_on_gc

@@ -19,7 +19,7 @@ from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
 from sparklake.stores.objects.local_files import store_errors
 from sparklake.stores.objects.local_walk import SkippedPath, walk_files
-from sparklake.udfs.objects.rows import ObjectInfo, object_record
+from sparklake.udfs.objects.object_rows import ObjectInfo, object_record
 from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_namespace

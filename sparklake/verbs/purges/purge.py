@@ -32,7 +32,7 @@ from sparklake.udfs.purges import (
     purge_folder,
     scan_body,
 )
-from sparklake.udfs.strategies.globs import glob_pattern
+from sparklake.udfs.strategies.path_globs import glob_pattern
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.read import list_objects

@@ -64,9 +64,9 @@ def _shape(
     spark: SparkSession, view: View, table: TableVersion, listing: _FileTotals, *, merges: bool
 ) -> TableShape | None:
     """Return the table's properties, with one file's schema or all files' merged."""
-    from sparklake.frames.tables.files import infers_types, with_partitions
+    from sparklake.frames.tables.exact_files import infers_types, with_partitions
     from sparklake.frames.tables.parquet_views import reader_features
-    from sparklake.frames.tables.sources import spark_schema
+    from sparklake.frames.tables.spark_sources import spark_schema
 
     uris: Sequence[str] = [listing.first]
     if merges:

@@ -167,7 +167,7 @@ def _sides(
         return folder_sides(context, folder, refs, trees)
     if options:
         raise InvalidInputError(f"of Delta tables no options are taken, but {sorted(options)} came")
-    from sparklake.frames.tables.sources import check_delta
+    from sparklake.frames.tables.spark_sources import check_delta
 
     check_delta(context.runners.session())
     return delta.sides(context, folder, refs, trees)

@@ -105,7 +105,7 @@ def _save(rows: DataFrame, request: WriteRequest, uri: str) -> None:
 def _speaks_s3(context: Context) -> bool:
     """Return whether Spark itself writes to the bucket. It needs Hadoop's client."""
     # Lazy import: the CLI must not pay for importing Spark.
-    from sparklake.frames.tables.sources import lacks_client
+    from sparklake.frames.tables.spark_sources import lacks_client
 
     chosen = context.runners.s3_writes
     if chosen is not S3Writes.AUTO:

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sparklake.engine.rows import Rows
+from sparklake.engine.lazy_rows import Rows
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.keys import key_prefix, object_key, prefix_interval
 from sparklake.graveler.planning.layers import plan_listing
 from sparklake.graveler.planning.plan import SideStream
 from sparklake.graveler.ranges import MetaRange
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.read import listing_of_plan
 from sparklake.verbs.base.resolve import ResolvedRef, read_consistently

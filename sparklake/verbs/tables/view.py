@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
-from sparklake.delta_log.names import LAST_CHECKPOINT, checkpoint_key, checksum_key, log_key
+from sparklake.delta_log.file_names import LAST_CHECKPOINT, checkpoint_key, checksum_key, log_key
 from sparklake.delta_log.table_files import data_files
 from sparklake.delta_log.view_log import (
     CHECKPOINT_SCHEMA,

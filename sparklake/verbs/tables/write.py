@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.delta_log.names import LOG_FOLDER
+from sparklake.delta_log.file_names import LOG_FOLDER
 from sparklake.delta_log.table_files import data_files, partition_of
 from sparklake.errors import AlreadyExistsError, InvalidInputError
 from sparklake.graveler.guards import Action

@@ -18,8 +18,8 @@ from sparklake.engine.base import Runner
 from sparklake.engine.ipc import pack_batches
 from sparklake.errors import NotFoundError, RefStoreUnavailableError, WriteEndedError
 from sparklake.graveler.ports import ObjectStore, StoredObject, Write, WriteState
-from sparklake.udfs.objects.rows import FILE_SCHEMA, checksum_body
-from sparklake.udfs.strategies.objects import DATA_FOLDER
+from sparklake.udfs.objects.object_rows import FILE_SCHEMA, checksum_body
+from sparklake.udfs.strategies.object_access import DATA_FOLDER
 from sparklake.udfs.workspace import TASK_SCHEMA
 from sparklake.verbs.base.context import Context
 

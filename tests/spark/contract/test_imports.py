@@ -16,7 +16,7 @@ import pytest
 
 from sparklake import Branch, ImportErrorsError, ImportReport, Repository, S3Inventory
 from sparklake.udfs.imports.inventory import InventoryTaskSettings, read_inventory
-from sparklake.udfs.imports.rows import IMPORT_SCHEMA, import_body
+from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA, import_body
 from sparklake.udfs.imports.tasks import ranges_body
 from sparklake.verbs.imports import import_objects as imports
 from sparklake.verbs.imports import sources as import_sources

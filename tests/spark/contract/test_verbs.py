@@ -19,11 +19,11 @@ from sparklake.engine.spark import SparkRunner
 from sparklake.errors import CorruptFileError, InvalidRecordError, MissingFileError
 from sparklake.graveler.planning.packing import pack_tasks
 from sparklake.graveler.planning.path_filter import PathFilter
-from sparklake.udfs.objects.rows import OBJECT_DDL
+from sparklake.udfs.objects.object_rows import OBJECT_DDL
 from sparklake.udfs.read import DIFF_DDL
 from sparklake.udfs.staged_rows import STAGE_SCHEMA
 from sparklake.udfs.workspace import Workspace, encode_tasks
-from sparklake.udfs.write import apply_body
+from sparklake.udfs.write_ranges import apply_body
 from sparklake.verbs import commits
 from sparklake.verbs.base import staging as staged
 

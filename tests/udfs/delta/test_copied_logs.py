@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparklake.delta_log.commits import is_blind_append, lets_append
-from sparklake.delta_log.copy import copied_actions, copied_checkpoint, files_to_read
-from sparklake.delta_log.names import commit_name
+from sparklake.delta_log.delta_commits import is_blind_append, lets_append
+from sparklake.delta_log.file_names import commit_name
+from sparklake.delta_log.log_copy import copied_actions, copied_checkpoint, files_to_read
 from sparklake.errors import CorruptFileError, InvalidInputError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sparklake.udfs.strategies.decisions import Take
-from sparklake.udfs.strategies.objects import Objects
+from sparklake.udfs.strategies.object_access import Objects
 
 
 def newest_wins(conflicts: pa.RecordBatch, objects: Objects) -> list[Take]:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from sparklake.delta_log.actions import SECOND_FORM, has_any, said_of
-from sparklake.delta_log.names import LOG_FOLDER, log_listing
+from sparklake.delta_log.file_names import LOG_FOLDER, log_listing
 from sparklake.delta_log.rewrite import Rewrite, rewritten_actions, rewritten_batch
 from sparklake.errors import InvalidInputError
 from sparklake.graveler.parquet_files import decode_parquet

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparklake.delta_log.actions import Action, encode_actions
-from sparklake.delta_log.copy import LogFiles, copied_actions, copied_checkpoint, files_to_read
-from sparklake.delta_log.names import LOG_FOLDER, commit_version
+from sparklake.delta_log.file_names import LOG_FOLDER, commit_version
+from sparklake.delta_log.log_copy import LogFiles, copied_actions, copied_checkpoint, files_to_read
 from sparklake.delta_log.paths import canonical_path, encoded_path, is_relative_path, name_of
 from sparklake.graveler.ports import Write
 from sparklake.stores.objects.prefetch import overlapped

@@ -12,7 +12,7 @@ from boto3.s3.transfer import TransferConfig
 from sparklake.errors import InvalidKeyError
 from sparklake.stores.exports.checking import CHUNK_BYTES, CheckedStream, ExpectedObject
 from sparklake.stores.objects import open_object
-from sparklake.stores.objects.keys import check_key
+from sparklake.stores.objects.key_checks import check_key
 from sparklake.stores.objects.local import LocalStore
 from sparklake.stores.objects.local_files import NO_FILE_ERRORS, store_errors
 from sparklake.stores.objects.s3 import S3Store

@@ -10,7 +10,7 @@ from pyspark.sql.functions import lit
 from pyspark.sql.types import StructType
 
 from sparklake.delta_log.table_files import Partition, partition_of, partition_value
-from sparklake.frames.tables.sources import load, missing_files
+from sparklake.frames.tables.spark_sources import load, missing_files
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from sparklake.graveler.ports import Content, ContentPart, ObjectStore, StoredFolder, StoredObject
-from sparklake.graveler.sstable.store import table_key
+from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.cache.counts import TALLY, CacheCounts
 from sparklake.stores.cache.disk import DiskCache
 from sparklake.stores.objects.local_files import store_errors, whole_file

@@ -30,9 +30,9 @@ from sparklake.graveler.times import (
     shown_nanoseconds,
 )
 from sparklake.interrupts import Threads
-from sparklake.stores.objects.keys import check_key
+from sparklake.stores.objects.key_checks import check_key
 from sparklake.udfs.workspace import Workspace
-from sparklake.udfs.write import RECORD_SCHEMA
+from sparklake.udfs.write_ranges import RECORD_SCHEMA
 
 OBJECT_SCHEMA = pa.schema(
     [

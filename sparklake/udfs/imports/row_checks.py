@@ -23,10 +23,10 @@ from sparklake.graveler.records import MAX_KEY_BYTES, Record
 from sparklake.graveler.times import MICROSECOND, OUT_OF_YEARS, is_storable
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import check_object_uri, normalise_object_uri
-from sparklake.stores.objects.keys import check_key
+from sparklake.stores.objects.key_checks import check_key
 from sparklake.udfs.imports.defects import Defect, Reason, defect_record, new_defect
 from sparklake.udfs.imports.tasks import ImportTaskSettings
-from sparklake.udfs.objects.rows import microsecond_mtimes, record_batch
+from sparklake.udfs.objects.object_rows import microsecond_mtimes, record_batch
 from sparklake.udfs.own_namespace import OwnNamespace
 from sparklake.udfs.staged_rows import (
     STAGE_SCHEMA,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklake.delta_log.names import ChangedLogs
+from sparklake.delta_log.file_names import ChangedLogs
 from sparklake.errors import InvalidRecordError
 from sparklake.graveler.algebra import ChangeCounts, Conflict, apply, merge
 from sparklake.graveler.algebra.changes import ignore_changes

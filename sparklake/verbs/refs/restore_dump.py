@@ -13,7 +13,7 @@ from sparklake.graveler.json_errors import decode_json
 from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
 from sparklake.graveler.ports import ObjectStore, RefsSnapshot, RefStore, RepositoryInfo
 from sparklake.graveler.refs.dump import read_dump_manifest, read_refs
-from sparklake.graveler.sstable.store import read_meta_range, table_key
+from sparklake.graveler.sstable.range_files import read_meta_range, table_key
 from sparklake.verbs.base.context import now
 from sparklake.verbs.base.namespace import check_enclosing, take_over_namespace
 from sparklake.verbs.refs.dump import SETTINGS_KEY, KeptSettings

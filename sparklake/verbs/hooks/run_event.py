@@ -10,7 +10,7 @@ from sparklake.errors import HookFailedError, HookNotAllowedError
 from sparklake.graveler.ports.registers import HookResult, HookRun, HookStatus
 from sparklake.hooks.declarations import HookFile
 from sparklake.hooks.events import Event, EventName
-from sparklake.hooks.run import run_hook
+from sparklake.hooks.run_hook import run_hook
 from sparklake.verbs.base.context import now
 from sparklake.verbs.hooks.subject import RefChange
 from sparklake.verbs.hooks.trees import PublishedTree

@@ -10,6 +10,7 @@ from sparklake.errors import AlreadyExistsError, RepositoryNotFoundError
 from sparklake.graveler.guards import read_only_error
 from sparklake.graveler.ports import BranchState, RefsSnapshot, RefVerb, RepositoryInfo
 from sparklake.stores.objects.namespaces import refuse_overlapping
+from sparklake.stores.postgres.branch_rows import Scope, drop_repository_layers
 from sparklake.stores.postgres.branches import PostgresBranches
 from sparklake.stores.postgres.commits import (
     PostgresCommits,
@@ -17,7 +18,6 @@ from sparklake.stores.postgres.commits import (
     insert_commits,
     log_operation,
 )
-from sparklake.stores.postgres.layers import Scope, drop_repository_layers
 from sparklake.stores.postgres.registers import (
     ONE_MOMENT,
     PostgresCollections,

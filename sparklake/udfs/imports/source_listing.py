@@ -13,8 +13,8 @@ from sparklake.graveler.ports import ObjectStore, StoredFolder, StoredObject
 from sparklake.graveler.times import checked_microseconds
 from sparklake.interrupts import Threads
 from sparklake.stores.objects import open_store
-from sparklake.stores.objects.keys import is_utf8
-from sparklake.udfs.imports.rows import IMPORT_SCHEMA
+from sparklake.stores.objects.key_checks import is_utf8
+from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA
 from sparklake.udfs.workspace import TASK_SCHEMA
 
 _PARTS_WANTED = 128

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparklake.delta_log.actions import Action, FileKey
-from sparklake.delta_log.commits import REPEATED, DeltaCommit
+from sparklake.delta_log.delta_commits import REPEATED, DeltaCommit
 
 FindAdds = Callable[[frozenset[FileKey]], Mapping[FileKey, Mapping[str, Any]]]
 """A function that returns a log's `add` fields of live files."""
