@@ -24,13 +24,13 @@ from sparklake.verbs.base import read
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.differences import Differences
 from sparklake.verbs.base.resolve import get_branch
-from sparklake.verbs.base.signing import sign
+from sparklake.verbs.commits import CommitOptions
 from sparklake.verbs.delta import write as delta_writes
 from sparklake.verbs.imports import import_objects as imports
 from sparklake.verbs.imports.import_objects import ImportReport
-from sparklake.verbs.imports.sources import source_name
 from sparklake.verbs.merges import rebase as rebases
 from sparklake.verbs.merges import replay
+from sparklake.verbs.merges.merge import MergeOptions
 from sparklake.verbs.merges.replay import ReplayOptions
 from sparklake.verbs.merges.transaction import KEPT_FOR, transaction
 from sparklake.verbs.objects import copy as transfer
@@ -273,13 +273,14 @@ class Branch:
         With `paths` (objects, or prefixes that end with '/'), only of these; the rest stays staged.
         Raises NoChangesError, ChangesTakenError, RaceLostError.
         """
-        signature, path_filter = (
-            sign(self._context, message, committer, metadata),
-            filter_for(paths),
+        options = CommitOptions(
+            message=message,
+            committer=committer,
+            metadata=metadata,
+            allow_empty=allow_empty,
+            path_filter=filter_for(paths),
         )
-        return commits.commit(
-            self._context, self.name, signature, allow_empty=allow_empty, path_filter=path_filter
-        )
+        return commits.commit(self._context, self.name, options)
 
     def import_objects(
         self,
@@ -301,10 +302,16 @@ class Branch:
         out by `on_error="skip"`; `errors_to` is an empty place for a table of them. Raises
         DirtyBranchError, NoChangesError, InvalidInputError, StoreUnreachableError.
         """
-        text = message or f"Import {source_name(source)}"
-        options = imports.ImportOptions(prefix, mode, on_error, errors_to)
-        signature = sign(self._context, text, committer, metadata)
-        return imports.import_objects(self._context, self.name, source, options, signature)
+        options = imports.ImportOptions(
+            prefix=prefix,
+            message=message,
+            committer=committer,
+            metadata=metadata,
+            mode=mode,
+            on_error=on_error,
+            errors_to=errors_to,
+        )
+        return imports.import_objects(self._context, self.name, source, options)
 
     def revert(
         self,
@@ -324,9 +331,13 @@ class Branch:
         MergeConflictError where what they changed was changed again, and the errors of a merge;
         conflicts are decided as in one, too.
         """
-        resolution = parse_resolution(strategy, rules, delta)
         options = ReplayOptions(
-            parent_number, resolution, message, committer, metadata, allow_empty
+            parent_number=parent_number,
+            resolution=parse_resolution(strategy, rules, delta),
+            message=message,
+            committer=committer,
+            metadata=metadata,
+            allow_empty=allow_empty,
         )
         return replay.revert(self._context, self.name, refs, options)
 
@@ -347,9 +358,13 @@ class Branch:
         Messages and metadata are kept where none are given, and the metadata say which commit it
         was, and whose. Takes and raises what `revert` does.
         """
-        resolution = parse_resolution(strategy, rules, delta)
         options = ReplayOptions(
-            parent_number, resolution, message, committer, metadata, allow_empty
+            parent_number=parent_number,
+            resolution=parse_resolution(strategy, rules, delta),
+            message=message,
+            committer=committer,
+            metadata=metadata,
+            allow_empty=allow_empty,
         )
         return replay.cherry_pick(self._context, self.name, refs, options)
 
@@ -427,7 +442,11 @@ class Branch:
         the name of the branch that keeps the work in a note. Raises TransactionError when the work
         cannot be merged, DirtyBranchError when something is staged here.
         """
-        signature = sign(self._context, message, committer, metadata)
-        chosen = parse_resolution(strategy, rules)
-        with transaction(self._context, self.name, signature, chosen, expires) as name:
+        options = MergeOptions(
+            resolution=parse_resolution(strategy, rules),
+            message=message,
+            committer=committer,
+            metadata=metadata,
+        )
+        with transaction(self._context, self.name, options, expires) as name:
             yield Branch(self._context, name)

@@ -20,7 +20,6 @@ from sparklake.verbs.base import read
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.differences import Differences
 from sparklake.verbs.base.resolve import get_branch, get_commit
-from sparklake.verbs.base.signing import sign
 from sparklake.verbs.base.snapshot import Snapshot, kept_object, open_snapshot, stat_object
 from sparklake.verbs.delta.format import DELTA_FORMAT
 from sparklake.verbs.exports.export import export
@@ -289,10 +288,18 @@ class Repository:
         dates with a time zone. Only as much history is read as is asked for. With a path or a
         prefix, only commits that changed the object, or one below the prefix.
         """
-        asked = LogOptions(
-            *(amount, after, since, until, stop_at, first_parent, no_merges), path, prefix
+        options = LogOptions(
+            amount=amount,
+            after=after,
+            since=since,
+            until=until,
+            stop_at=stop_at,
+            first_parent=first_parent,
+            no_merges=no_merges,
+            path=path,
+            prefix=prefix,
         )
-        return history.log(self._context, ref, asked)
+        return history.log(self._context, ref, options)
 
     def graph(self, ref: str, amount: int = 100, first_parent: bool = False) -> HistoryGraph:
         """Return the latest commits of a ref as a picture, which a notebook shows.
@@ -338,7 +345,7 @@ class Repository:
 
         Raises DirtyBranchError and NoChangesError as the merge would.
         """
-        options = MergeOptions.of(squash=False, allow_empty=allow_empty, paths=paths)
+        options = MergeOptions(allow_empty=allow_empty, paths=paths)
         return merges.explain_merge(self._context, source, dest, options)
 
     def preview_merge(
@@ -357,9 +364,13 @@ class Repository:
         Raises StrategyError, DirtyBranchError and NoChangesError as the merge would: with `squash`
         or `paths`, NoChangesError too where dest would be what it is.
         """
-        resolution = parse_resolution(strategy, rules, delta)
-        options = MergeOptions.of(squash, allow_empty, paths)
-        return preview.preview_merge(self._context, source, dest, resolution, options)
+        options = MergeOptions(
+            resolution=parse_resolution(strategy, rules, delta),
+            squash=squash,
+            allow_empty=allow_empty,
+            paths=paths,
+        )
+        return preview.preview_merge(self._context, source, dest, options)
 
     def operations(self, limit: int = 100, ref: str | None = None) -> Sequence[Operation]:
         """Return the latest moves of refs, newest first; of one branch or tag, or of all.
@@ -418,8 +429,17 @@ class Repository:
         `keep_removed`. `overwrite` takes a place that is not empty. Raises UnfitError,
         MissingFileError, CorruptFileError; docs/export.md has the rest.
         """
-        asked = (since, incremental, keep_removed, overwrite, manifest_only, dry_run)
-        return export(self._context, ref, to, ExportOptions(prefix, *asked, manifest_format))
+        options = ExportOptions(
+            prefix=prefix,
+            since=since,
+            incremental=incremental,
+            keep_removed=keep_removed,
+            overwrite=overwrite,
+            manifest_only=manifest_only,
+            dry_run=dry_run,
+            format=manifest_format,
+        )
+        return export(self._context, ref, to, options)
 
     def manifest(
         self,
@@ -450,9 +470,15 @@ class Repository:
         bytes, unless `even_shared`. What lies outside of the storage namespace is only listed,
         unless `also_external`. docs/purge.md has the rest.
         """
-        switches = (commit, even_shared, also_external, dry_run)
-        chosen = path_tuple(paths, "the paths of a purge")
-        return purge(self._context, PurgeOptions(chosen, message, *switches))
+        options = PurgeOptions(
+            patterns=path_tuple(paths, "the paths of a purge"),
+            message=message,
+            commit=commit,
+            even_shared=even_shared,
+            also_external=also_external,
+            dry_run=dry_run,
+        )
+        return purge(self._context, options)
 
     def resume_purge(self, purge_id: str) -> Purge:
         """Carry on a purge that was not finished; raise NotFoundError."""
@@ -515,8 +541,13 @@ class Repository:
         Raises StrategyError where a strategy fails, DirtyBranchError for a dest with staged
         changes, NoChangesError when it has all of source.
         """
-        resolution = parse_resolution(strategy, rules, delta)
-        options = MergeOptions.of(squash, allow_empty, paths)
-        text = message or options.message(source, dest)
-        signature = sign(self._context, text, committer, metadata)
-        return merges.merge(self._context, source, dest, resolution, signature, options)
+        options = MergeOptions(
+            resolution=parse_resolution(strategy, rules, delta),
+            message=message,
+            committer=committer,
+            metadata=metadata,
+            squash=squash,
+            allow_empty=allow_empty,
+            paths=paths,
+        )
+        return merges.merge(self._context, source, dest, options)

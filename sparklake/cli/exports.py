@@ -53,8 +53,16 @@ def export(
     repository = session.repository(source.repository)
     with session.out.working(f"exporting to {one_line(to)}"):
         made = repository.export(
-            *(source.ref, to, source.key, since, incremental, keep_removed, overwrite),
-            *(manifest_only, dry_run, manifest_format),
+            source.ref,
+            to,
+            prefix=source.key,
+            since=since,
+            incremental=incremental,
+            keep_removed=keep_removed,
+            overwrite=overwrite,
+            manifest_only=manifest_only,
+            dry_run=dry_run,
+            manifest_format=manifest_format,
         )
     if made.left_out:
         session.out.note(

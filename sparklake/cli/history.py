@@ -78,8 +78,16 @@ def log(
     earliest, latest = moment(since), moment(until)
     repository = session.repository(target.repository)
     commits = repository.log(
-        *(target.ref, amount, after, earliest, latest, stop_at, first_parent, no_merges),
-        *(path, prefix),
+        target.ref,
+        amount,
+        after=after,
+        since=earliest,
+        until=latest,
+        stop_at=stop_at,
+        first_parent=first_parent,
+        no_merges=no_merges,
+        path=path,
+        prefix=prefix,
     )
     # Where commits are left out there are no lines to draw from commit to commit.
     is_part = no_merges or path is not None or prefix is not None

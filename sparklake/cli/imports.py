@@ -85,13 +85,13 @@ def import_objects(
     with session.out.working(f"importing {one_line(rows or str(named))}"):
         report = branch.import_objects(
             named if rows is None else source_rows(rows, rows_format),
-            target.key,
-            message,
-            committer,
-            metadata,
-            mode.value,
-            "skip" if skip_errors else "abort",
-            errors_to,
+            prefix=target.key,
+            message=message,
+            committer=committer,
+            metadata=metadata,
+            mode=mode.value,
+            on_error="skip" if skip_errors else "abort",
+            errors_to=errors_to,
         )
     out = session.out
     out.one(import_document(report), commit_line(out, target.ref, report.commit))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,7 +30,6 @@ from sparklake.errors import MergeConflictError
 from sparklake.uri import ref_uri, same_repository
 
 if TYPE_CHECKING:
-    from sparklake.branch import Branch
     from sparklake.graveler.commits import Commit
     from sparklake.udfs.read import DiffRow
     from sparklake.verbs.merges.preview import MergePreview
@@ -107,12 +107,12 @@ def merge(
             preview = repository.preview_merge(
                 source_uri.ref,
                 dest_uri.ref,
-                strategy,
-                allow_empty,
-                path or None,
-                rule_pairs(rule),
-                not no_delta,
-                squash,
+                strategy=strategy,
+                allow_empty=allow_empty,
+                paths=path or None,
+                rules=rule_pairs(rule),
+                delta=not no_delta,
+                squash=squash,
             )
         print_preview(session.out, dest_uri.ref, preview)
         if preview.conflict_count and not session.out.is_json:
@@ -120,8 +120,15 @@ def merge(
         return
     with shown_conflicts(session.out, rest), session.out.working("merging"):
         made = repository.merge(
-            *(source_uri.ref, dest_uri.ref, strategy, message, committer, metadata),
-            *(squash, allow_empty, path or None),
+            source_uri.ref,
+            dest_uri.ref,
+            strategy=strategy,
+            message=message,
+            committer=committer,
+            metadata=metadata,
+            squash=squash,
+            allow_empty=allow_empty,
+            paths=path or None,
             rules=rule_pairs(rule),
             delta=not no_delta,
         )
@@ -205,76 +212,38 @@ EmptyOption = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayArguments:
+    """The options of revert and of cherry-pick."""
+
+    parent_number: ParentOption = None
+    strategy: StrategyOption = None
+    rule: RuleOption = None
+    no_delta: NoDeltaOption = False
+    message: MessageOption = None
+    committer: CommitterOption = None
+    meta: MetaOption = None
+    allow_empty: EmptyOption = False
+
+
 @command
 def revert(
-    session: Session,
-    uri: BranchArgument,
-    refs: RefsArgument,
-    parent_number: ParentOption = None,
-    strategy: StrategyOption = None,
-    rule: RuleOption = None,
-    no_delta: NoDeltaOption = False,
-    message: MessageOption = None,
-    committer: CommitterOption = None,
-    meta: MetaOption = None,
-    allow_empty: EmptyOption = False,
+    session: Session, uri: BranchArgument, refs: RefsArgument, options: ReplayArguments
 ) -> None:
     """Undo what commits changed, each by a commit of its own; all of them, or none."""
-
-    def undo(branch: Branch, names: Sequence[str]) -> list[Commit]:
-        return branch.revert(
-            *names,
-            parent_number=parent_number,
-            strategy=strategy,
-            rules=rule_pairs(rule),
-            delta=not no_delta,
-            message=message,
-            committer=committer,
-            metadata=labels(meta),
-            allow_empty=allow_empty,
-        )
-
-    _replay(session, uri, refs, undo, "reverting")
+    _replay(session, uri, refs, options, "reverting")
 
 
 @command
 def cherry_pick(
-    session: Session,
-    uri: BranchArgument,
-    refs: RefsArgument,
-    parent_number: ParentOption = None,
-    strategy: StrategyOption = None,
-    rule: RuleOption = None,
-    no_delta: NoDeltaOption = False,
-    message: MessageOption = None,
-    committer: CommitterOption = None,
-    meta: MetaOption = None,
-    allow_empty: EmptyOption = False,
+    session: Session, uri: BranchArgument, refs: RefsArgument, options: ReplayArguments
 ) -> None:
     """Make the changes of commits on a branch, each as a commit of its own; all, or none."""
-
-    def pick(branch: Branch, names: Sequence[str]) -> list[Commit]:
-        return branch.cherry_pick(
-            *names,
-            parent_number=parent_number,
-            strategy=strategy,
-            rules=rule_pairs(rule),
-            delta=not no_delta,
-            message=message,
-            committer=committer,
-            metadata=labels(meta),
-            allow_empty=allow_empty,
-        )
-
-    _replay(session, uri, refs, pick, "picking")
+    _replay(session, uri, refs, options, "picking")
 
 
 def _replay(
-    session: Session,
-    uri: str,
-    refs: Sequence[str],
-    verb: Callable[[Branch, Sequence[str]], list[Commit]],
-    doing: str,
+    session: Session, uri: str, refs: Sequence[str], options: ReplayArguments, doing: str
 ) -> None:
     target, sources = ref_uri(uri), [ref_uri(each) for each in refs]
     for each in sources:
@@ -282,7 +251,18 @@ def _replay(
     branch = session.repository(target.repository).branch(target.ref)
     rest = "`--output json` has the first 10,000"
     with shown_conflicts(session.out, rest), session.out.working(doing):
-        made = verb(branch, [each.ref for each in sources])
+        verb = branch.revert if doing == "reverting" else branch.cherry_pick
+        made = verb(
+            *(each.ref for each in sources),
+            parent_number=options.parent_number,
+            strategy=options.strategy,
+            rules=rule_pairs(options.rule),
+            delta=not options.no_delta,
+            message=options.message,
+            committer=options.committer,
+            metadata=labels(options.meta),
+            allow_empty=options.allow_empty,
+        )
     print_commits(session.out, target.ref, made)
 
 

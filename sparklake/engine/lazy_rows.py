@@ -76,7 +76,7 @@ class Rows(Generic[Row]):
         """Return the same changes as rows of another shape. The rows must be changes."""
         changes: Callable[..., Iterator[pa.RecordBatch]] = self._body
         body = partial(changes, encode=encode)
-        return Rows(*(self.plan, shape, self.title, body, self._runners, self._verb, self._sides))
+        return Rows(self.plan, shape, self.title, body, self._runners, self._verb, self._sides)
 
     def to_arrow(self) -> pa.Table:
         """Return all rows as one Arrow table, in memory."""

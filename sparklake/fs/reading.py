@@ -106,7 +106,10 @@ class LakeFile(AbstractBufferedFile):  # type: ignore[misc]
         self._content = content
         self._details = file_info(path, content.found)
         super().__init__(
-            *(fs, path, "rb", block_size),
+            fs,
+            path,
+            "rb",
+            block_size,
             cache_type=cache_type,
             cache_options=cache_options,
             size=len(content),

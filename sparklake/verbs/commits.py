@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from sparklake.engine.execution import cut_for_tasks
@@ -22,9 +22,20 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import publish, retry_on_gc, with_branch_queue
 from sparklake.verbs.base.resolve import ResolvedRef, get_branch, read_consistently
-from sparklake.verbs.base.signing import Signature
+from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.staging import StagedLayers, cut_out
 from sparklake.verbs.base.versions import with_versions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """The options of a commit."""
+
+    message: str
+    committer: str | None = None
+    metadata: Mapping[str, str] | None = None
+    allow_empty: bool = False
+    path_filter: PathFilter = ALL
 
 
 @with_versions
@@ -32,10 +43,7 @@ from sparklake.verbs.base.versions import with_versions
 def commit(
     context: Context,
     branch: str,
-    signature: Signature,
-    *,
-    allow_empty: bool = False,
-    path_filter: PathFilter = ALL,
+    options: CommitOptions,
 ) -> Commit:
     """Commit the staged changes of the chosen keys. Other changes stay staged.
 
@@ -44,9 +52,10 @@ def commit(
         ChangesTakenError: Another writer has committed them meanwhile.
         RaceLostError: The branch kept moving.
     """
+    signature = sign(context, options.message, options.committer, options.metadata)
     check_namespace(context.store)
     attempts = Attempts(context, context.title("commit", branch), layered=True)
-    staged = StagedLayers(context, path_filter=path_filter)
+    staged = StagedLayers(context, path_filter=options.path_filter)
     had_changes = False
     fence: int | None = None
 
@@ -62,9 +71,7 @@ def commit(
                 f"in {state.commit_id} or before"
             )
         had_changes = bool(state.layers)
-        return _commit_sealed(
-            attempts, staged, state, signature, path_filter, allow_empty=allow_empty
-        )
+        return _commit_sealed(attempts, staged, state, signature, options)
 
     return with_branch_queue(context, branch, attempt)
 
@@ -86,25 +93,26 @@ def _commit_sealed(
     staged: StagedLayers,
     state: BranchState,
     signature: Signature,
-    path_filter: PathFilter,
-    *,
-    allow_empty: bool,
+    options: CommitOptions,
 ) -> Commit:
-    context = attempts.context
+    context, path_filter = attempts.context, options.path_filter
     head = context.graph.commit(state.commit_id)
     tree = apply_layers(attempts, context.tree(head), staged, state.layers, path_filter)
     applied = tuple(layer.id for layer in state.layers)
-    if tree.id == head.meta_range_id and not allow_empty and not path_filter.is_everything:
+    if tree.id == head.meta_range_id and not options.allow_empty and not path_filter.is_everything:
         raise NoChangesError(
             f"of the chosen paths nothing is staged on {state.name!r} that would change it; "
             "`sparklake diff` of the branch shows what is"
         )
-    if tree.id == head.meta_range_id and not allow_empty:
+    if tree.id == head.meta_range_id and not options.allow_empty:
         # The layers change nothing. If they stayed, the branch would look dirty.
-        who = signature.committer
         context.refs.branches.move(
             BranchMove(
-                *(state.name, head.id, head.id, "commit", who),
+                branch=state.name,
+                expected=head.id,
+                to=head.id,
+                verb="commit",
+                who=signature.committer,
                 applied_layers=applied,
                 fence=state.fence,
             )

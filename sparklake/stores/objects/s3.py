@@ -238,7 +238,9 @@ def _read(target: Mapping[str, str], consume: Callable[[_Answer], _T]) -> _T:
             return consume(answer)
         _LOG.warning(
             "s3://%s/%s came damaged or not to its end: it is read again, after attempt %d",
-            *(target["Bucket"], target["Key"], attempt),
+            target["Bucket"],
+            target["Key"],
+            attempt,
         )
     answer = s3_client().get_object(**target)
     with closing(answer["Body"]):

@@ -193,10 +193,17 @@ class PostgresPurges:
 
 
 def _purge(*row: Any) -> Purge:
-    purge_id, who, date, message, patterns, state, counts, *switches = row
+    purge_id, who, date, message, patterns, state, counts, even_shared, also_external = row
     return Purge(
-        *(purge_id, who, date, message, tuple(patterns), PurgeState(state)),
-        *(PurgeCounts(**counts), *switches),
+        id=purge_id,
+        who=who,
+        date=date,
+        message=message,
+        patterns=tuple(patterns),
+        state=PurgeState(state),
+        counts=PurgeCounts(**counts),
+        even_shared=even_shared,
+        also_external=also_external,
     )
 
 

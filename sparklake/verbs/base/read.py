@@ -61,7 +61,9 @@ def _find_purged_error(context: Context, found: ObjectInfo) -> PurgedError | Non
             return PurgedError(
                 f"{found.path!r} was purged from all history by {each.who} (purge {each.id}{why}); "
                 "its record stays, and its bytes are gone for good",
-                *(each.id, each.who, each.date),
+                each.id,
+                each.who,
+                each.date,
             )
     return None
 

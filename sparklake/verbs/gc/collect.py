@@ -112,7 +112,7 @@ def garbage_rows(context: Context, run_id: str) -> Rows[ObjectInfo]:
     folder = RunFolder(context, run_id)
     plan = plan_listing(folder.tree(folder.read().garbage).ranges, ())
     title, body = context.title("gc", run_id), partial(list_body, folder.workspace)
-    return Rows(*(plan, OBJECTS, title, body, context.runners, "gc", _SIDES))
+    return Rows(plan, OBJECTS, title, body, context.runners, "gc", _SIDES)
 
 
 def _begun(context: Context, earlier: str | None) -> RunFolder:
@@ -194,7 +194,10 @@ class _GcWork:
         garbage = self._garbage(named, before)
         objects, size = self._counted("weigh", partial(weigh_body, self.folder.workspace), garbage)
         run = CollectionRun(
-            *(self.folder.run_id, state, self.listed.id, garbage.id),
+            id=self.folder.run_id,
+            state=state,
+            listed=self.listed.id,
+            garbage=garbage.id,
             objects_listed=self.listed.count,
             objects=objects,
             bytes=size,

@@ -37,10 +37,10 @@ from sparklake.verbs.base.context import Context
 from sparklake.verbs.base.namespace import check_apart, check_enclosing, check_namespace
 from sparklake.verbs.base.publish import publish, retry_on_gc, with_branch_queue
 from sparklake.verbs.base.resolve import check_clean, get_branch, open_branch
-from sparklake.verbs.base.signing import Signature
+from sparklake.verbs.base.signing import Signature, sign
 from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.base.versions import with_versions
-from sparklake.verbs.imports.sources import OpenSource, open_source
+from sparklake.verbs.imports.sources import OpenSource, open_source, source_name
 
 if TYPE_CHECKING:
     from sparklake.verbs.imports.sources import ImportSource
@@ -90,11 +90,14 @@ class ImportReport:
         return sum(self.counts.values())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
     """The options of an import."""
 
     prefix: str = ""
+    message: str | None = None
+    committer: str | None = None
+    metadata: Mapping[str, str] | None = None
     mode: str = ImportMode.REPLACE
     on_error: str = OnError.ABORT
     errors_to: str | None = None
@@ -124,7 +127,6 @@ def import_objects(
     branch: str,
     source: ImportSource,
     options: ImportOptions,
-    signature: Signature,
 ) -> ImportReport:
     """Commit the objects of a source, replacing or adding to a branch's folder.
 
@@ -137,7 +139,7 @@ def import_objects(
     """
     comes_once = isinstance(source, pa.RecordBatchReader) or options.errors_to is not None
     run = _import_objects if comes_once else with_versions(_import_objects)
-    return run(context, branch, source, options, signature)
+    return run(context, branch, source, options)
 
 
 def _import_objects(
@@ -145,8 +147,9 @@ def _import_objects(
     branch: str,
     source: ImportSource,
     options: ImportOptions,
-    signature: Signature,
 ) -> ImportReport:
+    message = options.message or f"Import {source_name(source)}"
+    signature = sign(context, message, options.committer, options.metadata)
     mode, settings = _checked(ImportMode, options.mode, "mode"), _task_settings(context, options)
     check_clean(open_branch(context, branch, Action.COMMIT), "import into it")
     check_namespace(context.store)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sparklake.engine.execution import cut_for_tasks
@@ -29,23 +29,24 @@ ORIGIN_METADATA_KEY = "merge-origin"
 PATHS_METADATA_KEY = "merge-paths"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOptions:
     """The options of a merge.
 
     With `squash` or `paths`, the commit does not have source as a parent. A later merge then finds
-    the same base.
+    the same base. Creating options raises InvalidKeyError or InvalidInputError for invalid paths.
     """
 
+    resolution: Resolution = field(default_factory=Resolution)
+    message: str | None = None
+    committer: str | None = None
+    metadata: Mapping[str, str] | None = None
     squash: bool = False
     allow_empty: bool = False
-    paths: tuple[str, ...] | None = None
+    paths: Sequence[str] | None = None
 
-    @staticmethod
-    def of(squash: bool, allow_empty: bool, paths: Sequence[str] | None) -> MergeOptions:
-        """Return checked options; raise InvalidKeyError or InvalidInputError."""
-        filter_for(paths)
-        return MergeOptions(squash, allow_empty, None if paths is None else tuple(paths))
+    def __post_init__(self) -> None:
+        filter_for(self.paths)
 
     @property
     def has_one_parent(self) -> bool:
@@ -57,18 +58,19 @@ class MergeOptions:
         """The keys to merge."""
         return filter_for(self.paths)
 
-    def message(self, source: str, dest: str) -> str:
-        """Return the default message of a merge."""
+    def default_message(self, source: str, dest: str) -> str:
+        """Return the message of a merge without a message."""
         if self.paths is not None:
             return f"Merge {first_paths(self.paths)} of {source!r} into {dest!r}"
         return f"{'Squash' if self.squash else 'Merge'} {source!r} into {dest!r}"
 
     def labels(self, source: Commit) -> dict[str, str]:
-        """Return the metadata for a source that is not a parent."""
-        origin: dict[str, str] = {ORIGIN_METADATA_KEY: source.id} if self.has_one_parent else {}
+        """Return the metadata about the strategy, and about a source that is not a parent."""
+        found: dict[str, str] = {ORIGIN_METADATA_KEY: source.id} if self.has_one_parent else {}
+        found[STRATEGY_METADATA_KEY] = self.resolution.label
         if self.paths is None:
-            return origin
-        return {**origin, PATHS_METADATA_KEY: json.dumps(self.paths, ensure_ascii=False)}
+            return found
+        return {**found, PATHS_METADATA_KEY: json.dumps([*self.paths], ensure_ascii=False)}
 
 
 class MergeSides(NamedTuple):
@@ -81,29 +83,24 @@ class MergeSides(NamedTuple):
 
 @with_versions
 @retry_on_gc
-def merge(
-    context: Context,
-    source: str,
-    dest: str,
-    resolution: Resolution,
-    signature: Signature,
-    options: MergeOptions,
-) -> Commit:
+def merge(context: Context, source: str, dest: str, options: MergeOptions) -> Commit:
     """Merge a ref into a branch as a commit with parents [dest, source].
 
     Raises MergeConflictError, StrategyError, DirtyBranchError, NoChangesError or RaceLostError. In
     each case, no branch has moved.
     """
+    message = options.message or options.default_message(source, dest)
+    signature = sign(context, message, options.committer, options.metadata)
     fence = get_branch(context, dest).fence
     source_commit = _source(context, source, dest)
-    labelled = _labelled(context, signature, options.labels(source_commit), resolution)
+    signature = _labelled(context, signature, options, source_commit)
     check_namespace(context.store)
     attempts = Attempts(context, context.title("merge", f"{source} -> {dest}"))
     bases = BaseTrees(context)
 
     def attempt() -> Commit:
         state = replace(open_branch(context, dest), fence=fence)
-        return _merge_once(attempts, bases, source_commit, state, resolution, labelled, options)
+        return _merge_once(attempts, bases, source_commit, state, signature, options)
 
     return with_branch_queue(context, dest, attempt)
 
@@ -154,10 +151,10 @@ def nothing_to_merge(
 
 
 def _labelled(
-    context: Context, signature: Signature, labels: dict[str, str], resolution: Resolution
+    context: Context, signature: Signature, options: MergeOptions, source: Commit
 ) -> Signature:
-    """Return a signature with the strategy in its metadata; raise InvalidInputError."""
-    metadata = {**signature.metadata, **labels, STRATEGY_METADATA_KEY: resolution.label}
+    """Return a signature with the labels of a merge; raise InvalidInputError."""
+    metadata = {**signature.metadata, **options.labels(source)}
     return sign(context, signature.message, signature.committer, metadata)
 
 
@@ -166,12 +163,11 @@ def _merge_once(
     bases: BaseTrees,
     source: Commit,
     state: BranchState,
-    resolution: Resolution,
     signature: Signature,
     options: MergeOptions,
 ) -> Commit:
     _, dest, trees = _sides(bases, source, state, options)
-    tree_id, labels = merged_tree(attempts, trees, resolution)
+    tree_id, labels = merged_tree(attempts, trees, options.resolution)
     if options.has_one_parent and tree_id == dest.meta_range_id and not options.allow_empty:
         raise nothing_to_merge(source, state.name, options.paths)
     parents = [dest] if options.has_one_parent or source.id == dest.id else [dest, source]

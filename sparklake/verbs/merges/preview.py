@@ -72,12 +72,10 @@ class MergePreview:
         return not (self.added or self.changed or self.removed or self.unresolved)
 
 
-def preview_merge(
-    context: Context, source: str, dest: str, resolution: Resolution, options: MergeOptions
-) -> MergePreview:
+def preview_merge(context: Context, source: str, dest: str, options: MergeOptions) -> MergePreview:
     """Return the preview of a merge; raise DirtyBranchError and NoChangesError."""
     source_commit, dest_commit, trees = merge_sides(context, source, dest, options)
-    resolution = without_expired_base(context, trees, resolution)
+    resolution = without_expired_base(context, trees, options.resolution)
     results = list(
         _results(context, _plan(context, trees), trees, resolution, f"{source} -> {dest}")
     )

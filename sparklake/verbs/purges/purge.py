@@ -38,7 +38,7 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import check_clean
 from sparklake.verbs.base.signing import check_texts, sign
-from sparklake.verbs.commits import commit
+from sparklake.verbs.commits import CommitOptions, commit
 from sparklake.verbs.objects.stage import deletions, stage_batches
 from sparklake.verbs.purges.scan import purge_scans
 
@@ -53,7 +53,8 @@ def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
 
     Raises ProtectedError and DirtyBranchError before the first commit.
     """
-    signature = sign(context, message or "Remove what is purged", None, None)
+    options = CommitOptions(message=message or "Remove what is purged")
+    sign(context, options.message, None, None)
     states = [each for each in context.refs.branches.list() if _first(context, each.name, patterns)]
     for each in states:
         each.guard.check(each.name, Action.STAGE, Action.COMMIT)
@@ -63,7 +64,7 @@ def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
         stage_batches(
             context, each.name, runner, _removals(context, each.name, patterns), fence=None
         )
-        commit(context, each.name, signature)
+        commit(context, each.name, options)
 
 
 def _first(context: Context, branch: str, patterns: Patterns) -> str | None:
