@@ -27,9 +27,9 @@ ENTRY_POINTS = "sparklake.strategies"
 
 _HERE = "sparklake.udfs.strategies"
 BUILT_IN = {
-    "newest-wins": f"{_HERE}.sides:newest_wins",
-    "larger-wins": f"{_HERE}.sides:larger_wins",
-    "union-lines": f"{_HERE}.lines:union_lines",
+    "newest-wins": f"{_HERE}.built_in:newest_wins",
+    "larger-wins": f"{_HERE}.built_in:larger_wins",
+    "union-lines": f"{_HERE}.built_in:union_lines",
     "keep-both": f"{_HERE}.both:keep_both",
 }
 """The targets of the built-in strategies, besides the members of Strategy."""
