@@ -13,7 +13,6 @@ from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.verbs.base.context import Context
 from sparklake.verbs.objects import copy as transfer
 from sparklake.verbs.objects import open_files, stage
-from sparklake.verbs.objects import remove as removal
 from sparklake.verbs.objects import upload as uploads
 
 if TYPE_CHECKING:
@@ -123,12 +122,12 @@ class BranchObjects:
 
         Returns how many there are; raises ObjectNotFoundError when there is none.
         """
-        take = removal.remove_folder if recursive else removal.remove_object
+        take = stage.remove_folder if recursive else stage.remove_object
         return take(self._context, self.name, path)
 
     def remove_many(self, paths: Sequence[str]) -> int:
         """Stage the removal of the objects that are at some paths, at once; return how many."""
-        return removal.remove_objects(self._context, self.name, path_tuple(paths))
+        return stage.remove_objects(self._context, self.name, path_tuple(paths))
 
     def copy_many(self, paths: Iterable[tuple[str, str]], ref: str | None = None) -> int:
         """Stage objects under other paths, pairs of source and dest, at once; return how many.

@@ -15,7 +15,7 @@ from sparklake.graveler.algebra.changes import (
     EditObserver,
     SideRows,
 )
-from sparklake.graveler.algebra.diffs import diff, three_way_diff
+from sparklake.graveler.algebra.compare import diff, three_way_diff
 from sparklake.graveler.algebra.staged import apply, staged_diff
 from sparklake.graveler.algebra.three_way_merge import Decide, merge, take_side
 

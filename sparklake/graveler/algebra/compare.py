@@ -1,13 +1,21 @@
-"""Comparison of two or three sides of a block, and the merge outcome of each key."""
+"""Comparison of two or three sides: blocks with the outcome of each key, and diffs of streams."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from sparklake.graveler.algebra.changes import NO_ROW, BlockChanges, SideRows
+from sparklake.graveler.algebra.changes import (
+    NO_ROW,
+    BlockChanges,
+    ChangeObserver,
+    SideRows,
+    ignore_changes,
+)
 from sparklake.graveler.algebra.classify import KeyOutcome, outcome_of
-from sparklake.graveler.blocks.align import found_ids, unequal
-from sparklake.graveler.blocks.block import EMPTY, Block
+from sparklake.graveler.blocks.align import aligned, found_ids, unequal
+from sparklake.graveler.blocks.block import EMPTY, Block, Blocks
 from sparklake.graveler.blocks.columns import Mask, Positions
 from sparklake.graveler.graph.virtual_base import disagreements
 
@@ -95,3 +103,28 @@ def _unequal(left: Block, right: Block) -> tuple[Positions, Positions]:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     in_left, in_right = unequal(left.ids[start:], right.ids[start:])
     return start + np.flatnonzero(in_left), start + np.flatnonzero(in_right)
+
+
+def diff(left: Blocks, right: Blocks) -> Iterator[BlockChanges]:
+    """Yield the keys whose records differ between two sides, in key order."""
+    for before, after in aligned(left, right):
+        changes = two_way(*compared(before, after))
+        if len(changes):
+            yield changes
+
+
+def three_way_diff(
+    base: Blocks, source: Blocks, dest: Blocks, observe: ChangeObserver = ignore_changes
+) -> Iterator[BlockChanges]:
+    """Yield the changes of a merge of source to dest, and its conflicts.
+
+    `observe` gets all differences between source and dest.
+    """
+    for sides in aligned(base, source, dest):
+        changes, outcomes = three_way(*sides)
+        if not len(changes):
+            continue
+        observe(changes)
+        shown = changes.where(~outcomes[KeyOutcome.TAKE_DEST])
+        if len(shown):
+            yield shown

@@ -1,4 +1,4 @@
-"""Stage objects: single objects as rows, many as runs."""
+"""Stage objects and removals: single ones as rows, many as runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ import pyarrow as pa
 from sparklake._scratch import scratch_folder
 from sparklake.config import disk_root
 from sparklake.engine.base import Runner, Source
-from sparklake.errors import InvalidInputError, InvalidRecordError, RefStoreUnavailableError
+from sparklake.errors import (
+    InvalidInputError,
+    InvalidRecordError,
+    ObjectNotFoundError,
+    RefStoreUnavailableError,
+)
 from sparklake.graveler.entries import DEFAULT_CONTENT_TYPE
 from sparklake.graveler.guards import Action
 from sparklake.graveler.keys import object_key
@@ -35,7 +40,8 @@ from sparklake.verbs.base.namespace import check_namespace
 from sparklake.verbs.base.publish import retry_on_gc
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import open_branch
-from sparklake.verbs.base.staging import write_meta_run
+from sparklake.verbs.base.snapshot import open_snapshot
+from sparklake.verbs.base.staging import INLINE_ROWS, write_meta_run
 from sparklake.verbs.base.versions import with_versions
 
 if TYPE_CHECKING:
@@ -249,3 +255,47 @@ def _md5(path: Path) -> str:
         while chunk := file.read(_HASHED_AT_ONCE):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def remove_object(context: Context, branch: str, path: str) -> int:
+    """Stage the removal of one object, and return 1; raise ObjectNotFoundError."""
+    open_snapshot(context, branch).stat(path)
+    delete_object(context, branch, path)
+    return 1
+
+
+def remove_objects(context: Context, branch: str, paths: Sequence[str]) -> int:
+    """Stage the removal of all existing objects of `paths` at once. Return their number."""
+    open_branch(context, branch, Action.STAGE)
+    snapshot = open_snapshot(context, branch)
+    there = [path for path in dict.fromkeys(paths) if snapshot.exists(path)]
+    if len(there) <= INLINE_ROWS:
+        removals = [tombstone(object_key(path)) for path in there]
+        context.refs.staging.put(branch, removals, fence=None)
+    else:
+        remaining = iter(there)
+        chunks = iter(lambda: list(islice(remaining, INLINE_ROWS)), [])
+        runner = context.runner(0, "rm", branch)
+        stage_batches(context, branch, runner, map(deletions, chunks), fence=None)
+    return len(there)
+
+
+def remove_folder(context: Context, branch: str, path: str) -> int:
+    """Stage the removal of the objects below a path. Return their number.
+
+    The object at the path itself is also removed, unless the path ends with a slash. Raises
+    ObjectNotFoundError if there is no such object.
+    """
+    is_folder = not path or path.endswith("/")
+    removed = delete_prefix(context, branch, path if is_folder else f"{path}/")
+    try:
+        if not is_folder:
+            removed += remove_object(context, branch, path)
+    except ObjectNotFoundError:
+        if not removed:
+            raise
+    if not removed:
+        raise ObjectNotFoundError(
+            f"{branch!r} has nothing below {path!r}; `sparklake ls` shows what it has"
+        )
+    return removed

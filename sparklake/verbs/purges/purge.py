@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import islice
@@ -19,12 +19,16 @@ from sparklake.errors import (
     PurgeBlockedError,
 )
 from sparklake.graveler.guards import Action, read_only_error
+from sparklake.graveler.ids import MetaRangeId, RangeId
 from sparklake.graveler.json_errors import decode_json
+from sparklake.graveler.ports import BranchState
 from sparklake.graveler.ports.registers import Purge, PurgeCounts, PurgeState
+from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.sums import bounded
 from sparklake.udfs.purges import (
     FoundReport,
     Patterns,
+    Scan,
     decode_found,
     delete_body,
     encode_work,
@@ -35,12 +39,13 @@ from sparklake.udfs.purges import (
 from sparklake.udfs.strategies.path_globs import glob_pattern
 from sparklake.verbs.base.context import Context, now
 from sparklake.verbs.base.namespace import check_namespace
+from sparklake.verbs.base.publish import retry_lost_races
 from sparklake.verbs.base.read import list_objects
 from sparklake.verbs.base.resolve import check_clean
 from sparklake.verbs.base.signing import check_texts, sign
+from sparklake.verbs.base.staging import StagedLayers
 from sparklake.verbs.commits import CommitOptions, commit
 from sparklake.verbs.objects.stage import deletions, stage_batches
-from sparklake.verbs.purges.scan import purge_scans
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -265,3 +270,56 @@ def _clear(context: Context, made: Purge) -> None:
 
 def _plan_key(made: Purge) -> str:
     return f"{purge_folder(made.id)}plan.json"
+
+
+_RANGES_AT_ONCE = 16
+
+
+def purge_scans(context: Context) -> Iterator[Scan]:
+    """Yield each distinct range once, with its first commit, and all staged changes.
+
+    Ranges of a head carry the name of its branch. Only lists of ranges are read.
+    """
+    return iter(retry_lost_races(lambda: _scans(context)))
+
+
+def _scans(context: Context) -> list[Scan]:
+    refs = context.refs.snapshot()
+    live: dict[RangeId, str] = {}
+    for state in refs.branches:
+        tree = context.tree(context.graph.commit(state.commit_id))
+        live.update((each.id, state.name) for each in tree.ranges)
+    found: list[Scan] = []
+    trees: set[MetaRangeId] = set()
+    ranges: set[RangeId] = set()
+    for order, each_commit in enumerate(refs.commits):
+        if each_commit.meta_range_id in trees:
+            continue
+        trees.add(each_commit.meta_range_id)
+        new = [each for each in context.tree(each_commit).ranges if each.id not in ranges]
+        ranges.update(each.id for each in new)
+        found += _packed(new, live, order, each_commit.id)
+    for state in refs.branches:
+        found += _staged(context, state, len(refs.commits))
+    return found
+
+
+def _packed(
+    ranges: Iterable[RangeInfo], live: dict[RangeId, str], order: int, commit: str
+) -> Iterator[Scan]:
+    by_branch: dict[str, list[RangeInfo]] = {}
+    for each in ranges:
+        by_branch.setdefault(live.get(each.id, ""), []).append(each)
+    for branch, some in by_branch.items():
+        for start in range(0, len(some), _RANGES_AT_ONCE):
+            part = tuple(some[start : start + _RANGES_AT_ONCE])
+            yield Scan(part, (), order, commit, branch)
+
+
+def _staged(context: Context, state: BranchState, order: int) -> Iterator[Scan]:
+    for side in StagedLayers(context).sides(state.layers):
+        if side.rows:
+            yield Scan((), side.rows, order, "", state.name)
+        for start in range(0, len(side.ranges), _RANGES_AT_ONCE):
+            part = side.ranges[start : start + _RANGES_AT_ONCE]
+            yield Scan(part, (), order, "", state.name)
