@@ -7,7 +7,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.text import Text
 
 
-class _Ranges(ProgressColumn):
+class _RangeColumn(ProgressColumn):
     """Counts ranges, and says of how many where that is known."""
 
     def render(self, task: Task) -> Text:
@@ -21,7 +21,7 @@ def range_bar() -> Progress:
     """Return a bar on stderr that leaves nothing behind."""
     # A name may have brackets, which would be markup.
     text = TextColumn("{task.description}", markup=False)
-    columns = (SpinnerColumn(), text, BarColumn(bar_width=30), _Ranges())
+    columns = (SpinnerColumn(), text, BarColumn(bar_width=30), _RangeColumn())
     # What is written to stdout meanwhile stays there.
     return Progress(
         *columns,

@@ -11,7 +11,7 @@ from sparklake.engine.execution import run_plan
 from sparklake.graveler.algebra import ChangeCounts
 from sparklake.graveler.planning.layers import plan_apply, plan_view
 from sparklake.graveler.ranges import RangeInfo
-from sparklake.udfs.write import apply_body
+from sparklake.udfs.write_ranges import apply_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
 from tests.support.reads import recorded_reads

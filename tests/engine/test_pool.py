@@ -26,7 +26,7 @@ from sparklake.errors import (
     SparklakeError,
     TransactionError,
 )
-from sparklake.udfs.objects.rows import record_batch
+from sparklake.udfs.objects.object_rows import record_batch
 from tests.support.pool_bodies import (
     first_dies_body,
     pid_body,

@@ -16,8 +16,8 @@ from sparklake.errors import StrategyError
 from sparklake.graveler.planning.plan import plan_merge
 from sparklake.graveler.ranges import MetaRange
 from sparklake.udfs.strategies.choosing import parse_resolution
-from sparklake.udfs.strategies.resolution import Carried, Resolution
-from sparklake.udfs.write import merge_body
+from sparklake.udfs.strategies.resolution import PickledStrategy, Resolution
+from sparklake.udfs.write_ranges import merge_body
 from tests.graveler.merge_table import CONFLICT, MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.globs import fits
@@ -158,13 +158,13 @@ def test_a_function_gets_many_conflicts_at_a_time(monkeypatch: pytest.MonkeyPatc
         changes = ({}, dict.fromkeys(keys[::10], b"S"), dict.fromkeys(keys[::10], b"D"))
         return [trees.write(dict.fromkeys(keys, b"A") | each) for each in changes]
 
-    resolution = Resolution(Carried("counting", counting))
+    resolution = Resolution(PickledStrategy("counting", counting))
     with open_trees(2) as trees:
         trees.merge(*sides(trees), resolution, 100_000)
         assert sum(sizes) == 100
         assert max(sizes) > 10
         sizes.clear()
-        monkeypatch.setattr("sparklake.graveler.algebra.merges.CONFLICTS_AT_ONCE", 7)
+        monkeypatch.setattr("sparklake.graveler.algebra.three_way_merge.CONFLICTS_AT_ONCE", 7)
         trees.merge(*sides(trees), resolution, 100_000)
         assert sum(sizes) == 100
         assert max(sizes) == 7

@@ -22,7 +22,7 @@ from sparklake.graveler.keys import EVERYTHING, Interval, successor
 from sparklake.graveler.ranges import RangeInfo
 from sparklake.graveler.records import Record, encode_record, tombstone
 from sparklake.graveler.sstable.layout import FOOTER_BYTES
-from sparklake.graveler.sstable.store import (
+from sparklake.graveler.sstable.range_files import (
     NO_TREE,
     read_meta_range,
     read_ranges,

@@ -20,7 +20,7 @@ import pytest
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.errors import AddressTakenError, NoChangesError
 from sparklake.stores.objects import open_object
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from tests.support.lakes import memory_lake, stage_table
 from tests.support.schedules import Schedule, scheduled
 

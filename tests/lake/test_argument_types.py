@@ -53,8 +53,8 @@ Case = tuple[Callable[..., Any], str, tuple[Any, ...], dict[str, Any]]
 
 def verbs() -> Iterator[tuple[str, Callable[..., Any]]]:
     for noun in (Lake, Repository, Branch, LiveSettings):
-        for name, verb in vars(noun).items():
-            if inspect.isfunction(verb) and not name.startswith("_"):
+        for name, verb in inspect.getmembers(noun, inspect.isfunction):
+            if not name.startswith("_"):
                 yield f"{noun.__name__}.{name}", verb
 
 

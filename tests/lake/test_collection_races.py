@@ -17,7 +17,7 @@ import pytest
 from sparklake import Lake, Repository, SparklakeError
 from sparklake.graveler.guards import Action
 from sparklake.stores.objects import open_object
-from sparklake.udfs.objects.rows import ObjectInfo
+from sparklake.udfs.objects.object_rows import ObjectInfo
 from sparklake.verbs.base.resolve import open_branch
 from sparklake.verbs.objects.stage import stage_batches
 from tests.support.lakes import memory_lake, namespace_of, stage_table

@@ -16,7 +16,7 @@ from sparklake.graveler.commits import new_commit
 from sparklake.graveler.graph.virtual_base import disagreements
 from sparklake.graveler.ids import MetaRangeId
 from sparklake.graveler.ports import BranchMove
-from sparklake.graveler.sstable.store import read_ranges
+from sparklake.graveler.sstable.range_files import read_ranges
 from tests.support.lakes import TESTER, refs_of, stage_sizes
 from tests.support.recursive import History, base_tree, best_bases, criss_crossed
 

@@ -27,7 +27,7 @@ from sparklake.errors import (
     StorePermissionError,
     StoreUnreachableError,
 )
-from sparklake.graveler.ports import Folder, StoredObject
+from sparklake.graveler.ports import StoredFolder, StoredObject
 from sparklake.stores.objects.local import LocalStore
 from sparklake.stores.objects.local_files import store_errors
 from tests.support.lakes import (
@@ -376,7 +376,7 @@ def test_a_file_that_vanishes_between_listing_and_reading(
 
     def vanishing(
         store: LocalStore, prefix: str, *, level: bool = False
-    ) -> Iterator[StoredObject | Folder]:
+    ) -> Iterator[StoredObject | StoredFolder]:
         is_task = next(scans) == 2  # the first one looks for folders
         for each in scan(store, prefix, level=level):
             if is_task and each.key == "b":

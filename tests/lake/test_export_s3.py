@@ -13,7 +13,7 @@ from botocore.config import Config
 
 from sparklake import Lake, Repository
 from sparklake.errors import CorruptFileError, MissingFileError, StoreUnreachableError
-from sparklake.stores.exports import s3
+from sparklake.stores.exports import s3_destination
 from tests.lake.test_export import tree_of
 from tests.support.buckets import Bucket
 from tests.support.lakes import commit_all, stage_table
@@ -96,8 +96,8 @@ def test_a_bucket_that_is_not_there(repo: Repository) -> None:
 def test_large_objects_are_copied_in_parts(
     small_lake: Lake, bucket: Bucket, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(s3, "COPY_BYTES", 8 << 20)
-    monkeypatch.setattr(s3, "_COPIED_PART_BYTES", 8 << 20)
+    monkeypatch.setattr(s3_destination, "COPY_BYTES", 8 << 20)
+    monkeypatch.setattr(s3_destination, "_COPIED_PART_BYTES", 8 << 20)
     repo = small_lake.create_repository("lake", f"s3://{bucket.name}/lake")
     commit_all(repo.branch("main"), {"large": LARGE}, "large")
     repo.export("main", f"s3://{bucket.name}/out")

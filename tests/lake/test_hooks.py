@@ -31,7 +31,7 @@ from sparklake.graveler.ports import BranchMove, RefStore
 from sparklake.graveler.ports.registers import HookStatus
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.postgres import connect_ref_store
-from sparklake.udfs.objects.rows import ObjectInfo, object_record
+from sparklake.udfs.objects.object_rows import ObjectInfo, object_record
 from sparklake.verbs.hooks import guard as hooking
 from tests.support.hook_functions import CALLS, DOING
 from tests.support.hook_server import hook_server

@@ -18,12 +18,17 @@ from hypothesis import strategies as st
 from sparklake import Branch, ImportErrorsError, Lake, Repository
 from sparklake.errors import DirtyBranchError, InvalidInputError, InvalidRecordError, NoChangesError
 from sparklake.graveler.blocks.block import block_of_records
-from sparklake.graveler.ports import Folder
+from sparklake.graveler.ports import StoredFolder
 from sparklake.graveler.records import encode_record
 from sparklake.stores.objects import open_store
 from sparklake.udfs.imports import tasks as writing
-from sparklake.udfs.imports.listing import Part, listing_work, read_listing, split_source
-from sparklake.udfs.imports.rows import IMPORT_SCHEMA
+from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA
+from sparklake.udfs.imports.source_listing import (
+    ListingPart,
+    listing_work,
+    read_listing,
+    split_source,
+)
 from sparklake.verbs.imports import import_objects as imports
 from tests.support.folders import memory_folder
 from tests.support.lakes import (
@@ -455,18 +460,18 @@ def test_parts_together_are_the_source(folder: Path, wanted: int) -> None:
 
 
 def test_a_large_level_is_not_split(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparklake.udfs.imports.listing._MOST_ENTRIES", 20)
+    monkeypatch.setattr("sparklake.udfs.imports.source_listing._MOST_ENTRIES", 20)
     parts = split_source(open_store(str(place_of(folder, NAMES))), 1000)
-    assert Part("flat/") in parts
-    assert Part("many/") in parts
-    assert Part("deep/", level=True) not in parts
+    assert ListingPart("flat/") in parts
+    assert ListingPart("many/") in parts
+    assert ListingPart("deep/", level=True) not in parts
     assert all(not each.prefix.startswith("flat/0") for each in parts)
 
 
 def test_folders_of_a_store(folder: Path) -> None:
     store = open_store(str(place_of(folder, NAMES)))
     level = {each.key: type(each) for each in store.scan("deep/er/", level=True)}
-    assert level.pop("deep/er/and/") is Folder
+    assert level.pop("deep/er/and/") is StoredFolder
     assert set(level) == {"deep/er/2"}
 
 

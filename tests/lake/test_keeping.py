@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparklake.errors import StrategyError
 from sparklake.graveler.records import encode_record
-from sparklake.udfs.results import Kept
+from sparklake.udfs.results import KeptObject
 from sparklake.udfs.strategies.both import kept_keys, marked
 from sparklake.verbs.merges import keep_both as keeping
 from sparklake.verbs.merges.keep_both import places
@@ -28,8 +28,8 @@ def stored(key: bytes, content: bytes) -> bytes:
     return encode_record(key, content, b"data")[1]
 
 
-def kept(key: bytes, under: bytes, content: bytes) -> Kept:
-    return Kept(key, under, stored(key, content))
+def kept(key: bytes, under: bytes, content: bytes) -> KeptObject:
+    return KeptObject(key, under, stored(key, content))
 
 
 def placed(wishes: list[tuple[bytes, bytes]], tree: Contents) -> Contents:

@@ -11,7 +11,7 @@ import pytest
 
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError, InvalidKeyError
-from sparklake.graveler.planning.change_summary import Sought, decode_touched, name_hash
+from sparklake.graveler.planning.change_summary import SearchTarget, decode_summary, name_hash
 from sparklake.verbs.base.context import Trees
 from sparklake.verbs.history.blame import BLAME_SCHEMA
 from tests.support.graphs import insert
@@ -33,7 +33,7 @@ def new_repository(lake: Lake, folder: Path, range_records: int = 4) -> Reposito
 
 def without_summaries(repo: Repository) -> Repository:
     """Return the repository as one is whose commits were restored."""
-    repo._context.refs.commits.touched = lambda commit_ids: {}  # type: ignore[method-assign]
+    repo._context.refs.commits.change_summaries = lambda commit_ids: {}  # type: ignore[method-assign]
     return repo
 
 
@@ -60,20 +60,20 @@ def check_blame(known: Histories, repo: Repository) -> None:
 
 def check_summaries(known: Histories, repo: Repository) -> int:
     """Check that what is kept of a commit holds all that it changed; counts those by name."""
-    kept, exact = repo._context.refs.commits.touched(list(known.commits)), 0
+    kept, exact = repo._context.refs.commits.change_summaries(list(known.commits)), 0
     for each in known.commits.values():
         if each.id not in kept:
             continue
-        touched = decode_touched(kept[each.id])
+        touched = decode_summary(kept[each.id])
         assert touched is not None
         before, after = known.trees[each.parents[0]], known.trees[each.id]
         for path in before.keys() | after.keys():
             key = path.encode()
-            seen = touched.may_hold(Sought.key(key).interval, name_hash(key))
+            seen = touched.may_hold(SearchTarget.key(key).interval, name_hash(key))
             assert seen or before.get(path) == after.get(path), path
             exact += not seen
         for prefix in PREFIXES:
-            sought = Sought.prefix(prefix.encode())
+            sought = SearchTarget.prefix(prefix.encode())
             seen = touched.may_hold(sought.interval, name_hash(sought.name))
             same = known.part(each.parents[0], prefix, None) == known.part(each.id, prefix, None)
             assert seen or same, prefix

@@ -13,7 +13,7 @@ from sparklake.engine.choice import Runners
 from sparklake.errors import ObjectNotFoundError
 from sparklake.lake import Lake
 from sparklake.stores.memory import MemoryRefStore
-from sparklake.verbs.base.staging import Staged
+from sparklake.verbs.base.staging import StagedLayers
 
 
 @pytest.fixture
@@ -46,30 +46,30 @@ def once_before(function: Callable[..., Any], act: Callable[[], object]) -> Call
 def test_a_listing_misses_nothing(
     repo: Repository, branch: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commits = once_before(Staged.sides, lambda: branch.commit("meanwhile"))
-    monkeypatch.setattr(Staged, "sides", commits)
+    commits = once_before(StagedLayers.sides, lambda: branch.commit("meanwhile"))
+    monkeypatch.setattr(StagedLayers, "sides", commits)
     assert [each.path for each in repo.objects("main")] == ["a"]
 
 
 def test_a_stat_misses_nothing(
     repo: Repository, branch: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commits = once_before(Staged.sides, lambda: branch.commit("meanwhile"))
-    monkeypatch.setattr(Staged, "sides", commits)
+    commits = once_before(StagedLayers.sides, lambda: branch.commit("meanwhile"))
+    monkeypatch.setattr(StagedLayers, "sides", commits)
     assert repo.stat("main", "a").size == 5
 
 
 def test_a_staged_diff_is_of_one_moment(
     repo: Repository, branch: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commits = once_before(Staged.sides, lambda: branch.commit("meanwhile"))
-    monkeypatch.setattr(Staged, "sides", commits)
+    commits = once_before(StagedLayers.sides, lambda: branch.commit("meanwhile"))
+    monkeypatch.setattr(StagedLayers, "sides", commits)
     assert list(repo.diff_uncommitted("main")) == []
 
 
 def test_a_reset_under_a_reader_is_seen(
     repo: Repository, branch: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Staged, "sides", once_before(Staged.sides, branch.reset))
+    monkeypatch.setattr(StagedLayers, "sides", once_before(StagedLayers.sides, branch.reset))
     with pytest.raises(ObjectNotFoundError):
         repo.stat("main", "a")

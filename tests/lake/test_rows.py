@@ -10,7 +10,7 @@ import pytest
 from sparklake import Lake, Repository
 from sparklake.graveler.keys import Interval
 from sparklake.graveler.ranges import overlapping
-from sparklake.graveler.sstable.store import read_together
+from sparklake.graveler.sstable.range_files import read_together
 from tests.support.lakes import put_sizes, stage_sizes
 from tests.support.reads import recorded_reads
 

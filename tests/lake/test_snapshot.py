@@ -17,7 +17,7 @@ from sparklake.errors import (
     InvalidKeyError,
     ObjectNotFoundError,
 )
-from sparklake.graveler.sstable.store import _Reopened, table_key
+from sparklake.graveler.sstable.range_files import _RefetchedContent, table_key
 from sparklake.verbs.base.lookup import OpenRange, OpenRanges, PackedRange
 from sparklake.verbs.base.snapshot import LOOKUP_SCHEMA
 from tests.support.lakes import files_below, namespace_of, put_sizes, stage_sizes, stage_table
@@ -25,7 +25,7 @@ from tests.support.reads import recorded_reads
 
 PATHS = [f"{folder}/{number:03}.csv" for folder in ("a", "ž", "z z") for number in range(120)]
 
-_READ = _Reopened.__getitem__
+_READ = _RefetchedContent.__getitem__
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ def test_a_single_object_opens_one_data_block(lake: Lake, folder: Path) -> None:
     (packed,) = opened._kept.values()
     assert isinstance(packed, PackedRange)
     assert len(packed._block.starts) > 20
-    with mock.patch.object(_Reopened, "__getitem__", autospec=True) as read:
+    with mock.patch.object(_RefetchedContent, "__getitem__", autospec=True) as read:
         read.side_effect = _READ
         assert view.stat("k/02345").size == 2345
     ((_, part),) = (each.args for each in read.call_args_list)

@@ -25,15 +25,15 @@ from pyspark import TaskContext
 
 import sparklake
 from sparklake import Repository
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.engine.spark import SparkRunner
-from sparklake.graveler.planning.path_filter import Choice
+from sparklake.graveler.planning.path_filter import PathFilter
 from sparklake.session import spark_session
-from sparklake.udfs.imports.rows import Read, import_body
-from sparklake.udfs.imports.tasks import ImportTerms, ranges_body
+from sparklake.udfs.imports.row_checks import Read, import_body
+from sparklake.udfs.imports.tasks import ImportTaskSettings, ranges_body
 from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import Workspace
-from sparklake.udfs.write import apply_body, merge_body
+from sparklake.udfs.write_ranges import apply_body, merge_body
 from sparklake.verbs import commits as commit
 from sparklake.verbs.imports import import_objects as imports
 from sparklake.verbs.merges import three_way
@@ -84,20 +84,24 @@ def first_time(marks: str, name: str) -> bool:
 
 
 def exit_once(
-    marks: str, workspace: Workspace, batches: Batches, choice: Choice
+    marks: str, workspace: Workspace, batches: Batches, path_filter: PathFilter
 ) -> Iterator[pa.RecordBatch]:
     """Let the Python of one task die."""
-    results = list(apply_body(workspace, batches, choice))
+    results = list(apply_body(workspace, batches, path_filter))
     if first_time(marks, "exited"):
         os._exit(1)
     yield from results
 
 
 def fail_first(
-    marks: str, workspace: Workspace, resolution: Resolution, batches: Batches, choice: Choice
+    marks: str,
+    workspace: Workspace,
+    resolution: Resolution,
+    batches: Batches,
+    path_filter: PathFilter,
 ) -> Iterator[pa.RecordBatch]:
     """Fail the first attempt of every task."""
-    results = list(merge_body(workspace, resolution, batches, choice))
+    results = list(merge_body(workspace, resolution, batches, path_filter))
     if context().attemptNumber() == 0:
         Path(marks, f"failed-{context().partitionId()}").touch()
         raise RuntimeError("this attempt fails")
@@ -105,10 +109,14 @@ def fail_first(
 
 
 def kill_executor(
-    marks: str, workspace: Workspace, resolution: Resolution, batches: Batches, choice: Choice
+    marks: str,
+    workspace: Workspace,
+    resolution: Resolution,
+    batches: Batches,
+    path_filter: PathFilter,
 ) -> Iterator[pa.RecordBatch]:
     """Kill the executor of one task, with all that runs there."""
-    results = list(merge_body(workspace, resolution, batches, choice))
+    results = list(merge_body(workspace, resolution, batches, path_filter))
     if first_time(marks, "killed"):
         os.kill(executor(), signal.SIGKILL)
         time.sleep(WAIT_SECONDS)
@@ -116,7 +124,11 @@ def kill_executor(
 
 
 def straggle(
-    marks: str, workspace: Workspace, resolution: Resolution, batches: Batches, choice: Choice
+    marks: str,
+    workspace: Workspace,
+    resolution: Resolution,
+    batches: Batches,
+    path_filter: PathFilter,
 ) -> Iterator[pa.RecordBatch]:
     """Hold one task back until Spark runs it a second time; then both write at once."""
     if context().partitionId() == 0:
@@ -125,11 +137,11 @@ def straggle(
         end = time.monotonic() + WAIT_SECONDS
         while not Path(marks, there).exists() and time.monotonic() < end:
             time.sleep(0.01)
-    yield from merge_body(workspace, resolution, batches, choice)
+    yield from merge_body(workspace, resolution, batches, path_filter)
 
 
 def fail_first_ranges(
-    marks: str, workspace: Workspace, terms: ImportTerms, batches: Batches
+    marks: str, workspace: Workspace, terms: ImportTaskSettings, batches: Batches
 ) -> Iterator[pa.RecordBatch]:
     """Fail the first attempt of every task that writes ranges of an import."""
     results = list(ranges_body(workspace, terms, batches))
@@ -140,7 +152,7 @@ def fail_first_ranges(
 
 
 def kill_encoder(
-    marks: str, workspace: Workspace, terms: ImportTerms, read: Read, batches: Batches
+    marks: str, workspace: Workspace, terms: ImportTaskSettings, read: Read, batches: Batches
 ) -> Iterator[pa.RecordBatch]:
     """Kill the executor of one task that encodes rows, when it has done all of its work."""
     yield from import_body(workspace, terms, read, batches)

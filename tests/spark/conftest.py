@@ -11,7 +11,7 @@ import pytest
 
 import sparklake
 from sparklake import Lake, Repository
-from sparklake.engine.local import LocalRunner
+from sparklake.engine.local_runner import LocalRunner
 from sparklake.engine.spark import SparkRunner
 from tests.support.postgres import fresh_database, postgres_server
 

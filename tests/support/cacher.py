@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 
 from sparklake.errors import CorruptFileError
-from sparklake.graveler.sstable.store import table_key
+from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.cache import CachedStore, DiskCache
 from sparklake.stores.cache.counts import TALLY
 from sparklake.stores.objects import open_store

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from unittest import mock
 
-from sparklake.graveler.ports import Part
+from sparklake.graveler.ports import ContentPart
 from sparklake.stores.objects.local import LocalStore
 from sparklake.stores.objects.local_files import LocalFile
 
@@ -39,7 +39,7 @@ def recorded_parts() -> Iterator[list[int]]:
     sizes: list[int] = []
     get_part = LocalStore.get_part
 
-    def noting(store: LocalStore, key: str, start: int, stop: int) -> Part:
+    def noting(store: LocalStore, key: str, start: int, stop: int) -> ContentPart:
         found = get_part(store, key, start, stop)
         sizes.append(len(found.body))
         return found

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparklake.delta_log.actions import Action, FileKey
-from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, standing
+from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError, standing
 
 
 @dataclass(slots=True)
-class Files:
+class FileStates:
     """The known states of dest's files: of all files that its commits touch.
 
     `before` are files that were live before the sides diverged, as far as a side removes them.
@@ -33,9 +33,9 @@ class Files:
     """Files whose state comes from repeated commits."""
 
     @staticmethod
-    def of(*sides: Sequence[DeltaCommit]) -> Files:
+    def of(*sides: Sequence[DeltaCommit]) -> FileStates:
         """Return the file states after the commits of the sides. Dest's come last."""
-        files = Files()
+        files = FileStates()
         for side in sides:
             seen: set[FileKey] = set()
             for commit in side:

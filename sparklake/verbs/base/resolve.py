@@ -14,7 +14,7 @@ from sparklake.graveler.ports import BranchState, Layer
 from sparklake.graveler.ranges import MetaRange
 from sparklake.graveler.refs.names import (
     Ref,
-    Step,
+    RefStep,
     StepKind,
     is_commit_id,
     is_commit_id_prefix,
@@ -22,13 +22,13 @@ from sparklake.graveler.refs.names import (
 )
 from sparklake.graveler.retention import expired_error
 from sparklake.verbs.base.context import Context
-from sparklake.verbs.base.publish import until_it_lands
+from sparklake.verbs.base.publish import retry_lost_races
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedRef:
     """What a ref shows: the tree of a commit, and over it what is staged, of a bare branch.
 
     `staged` marks `branch$`, which shows what is staged over nothing. Where the ref `is_name` of a
@@ -78,7 +78,7 @@ def check_kept(context: Context, commit_ids: Sequence[CommitId]) -> None:
         raise expired_error(first)
 
 
-def _of_commit(context: Context, text: str) -> Resolved:
+def _of_commit(context: Context, text: str) -> ResolvedRef:
     ref = parse_ref(text)
     if ref.staged:
         raise InvalidRefError(
@@ -88,7 +88,7 @@ def _of_commit(context: Context, text: str) -> Resolved:
     return _resolve(context, text, ref)
 
 
-def _resolve(context: Context, text: str, ref: Ref) -> Resolved:
+def _resolve(context: Context, text: str, ref: Ref) -> ResolvedRef:
     """Return what a ref means: full commit id, branch, tag, unique id prefix, in this order."""
     found = _base(context, ref)
     if (ref.committed or ref.staged) and found.branch is None:
@@ -98,17 +98,17 @@ def _resolve(context: Context, text: str, ref: Ref) -> Resolved:
         commit = _follow(context, text, commit, step)
     bare = not ref.steps and not ref.committed
     is_name = found.is_name and not ref.steps
-    return Resolved(commit, found.branch if bare else None, ref.staged, is_name)
+    return ResolvedRef(commit, found.branch if bare else None, ref.staged, is_name)
 
 
-def steadily(context: Context, ref: str, read: Callable[[Resolved], T]) -> T:
+def read_consistently(context: Context, ref: str, read: Callable[[ResolvedRef], T]) -> T:
     """Return what `read` makes of a ref as it was at one moment.
 
     A commit takes the rows that it has applied out of Postgres. Who comes to read them then is told
     so by a RaceLostError, and begins again from the new head.
     """
     parsed = parse_ref(ref)
-    return until_it_lands(lambda: read(_resolve(context, ref, parsed)))
+    return retry_lost_races(lambda: read(_resolve(context, ref, parsed)))
 
 
 def get_branch(context: Context, name: str) -> BranchState:
@@ -139,18 +139,18 @@ def check_clean(state: BranchState, verb: str) -> None:
         )
 
 
-def _base(context: Context, ref: Ref) -> Resolved:
+def _base(context: Context, ref: Ref) -> ResolvedRef:
     if is_commit_id(ref.base):
         commit = context.refs.commits.find(CommitId(ref.base))
         if commit is not None:
-            return Resolved(commit)
+            return ResolvedRef(commit)
     branch = context.refs.branches.find(ref.base)
     if branch is not None:
-        return Resolved(context.graph.commit(branch.commit_id), branch, is_name=True)
+        return ResolvedRef(context.graph.commit(branch.commit_id), branch, is_name=True)
     tag = context.refs.tags.find(ref.base)
     if tag is not None:
-        return Resolved(context.graph.commit(tag.commit_id), is_name=True)
-    return Resolved(_by_prefix(context, ref.base))
+        return ResolvedRef(context.graph.commit(tag.commit_id), is_name=True)
+    return ResolvedRef(_by_prefix(context, ref.base))
 
 
 def _by_prefix(context: Context, prefix: str) -> Commit:
@@ -165,7 +165,7 @@ def _by_prefix(context: Context, prefix: str) -> Commit:
     return found[0]
 
 
-def _follow(context: Context, text: str, commit: Commit, step: Step) -> Commit:
+def _follow(context: Context, text: str, commit: Commit, step: RefStep) -> Commit:
     if step.kind is StepKind.PARENT:
         if step.count == 0:
             return commit

@@ -11,7 +11,7 @@ from sparklake.verbs.base.context import Context
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class RefChange:
     """What happens to a ref, whichever hooks there are."""
 
     context: Context

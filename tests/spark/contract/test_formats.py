@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 import sparklake
 from sparklake import Lake, Repository
 from sparklake.errors import InvalidInputError
-from sparklake.udfs.objects.rows import OBJECT_DDL
+from sparklake.udfs.objects.object_rows import OBJECT_DDL
 from sparklake.udfs.read import DIFF_DDL
 from sparklake.verbs.history.log import LOG_DDL
 from tests.spark.contract.conftest import PATHS

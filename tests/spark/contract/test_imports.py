@@ -15,8 +15,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from sparklake import Branch, ImportErrorsError, ImportReport, Repository, S3Inventory
-from sparklake.udfs.imports.inventory import InventoryTerms, read_inventory
-from sparklake.udfs.imports.rows import IMPORT_SCHEMA, import_body
+from sparklake.udfs.imports.inventory import InventoryTaskSettings, read_inventory
+from sparklake.udfs.imports.row_checks import IMPORT_SCHEMA, import_body
 from sparklake.udfs.imports.tasks import ranges_body
 from sparklake.verbs.imports import import_objects as imports
 from sparklake.verbs.imports import sources as import_sources
@@ -165,7 +165,7 @@ def test_a_listing_with_folders_side_by_side(
 
 
 def with_environment(
-    environment: dict[str, str], terms: InventoryTerms, batches: Iterable[pa.RecordBatch]
+    environment: dict[str, str], terms: InventoryTaskSettings, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Read an inventory where the endpoint is known; the executors have been there before it."""
     with mock.patch.dict(os.environ, environment):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklake.graveler.sstable.store import table_key
+from sparklake.graveler.sstable.range_files import table_key
 from sparklake.stores.cache import CachedStore, DiskCache
 from sparklake.stores.objects.local import LocalStore
 from tests.support.cacher import HEADER, TABLES, bytes_below, content_of, id_of, verify

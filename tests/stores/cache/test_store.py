@@ -9,7 +9,7 @@ import pytest
 
 from sparklake.errors import CorruptFileError, MissingFileError
 from sparklake.graveler.ports import ObjectStore
-from sparklake.graveler.sstable.store import table_key, verify_table
+from sparklake.graveler.sstable.range_files import table_key, verify_table
 from sparklake.stores.cache import CacheCounts, CachedStore, DiskCache
 from sparklake.stores.cache.counts import TALLY
 from sparklake.stores.objects.local import LocalStore

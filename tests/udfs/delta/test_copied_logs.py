@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparklake.delta_log.commits import is_blind_append, lets_append
-from sparklake.delta_log.copy import copied_actions, copied_checkpoint, log_files
-from sparklake.delta_log.names import commit_name
+from sparklake.delta_log.delta_commits import is_blind_append, lets_append
+from sparklake.delta_log.file_names import commit_name
+from sparklake.delta_log.log_copy import copied_actions, copied_checkpoint, files_to_read
 from sparklake.errors import CorruptFileError, InvalidInputError
 
 
@@ -37,7 +37,7 @@ def test_the_files_that_say_what_is_in_a_table(
     commits: list[int], checkpoints: list[int], latest: int, checkpoint: int | None, read: list[int]
 ) -> None:
     names = [*map(commit_name, commits), *map(checkpoint_name, checkpoints), "_last_checkpoint"]
-    found = log_files(names, "t/")
+    found = files_to_read(names, "t/")
     assert found.version == latest
     assert found.checkpoint == (None if checkpoint is None else checkpoint_name(checkpoint))
     assert list(found.commits) == [commit_name(each) for each in read]
@@ -50,7 +50,7 @@ def test_the_files_that_say_what_is_in_a_table(
 def test_a_log_with_gaps_is_not_copied(commits: list[int], checkpoints: list[int]) -> None:
     names = [*map(commit_name, commits), *map(checkpoint_name, checkpoints)]
     with pytest.raises(InvalidInputError, match=r"the log t/_delta_log/ has neither"):
-        log_files(names, "t/")
+        files_to_read(names, "t/")
 
 
 def elsewhere(files: Sequence[dict[str, Any]]) -> None:

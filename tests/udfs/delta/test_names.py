@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparklake.delta_log.names import (
+from sparklake.delta_log.file_names import (
     commit_key,
     commit_name,
     commit_version,

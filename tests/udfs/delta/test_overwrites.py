@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sparklake.delta_log.actions import encode_actions
-from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, parse_commit
-from sparklake.delta_log.union.sides import LogSide, Made
+from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
 from tests.support.delta_model import PROTOCOL, add, column, metadata, remove
 
@@ -50,7 +50,7 @@ def side(*commits: Actions, **more: Any) -> LogSide:
 
 
 def union(source: LogSide, dest: LogSide, **more: Any) -> list[Any]:
-    return united(side(**more), source, dest, Made(2, "tests"))
+    return united(side(**more), source, dest, UnionSignature(2, "tests"))
 
 
 def is_united(source: LogSide, dest: LogSide) -> bool:
@@ -170,7 +170,7 @@ def test_an_older_dynamic_overwrite_is_told_by_files_that_stayed() -> None:
     # A table without partitions is replaced as a whole.
     flat = {**first, "metadata": TEXTS | {"partitionColumns": []}}
     with pytest.raises(NotUnitedError, match="both sides overwrote the table"):
-        united(side(**flat), side(one, **flat), side(other, **flat), Made(2, "t"))
+        united(side(**flat), side(one, **flat), side(other, **flat), UnionSignature(2, "t"))
 
 
 # --- several commits ------------------------------------------------------------------------------

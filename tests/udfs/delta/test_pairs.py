@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sparklake.delta_log.actions import encode_actions as body_of
-from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, parse_commit
-from sparklake.delta_log.union.sides import LogSide, Made
+from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
 from tests.support.delta_model import PROTOCOL, add, by_writer, column, metadata, remove
 
@@ -35,7 +35,7 @@ def union(base: LogSide, source: LogSide, dest: LogSide, *there: Actions) -> lis
     source = replace(
         source, find_adds=lambda wanted: {key: found[key] for key in wanted & found.keys()}
     )
-    return united(base, source, dest, Made(2, "t"))
+    return united(base, source, dest, UnionSignature(2, "t"))
 
 
 def repeated(*commits: Actions) -> list[Actions]:

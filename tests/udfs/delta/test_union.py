@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklake.delta_log.actions import encode_actions
-from sparklake.delta_log.commits import DeltaCommit, NotUnitedError, parse_commit
-from sparklake.delta_log.union.sides import LogSide, Made
+from sparklake.delta_log.delta_commits import DeltaCommit, NotUnitedError, parse_commit
+from sparklake.delta_log.union.log_sides import LogSide, UnionSignature
 from sparklake.delta_log.union.unite import united
 from tests.support.delta_model import (
     PROTOCOL,
@@ -26,7 +26,7 @@ from tests.support.delta_model import (
     written,
 )
 
-MADE = Made(2, "tests")
+MADE = UnionSignature(2, "tests")
 writes = st.lists(st.sampled_from(sorted(WRITES)), max_size=4)
 
 
