@@ -50,7 +50,7 @@ def test_requests_are_told_apart(head: str, kind: str) -> None:
     assert kind_of(head.encode()) == kind
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_the_proxy_counts_and_delays_each_request(tmp_path: Path) -> None:
     body = bytes(300_000)
     with s3_endpoint() as endpoint:

@@ -65,6 +65,7 @@ def test_a_command_names_the_extra(
     assert extra in refused(COMMAND.format(blocked=blocked), words)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("blocked", "extra", "job", "arguments"), JOBS, ids=str)
 def test_a_job_names_the_extra(
     scene: Scene,

@@ -117,6 +117,7 @@ def test_only_a_yes_deletes_objects(doomed: Scene, deletion: list[str]) -> None:
     assert len(objects_of(doomed)) == 1
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("option", ["--yes", "--dry-run", "--output=json"])
 @pytest.mark.parametrize("deletion", DELETIONS, ids=" ".join)
 def test_an_option_spares_the_question_of_objects(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ changes = st.lists(bulks | deletions, max_size=4).map(joined)
 contents = st.lists(bulks, max_size=3).map(joined).map(partial(oracle.changed, {}))
 
 
+@pytest.mark.system
 @given(
     contents,
     st.lists(st.tuples(changes, st.booleans()), min_size=1, max_size=3),

@@ -83,7 +83,7 @@ def check(trees: Trees, sides: list[MetaRange], strategy: str, rules: Rules, tas
     assert tree.id == oracle.meta_range_id(contents, trees.workspace.range_records)
 
 
-@pytest.mark.parametrize("range_records", [8, 1000])
+@pytest.mark.parametrize("range_records", [pytest.param(8, marks=pytest.mark.system), 1000])
 def test_every_row_under_every_strategy_and_rule(range_records: int) -> None:
     with open_trees(range_records) as trees:
         sides = [trees.write(each) for each in SIDES]
@@ -94,6 +94,7 @@ def test_every_row_under_every_strategy_and_rule(range_records: int) -> None:
 rules = st.lists(st.tuples(st.sampled_from(GLOBS), st.sampled_from(STRATEGIES)), max_size=4)
 
 
+@pytest.mark.system
 @settings(max_examples=40)
 @given(st.sampled_from(STRATEGIES), rules, st.sampled_from((1, 7, 10_000)))
 def test_the_first_rule_that_fits_decides(strategy: str, rules: Rules, tasks: int) -> None:

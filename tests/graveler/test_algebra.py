@@ -101,7 +101,7 @@ def test_arrangements_are_every_one_but_for_names() -> None:
     assert sorted(listed) == sorted(everything)
 
 
-@pytest.mark.parametrize("keys", [1, 2, 3])
+@pytest.mark.parametrize("keys", [1, 2, pytest.param(3, marks=pytest.mark.system)])
 def test_every_arrangement_of_a_few_keys_is_merged(keys: int) -> None:
     check_merges(arrangements(keys))
 

@@ -13,13 +13,19 @@ from tests.support.buckets import Bucket
 from tests.support.desks import Desk, desk_on
 from tests.support.folders import memory_folder
 from tests.support.lakes import memory_lake, postgres_lake
-from tests.support.postgres import fresh_database, postgres_server
+from tests.support.postgres import fresh_database
 
 
-@pytest.fixture(scope="session")
-def server_dsn() -> Iterator[str]:
-    with postgres_server() as dsn:
-        yield dsn
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the Postgres twin of a test on memory to the system tests, unless it is marked.
+
+    The contract of ref stores shows that both are alike.
+    """
+    for item in items:
+        call = getattr(item, "callspec", None)
+        twin = call is not None and "postgres" in call.params.values()
+        if twin and "tests/lake/" in item.nodeid and not item.get_closest_marker("both_stores"):
+            item.add_marker(pytest.mark.system)
 
 
 @pytest.fixture(scope="module")

@@ -262,7 +262,7 @@ def objects_of(repo: Repository) -> set[str]:
     return {str(each.relative_to(root)) for each in (root / "data").rglob("*") if each.is_file()}
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_no_schedule_loses_what_is_named(share: int, quick: Path) -> None:

@@ -25,6 +25,8 @@ from sparklake.verbs.gc import collect
 from tests.support.lakes import commit_all, contents, namespace_of, stage_table
 from tests.support.meanwhile import just_before
 
+pytestmark = pytest.mark.both_stores
+
 NO_GRACE = timedelta()
 
 

@@ -275,7 +275,7 @@ def test_merge_bases_are_those_of_brute_force(repo: Repository) -> None:
 # --- what it costs --------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=[30_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[30_000, pytest.param(1_000_000, marks=pytest.mark.system)])
 def long_history(
     request: pytest.FixtureRequest,
     lake: Lake,

@@ -23,7 +23,7 @@ STEPS = 40
 SUMMARY = "sparklake.graveler.planning.change_summary"
 
 
-@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.slow)])
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.system)])
 def arena(request: pytest.FixtureRequest) -> Iterator[Lake]:
     in_memory = request.param == "memory"
     store = MemoryRefStore() if in_memory else connect_ref_store(request.getfixturevalue("dsn"))

@@ -33,6 +33,8 @@ from tests.support.lakes import (
 )
 from tests.support.postgres import fresh_database
 
+pytestmark = pytest.mark.both_stores
+
 NO_GRACE = timedelta()
 BODIES: dict[str, bytes | None] = {"a": b"1", "b": b"2"}
 

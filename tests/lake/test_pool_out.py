@@ -15,7 +15,7 @@ from tests.lake.test_export import tree_of
 from tests.support.lakes import commit_all, contents
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_workers_export_and_purge(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("POOL_RECORDS", "COLD_POOL_RECORDS"):
         monkeypatch.setattr(choice, name, 1)

@@ -31,6 +31,8 @@ from tests.support.crashes import CrashError, dies_at
 from tests.support.folders import memory_folder
 from tests.support.lakes import commit_all, memory_lake, namespace_of, stage_table
 
+pytestmark = pytest.mark.both_stores
+
 
 @pytest.fixture
 def repo(any_lake: Lake, folder: Path) -> Repository:

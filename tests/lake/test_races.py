@@ -30,6 +30,8 @@ from tests.support.lakes import (
     postgres_lake,
 )
 
+pytestmark = pytest.mark.both_stores
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -92,7 +94,7 @@ def check_log(repo: Repository) -> None:
     assert len(first_parents(repo, "main")) == len(moves)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.parametrize(("processes", "turns"), [(2, 12), (4, 5)])
 def test_commits_of_several_processes(
     race: Race, repo: Repository, processes: int, turns: int
@@ -118,7 +120,7 @@ def test_commits_of_several_processes(
     check_log(repo)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_eight_writers_commit_on_one_branch(race: Race, repo: Repository) -> None:
     """Nobody gives up: what was put is committed, by its writer or by one who came before."""
     answers = race(*["commit_each"] * 8, turns=3)
@@ -129,7 +131,7 @@ def test_eight_writers_commit_on_one_branch(race: Race, repo: Repository) -> Non
     check_log(repo)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_eight_writers_merge_into_one_branch(race: Race, repo: Repository) -> None:
     """All merges land, after a bounded number of attempts each."""
     writers, turns = 8, 4
@@ -147,7 +149,7 @@ def test_eight_writers_merge_into_one_branch(race: Race, repo: Repository) -> No
     check_log(repo)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_reverts_race_with_merges(race: Race, repo: Repository) -> None:
     """Each is made over what the others have made: what was reverted is gone, the rest there."""
     writers, turns = 3, 4
@@ -168,7 +170,7 @@ def test_reverts_race_with_merges(race: Race, repo: Repository) -> None:
     check_log(repo)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_writers_go_on_while_others_commit(race: Race, repo: Repository) -> None:
     """Every put that was acknowledged is in the head or staged, and every deletion is obeyed."""
     answers = race("put_each", "put_each", "commit_all", turns=40)
@@ -186,7 +188,7 @@ def test_writers_go_on_while_others_commit(race: Race, repo: Repository) -> None
     check_log(repo)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_merges_race_with_commits(race: Race, repo: Repository) -> None:
     answers = race("merge_each", "merge_each", "commit_each", turns=6)
 

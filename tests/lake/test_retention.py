@@ -22,6 +22,8 @@ from sparklake.verbs.base import publish
 from tests.support.lakes import commit_all, contents, namespace_of, paths, refs_of
 from tests.support.meanwhile import just_before
 
+pytestmark = pytest.mark.both_stores
+
 if TYPE_CHECKING:
     import pyarrow as pa
 

@@ -25,6 +25,8 @@ from sparklake.errors import (
 )
 from tests.support.lakes import commit_all, contents, refused
 
+pytestmark = pytest.mark.both_stores
+
 
 class BodyError(Exception):
     """An error of a user's own."""

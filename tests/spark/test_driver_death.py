@@ -38,7 +38,7 @@ def submit(
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.system
 def test_a_write_whose_driver_dies_stages_nothing(
     local_lake: Lake, lake_dsn: str, names: Iterator[str], namespace: Path, tmp_path: Path
 ) -> None:

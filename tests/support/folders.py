@@ -1,20 +1,31 @@
-"""Folders for tests that write thousands of small files."""
+"""Folders in memory, for tests that write thousands of small files and for their servers."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_SHARED_MEMORY = Path("/dev/shm")
+SHARED_MEMORY = Path("/dev/shm")
+
+_PLENTY_BYTES = 4 << 30
+
+
+def memory_root() -> Path | None:
+    """Return the file system in memory; None where the machine has none, or a small one."""
+    try:
+        free = shutil.disk_usage(SHARED_MEMORY).free
+    except OSError:
+        return None
+    writable = os.access(SHARED_MEMORY, os.W_OK | os.X_OK)
+    return SHARED_MEMORY if writable and free >= _PLENTY_BYTES else None
 
 
 @contextmanager
 def memory_folder() -> Iterator[Path]:
-    """Make a folder, in memory where the system has a place for that: nothing waits for disks."""
-    in_memory = _SHARED_MEMORY.is_dir() and os.access(_SHARED_MEMORY, os.W_OK | os.X_OK)
-    parent = _SHARED_MEMORY if in_memory else None
-    with tempfile.TemporaryDirectory(prefix="sparklake-tests-", dir=parent) as folder:
+    """Make a folder, in memory if possible: a sync to a disk takes milliseconds."""
+    with tempfile.TemporaryDirectory(prefix="sparklake-tests-", dir=memory_root()) as folder:
         yield Path(folder)

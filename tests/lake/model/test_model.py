@@ -32,7 +32,7 @@ def test_the_lake_does_what_dicts_do() -> None:
     run(LakeMachine, 100, 30)
 
 
-@pytest.mark.slow
+@pytest.mark.system
 @pytest.mark.timeout(1800)
 def test_a_lake_in_postgres_does_what_dicts_do(lake: Lake) -> None:
     class PostgresLakeMachine(LakeMachine):

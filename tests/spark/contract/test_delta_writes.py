@@ -67,6 +67,7 @@ def rows_at(spark: SparkSession, repo: Repository, ref: str, folder: Path) -> li
     return sorted((tuple(each) for each in rows), key=repr)
 
 
+@pytest.mark.connect
 def test_a_table_is_appended_to_overwritten_and_edited(
     spark: SparkSession,
     repo: Repository,

@@ -105,6 +105,7 @@ def test_only_files_that_differ_are_read(repo: Repository, spark: SparkSession) 
     assert (everything.counts(), everything.schema_changes) == (RowCounts(added=6), ())
 
 
+@pytest.mark.connect
 def test_columns_that_come_go_and_change(repo: Repository) -> None:
     old = {"id": pa.int32(), "n": pa.int32(), "m": pa.map_(pa.string(), pa.int32())}
     new = {"id": pa.int64(), "n": pa.int64(), "m": pa.map_(pa.string(), pa.int32())}

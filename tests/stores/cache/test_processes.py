@@ -67,7 +67,7 @@ def check(store: LocalStore, folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"lock", below.name}
 
 
-@pytest.mark.slow
+@pytest.mark.system
 def test_processes_share_a_small_cache(store: LocalStore, folder: Path) -> None:
     processes = [started("read_on", store, folder, seed, 120) for seed in range(4)]
     most = 0
