@@ -283,13 +283,18 @@ def test_reading_where_the_namespace_is_not(small_lake: Lake, repo: Repository, 
     ("mode", "verb"),
     [
         (0o755, "put"),
-        (0o755, "stage"),
-        (0o700, "put"),
-        (0o000, "stage"),
-        (0o755, "create"),
-        (0o700, "create"),
         (0o777, "import"),
-        (0o777, "put-file"),
+        *(
+            pytest.param(mode, verb, marks=pytest.mark.system)
+            for mode, verb in [
+                (0o755, "stage"),
+                (0o700, "put"),
+                (0o000, "stage"),
+                (0o755, "create"),
+                (0o700, "create"),
+                (0o777, "put-file"),
+            ]
+        ),
     ],
 )
 def test_no_permission(mode: int, verb: str) -> None:

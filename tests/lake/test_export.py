@@ -289,6 +289,7 @@ def fits(tree: dict[str, bytes]) -> dict[str, bytes]:
     return {p: b for p, b in tree.items() if not any(p.startswith(f"{q}/") for q in tree)}
 
 
+@pytest.mark.system
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_a_folder_is_what_was_exported_last(steps: Any) -> None:

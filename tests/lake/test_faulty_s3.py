@@ -26,6 +26,7 @@ def faulty(
         yield line
 
 
+@pytest.mark.system
 def test_nothing_is_lost_on_a_bad_line(
     faulty: FaultyS3, s3_env: dict[str, str], tmp_path: Path, small_lake: Lake
 ) -> None:

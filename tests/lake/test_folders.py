@@ -145,6 +145,7 @@ trees = st.dictionaries(names, st.integers(1, 9), max_size=40)
 changes = st.dictionaries(names, st.integers(1, 9) | st.none(), max_size=12)
 
 
+@pytest.mark.system
 @settings(max_examples=80, deadline=None)
 @given(trees, changes, changes, st.lists(st.text("aé/-", max_size=3), min_size=1, max_size=4))
 def test_levels_are_those_of_a_dict(

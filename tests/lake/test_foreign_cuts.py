@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ def applied(tree: dict[str, int], change: dict[str, int | None]) -> dict[str, in
     return {path: size for path, size in sorted(together.items()) if size is not None}
 
 
+@pytest.mark.system
 @given(
     tree=sizes,
     cuts=st.sets(st.integers(1, 23)),

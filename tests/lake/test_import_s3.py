@@ -31,6 +31,7 @@ def repo(small_lake: Lake, bucket: str, scratch: object) -> Repository:
     return small_lake.create_repository("lake", f"s3://{bucket}/lakes/one", range_records=64)
 
 
+@pytest.mark.system
 def test_a_listing_of_many_pages(main: Branch, repo: Repository, client: Any, bucket: str) -> None:
     keys = [f"flat/{number:04d}" for number in range(1050)] + ["deep/er/1", "deep/2", "top"]
     for key in keys:

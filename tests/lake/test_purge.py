@@ -284,6 +284,7 @@ def is_purged(path: str, patterns: Sequence[str]) -> bool:
     return any(rules[each] for each in patterns)
 
 
+@pytest.mark.system
 @settings(max_examples=60, deadline=None)
 @given(st.lists(EDITS, min_size=1, max_size=8), PATTERNS, st.none() | st.integers(0, 25))
 def test_exactly_these_bytes_go(
