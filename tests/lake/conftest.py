@@ -89,7 +89,12 @@ def folder(scratch: Path) -> Iterator[Path]:
         yield made
 
 
-@pytest.fixture(params=[1, 4096], ids=["small ranges", "large ranges"])
+@pytest.fixture(
+    params=[
+        pytest.param(1, id="small ranges"),
+        pytest.param(4096, id="large ranges", marks=pytest.mark.system),
+    ]
+)
 def desk(request: pytest.FixtureRequest, folder: Path) -> Desk:
     """Have logs that span many ranges, and one that is in a range with all else."""
     return desk_on(memory_lake(), folder, request.param)

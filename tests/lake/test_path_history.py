@@ -19,6 +19,7 @@ from tests.support.lakes import commit_all
 from tests.support.random_history import BRANCHES, PATHS, PREFIXES, Histories, random_history
 from tests.support.reads import recorded_reads
 from tests.support.round_trips import counted_round_trips
+from tests.support.seeds import seeds
 
 
 @pytest.fixture
@@ -80,9 +81,7 @@ def check_summaries(known: Histories, repo: Repository) -> int:
     return exact
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.system) for seed in range(2, 6))]
-)
+@pytest.mark.parametrize("seed", seeds(6, always=2))
 def test_logs_and_blames_are_those_of_brute_force(
     small_lake: Lake, folder: Path, seed: int
 ) -> None:

@@ -27,6 +27,7 @@ from sparklake.verbs.base.publish import MAX_ATTEMPTS
 from tests.support.lakes import TESTER, commit_all, contents, refs_of, refused
 from tests.support.oracle import merged
 from tests.support.reads import recorded_reads
+from tests.support.seeds import seeds
 
 OBJECTS = {f"k/{number:03}": b"%d" % number for number in range(80)}
 
@@ -403,7 +404,7 @@ def test_a_branch_that_gets_dirty_meanwhile(repo: Repository, main: Branch) -> N
 # --- the oracle -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(12, always=3))
 def test_random_histories_as_dicts_would(small_lake: Lake, folder: Path, seed: int) -> None:
     rng = random.Random(seed)
     name = f"random-{seed}"
