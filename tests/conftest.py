@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from sparklake.stores.cache.counts import TALLY
-from tests.support.folders import memory_root
+from tests.support.memory_folders import memory_root
 
 # Of this machine's cache no test may take from, or leave in it, anything.
 os.environ.setdefault("SPARKLAKE_CACHE_BYTES", "0")
@@ -22,7 +22,7 @@ os.environ.setdefault("SPARKLAKE_CACHE_BYTES", "0")
 pytest_plugins = [
     "tests.support.spark",
     "tests.support.cluster",
-    "tests.support.buckets",
+    "tests.support.s3_fixtures",
     "tests.support.postgres",
 ]
 
@@ -64,7 +64,7 @@ def pytest_unconfigure() -> None:
 
 # The parts of a run that start a JVM, or take long, come first: processes that are done with them
 # share the small rest.
-FIRST = ("tests/spark/test_connect.py", "tests/spark/contract/", "tests/spark/", "tests/jobs/")
+FIRST = ("tests/spark/test_connect.py", "tests/system/", "tests/spark/", "tests/jobs/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

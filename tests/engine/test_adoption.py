@@ -15,7 +15,7 @@ from sparklake.graveler.ranges import RangeInfo
 from sparklake.udfs.write import apply_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Layer, Trees, open_trees, side_of, touched
 
 SIZE = 4

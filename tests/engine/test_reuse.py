@@ -24,7 +24,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.write import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Layer, Trees, open_trees, side_of, touched
 
 KEYS = [b"%c%02d" % (letter, number) for letter in b"abcd" for number in range(20)]

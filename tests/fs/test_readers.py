@@ -26,8 +26,8 @@ from sparklake.fs import SparklakeFileSystem
 from sparklake.stores.objects.s3_client import s3_client
 from tests.support.lakes import memory_lake, paths
 from tests.support.postgres import fresh_database
-from tests.support.reads import recorded_parts
-from tests.support.s3 import fresh_bucket
+from tests.support.recorded_reads import recorded_parts
+from tests.support.s3_server import fresh_bucket
 
 TABLE = pa.table({"id": [1, 2, 3], "day": ["a", "b c", "é"], "x": [0.5, None, 1.5]})
 

@@ -11,8 +11,8 @@ import pyarrow.dataset
 from deltalake import DeltaTable, write_deltalake
 
 from sparklake import Lake, Repository
-from tests.lake.test_export import rows_of, tree_of
 from tests.support.lakes import commit_all, contents
+from tests.verbs.exports.test_export import rows_of, tree_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

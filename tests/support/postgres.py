@@ -17,7 +17,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from sparklake.stores.embedded import embedded_dsn
-from tests.support.folders import memory_root
+from tests.support.memory_folders import memory_root
 
 _STOP_SECONDS = 10
 

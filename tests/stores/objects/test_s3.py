@@ -26,7 +26,7 @@ from sparklake.errors import (
 from sparklake.stores.objects import open_object, open_store
 from sparklake.stores.objects.s3 import MULTIPART_BYTES, S3Store
 from tests.stores.objects.contract import ObjectStoreContract, keys
-from tests.support.s3 import access_control, aws_client
+from tests.support.s3_server import access_control, aws_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -88,7 +88,7 @@ def home(tmp_path: Path) -> Path:
 @contextmanager
 def holder(home: Path, *ids: int, under: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
     """Run a process that holds a share; leaving the block ends it in good order."""
-    command = [*under, sys.executable, "-m", "tests.support.holder", str(home), *map(str, ids)]
+    command = [*under, sys.executable, "-m", "tests.support.server_user", str(home), *map(str, ids)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT
     ) as process:
@@ -357,7 +357,7 @@ def test_an_ordinary_user_is_refused_roots_home(user: tuple[Account, Path]) -> N
     account, home = user
     embedded_dsn(home).release()
     os.chown(home, account.uid, account.gid)
-    command = [sys.executable, "-m", "tests.support.holder", str(home), str(account.uid), "0"]
+    command = [sys.executable, "-m", "tests.support.server_user", str(home), str(account.uid), "0"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PROJECT)
     assert "RefStoreUnavailableError" in done.stderr
 
