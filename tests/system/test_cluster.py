@@ -22,7 +22,6 @@ SPECULATION = {
 
 
 @pytest.mark.spark
-@pytest.mark.system
 @pytest.mark.timeout(600)
 def test_a_cluster_makes_the_same_trees_whatever_befalls_its_tasks(cluster: Cluster) -> None:
     with system_folder(), public_folder() as folder:
@@ -68,7 +67,6 @@ def test_a_cluster_makes_the_same_trees_whatever_befalls_its_tasks(cluster: Clus
 
 
 @pytest.mark.spark
-@pytest.mark.system
 @pytest.mark.timeout(600)
 def test_a_cluster_stages_what_a_job_has_committed_whatever_befalls_its_tasks(
     cluster: Cluster,

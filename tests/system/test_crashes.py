@@ -36,8 +36,6 @@ from tests.support.lakes import (
 )
 from tests.support.table_writes import write
 
-pytestmark = pytest.mark.system
-
 ROOT = Path(__file__).parents[2]
 BASE = {f"base/{number}": b"%d" % number for number in range(9)}
 MAX_STEPS = 500

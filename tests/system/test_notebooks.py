@@ -27,7 +27,6 @@ SHOWN = {
 
 
 @pytest.mark.spark
-@pytest.mark.system
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_tables(path: Path, tmp_path: Path) -> None:
     # It asks for its own tools when it is loaded.
