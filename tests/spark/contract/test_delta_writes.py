@@ -67,7 +67,6 @@ def rows_at(spark: SparkSession, repo: Repository, ref: str, folder: Path) -> li
     return sorted((tuple(each) for each in rows), key=repr)
 
 
-@pytest.mark.connect
 def test_a_table_is_appended_to_overwritten_and_edited(
     spark: SparkSession,
     repo: Repository,
@@ -117,6 +116,7 @@ def test_a_table_is_appended_to_overwritten_and_edited(
     assert {each.state for each in repo.writes()} == {WriteState.ABANDONED}, "the empty edit"
 
 
+@pytest.mark.system
 def test_writers_at_once(
     spark: SparkSession,
     repo: Repository,

@@ -295,6 +295,7 @@ KEYS = st.one_of(st.none(), st.integers(0, 5))
 SIDE = st.dictionaries(KEYS, st.one_of(st.none(), st.sampled_from("abc")), max_size=5)
 
 
+@pytest.mark.system
 @given(st.lists(st.tuples(SIDE, SIDE, st.integers(0, 3)), min_size=CASES, max_size=CASES))
 @settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_rows_differ_as_dictionaries_do(repo: Repository, cases: list[Any]) -> None:
