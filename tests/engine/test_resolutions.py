@@ -148,6 +148,7 @@ def merged(sides: list[Contents]) -> tuple[Contents, int]:
     return result, conflicts
 
 
+@pytest.mark.system
 def test_a_function_gets_many_conflicts_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [b"k%04d" % number for number in range(1000)]
     sizes: list[int] = []

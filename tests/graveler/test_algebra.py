@@ -106,6 +106,7 @@ def test_every_arrangement_of_a_few_keys_is_merged(keys: int) -> None:
     check_merges(arrangements(keys))
 
 
+@pytest.mark.system
 @given(contents, contents, contents)
 def test_any_merge(base: Contents, source: Contents, dest: Contents) -> None:
     check_merge(base, source, dest)

@@ -143,6 +143,7 @@ def test_round_trips_grow_with_the_logarithm_of_a_history(
     assert len(answers) <= 12, answers
 
 
+@pytest.mark.system
 def test_a_graph_lets_go_of_what_it_read_first(
     lake: Lake, dsn: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

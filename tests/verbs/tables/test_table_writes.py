@@ -213,6 +213,7 @@ def joins_others(old: set[str], mode: WriteMode, partition_by: tuple[str, ...]) 
     return [each.partition("=")[0] for each in folders if "=" in each] != list(partition_by)
 
 
+@pytest.mark.system
 @settings(max_examples=60)
 @given(
     st.sets(OLD),
