@@ -43,11 +43,14 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
 def _use_memory_for_temporary_files() -> Path | None:
-    """Create the folder of a whole run, for pytest's folders too: nothing waits for a disk."""
+    """Create the folder of a whole run, for pytest too: nothing waits for a disk.
+
+    Its name is short, because sockets need short paths.
+    """
     root = memory_root()
     if root is None or "PYTEST_XDIST_WORKER" in os.environ:  # Workers inherit the folder.
         return None
-    folder = Path(tempfile.mkdtemp(prefix="sparklake-run-", dir=root))
+    folder = Path(tempfile.mkdtemp(prefix="sl-", dir=root))
     folder.chmod(0o1777)  # As the system's own: a Postgres of root runs as another account.
     os.environ["TMPDIR"] = str(folder)
     tempfile.tempdir = None
