@@ -34,7 +34,11 @@ def names() -> list[str]:
     return [each["name"] for each in said("repo", "list")]
 
 
-@pytest.mark.parametrize("answer", [b"n\n", b"\n", b"\x04"], ids=repr)
+@pytest.mark.parametrize(
+    "answer",
+    [b"n\n", *(pytest.param(each, marks=pytest.mark.system) for each in (b"\n", b"\x04"))],
+    ids=repr,
+)
 def test_only_a_yes_deletes(scene: Scene, answer: bytes) -> None:
     code, seen = answered(answer, "repo", "delete", scene.uri())
     assert code != 0
