@@ -31,7 +31,7 @@ from sparklake.graveler.ports import BranchMove
 from sparklake.graveler.ranges import RangeInfo, range_list
 from sparklake.graveler.records import Record
 from sparklake.graveler.sstable.range_files import make_range, table_key, write_meta_range
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.round_trips import counted_round_trips
 
 REPOSITORY = "history"

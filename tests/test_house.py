@@ -12,6 +12,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from importlib import metadata
+from itertools import product
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 
@@ -220,6 +221,20 @@ def test_no_module_is_long() -> None:
 
 def test_no_lock_file_is_kept() -> None:
     assert [path for path in project_files() if path.name == "uv.lock"] == []
+
+
+def test_every_test_is_run_by_one_command() -> None:
+    rules = (ROOT / "Makefile").read_text(encoding="utf-8")
+    chosen = dict(re.findall(r'^(test[a-z-]*):.*\n\t.*-m "(.*?)"', rules, re.MULTILINE))
+    commands = ("test", "test-system", "test-slow")
+    for system, exhaustive in product((False, True), repeat=2):
+        markers = {"system": system, "exhaustive": exhaustive}
+        assert sum(eval(chosen[each], {}, markers) for each in commands) == 1, markers
+
+
+def test_ci_runs_all_but_the_exhaustive_tests() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert re.findall(r"^make (\S+)", script, re.MULTILINE) == ["lint", "test", "test-system"]
 
 
 def test_the_names_of_tests_are_the_same_in_every_process(request: pytest.FixtureRequest) -> None:

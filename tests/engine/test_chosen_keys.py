@@ -18,6 +18,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
+from tests.support.seeds import seeds
 from tests.support.trees import Trees, open_trees, staged_records
 
 IDENTITIES = (b"A", b"B", b"C")
@@ -64,7 +65,7 @@ def check_opened(plan: Plan, path_filter: PathFilter) -> None:
         assert path_filter.parts(Interval(each.min_key, successor(each.max_key)))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60, always=10))
 def test_a_merge_of_chosen_keys(seed: int) -> None:
     chance = random.Random(seed)
     base = tree_of(chance, {})
@@ -88,7 +89,7 @@ def test_a_merge_of_chosen_keys(seed: int) -> None:
             assert outcome.conflict_count == len(conflicts)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40, always=8))
 def test_what_is_staged_to_restore_chosen_keys(seed: int) -> None:
     chance = random.Random(seed)
     left = tree_of(chance, {})
@@ -114,7 +115,7 @@ def test_what_is_staged_to_restore_chosen_keys(seed: int) -> None:
             assert outcome.counts.total == len(changes)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, always=4))
 def test_what_is_left_without_chosen_keys(seed: int) -> None:
     chance = random.Random(seed)
     contents = tree_of(chance, {})

@@ -24,7 +24,7 @@ from sparklake.udfs.objects.object_rows import record_batch
 from sparklake.udfs.write_ranges import apply_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Trees, open_trees, staged_records, touched
 
 if TYPE_CHECKING:

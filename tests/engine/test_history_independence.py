@@ -77,6 +77,7 @@ def test_partitions_of_a_run_do_not_matter(
         assert trees.contents(tree) == pairs
 
 
+@pytest.mark.system
 @given(
     full,
     contents,

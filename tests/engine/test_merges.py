@@ -17,7 +17,7 @@ from sparklake.graveler.sstable.range_files import NO_TREE
 from tests.graveler.merge_table import MERGE_TABLE, Row
 from tests.support import oracle
 from tests.support.oracle import Contents
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Trees, open_trees
 
 Sides = tuple[Contents, Contents, Contents]

@@ -31,7 +31,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.write_ranges import apply_body, merge_body
 from tests.support import oracle
 from tests.support.oracle import Changes, Contents
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Layer, Trees, open_trees, side_of, touched
 
 KEYS = [b"%c%02d" % (letter, number) for letter in b"abcd" for number in range(20)]
@@ -89,6 +89,7 @@ sizes = st.sampled_from((1, 2, 3, 4, 8))
 task_sizes = st.sampled_from((1, 20, 1_000_000))
 
 
+@pytest.mark.system
 @given(
     bases,
     st.lists(st.tuples(changes, st.booleans()), min_size=1, max_size=4),
@@ -120,6 +121,7 @@ def test_commits_over_a_moving_head(
             assert attempts.attempt(plan).id == oracle.meta_range_id(after, range_records)
 
 
+@pytest.mark.system
 @given(bases, changes, changes, moves, sizes, task_sizes, st.sampled_from(Strategy))
 @settings(max_examples=60)
 def test_merges_into_a_moving_dest(
@@ -143,6 +145,7 @@ def test_merges_into_a_moving_dest(
             assert tree.id == oracle.meta_range_id(after, range_records)
 
 
+@pytest.mark.system
 @given(bases, bases, st.tuples(keys, keys), moves, sizes, task_sizes)
 @settings(max_examples=40)
 def test_imports_into_a_moving_head(

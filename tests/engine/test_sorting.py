@@ -23,7 +23,7 @@ from sparklake.engine.sort import (
 from sparklake.graveler.records import Record
 from sparklake.udfs.objects.object_rows import record_batch
 from sparklake.udfs.write_ranges import RECORD_SCHEMA
-from tests.support.folders import memory_folder
+from tests.support.memory_folders import memory_folder
 
 rows = st.lists(st.tuples(st.binary(min_size=1, max_size=3), st.binary(max_size=8)), max_size=80)
 unique_rows = st.lists(

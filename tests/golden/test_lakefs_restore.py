@@ -17,8 +17,8 @@ from sparklake.graveler.refs.dump import MANIFEST_KEY, read_dump_manifest
 from sparklake.graveler.refs.dump_tables import Entity, read_ref_records
 from sparklake.stores.memory import MemoryRefStore
 from sparklake.stores.objects import open_store
-from tests.support.folders import memory_folder
 from tests.support.lakes import contents, files_below, memory_lake, namespace_of, refused
+from tests.support.memory_folders import memory_folder
 
 HERE = Path(__file__).parent
 LISTING = json.loads((HERE / "listing.json").read_text())

@@ -21,7 +21,7 @@ from sparklake.stores.embedded.home import _read_note, _sound_note, _system_base
 from sparklake.stores.objects import open_store
 from sparklake.udfs.adopted_ranges import MARKER_KEY
 from sparklake.verbs.gc.runs import find_open
-from tests.support.folders import memory_folder
+from tests.support.memory_folders import memory_folder
 from tests.support.postgres import SYSTEM_FOLDER
 
 BODIES = [b'{"add": "\xff"}', b"[" * 100_000, b"\xff", b"{", b'{"branches_meta_range_id": "\xff"}']

@@ -41,7 +41,7 @@ from sparklake.graveler.sstable.layout import compressed, small_block
 from sparklake.graveler.sstable.range_files import lakefs_id, read_meta_range, table_key
 from sparklake.graveler.sstable.writer import TableFile
 from sparklake.stores.objects import open_store
-from tests.support.folders import memory_folder
+from tests.support.memory_folders import memory_folder
 from tests.support.peer import needs_peer
 
 TREE = MetaRangeId("a" * 64)

@@ -33,7 +33,7 @@ from sparklake.graveler.sstable.range_files import (
 from tests.support import oracle
 from tests.support.blocks import flat, in_blocks
 from tests.support.peer import needs_peer
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Trees, open_trees, records_of
 
 RANGE_RECORDS = 8

@@ -30,7 +30,7 @@ from sparklake.udfs.strategies.resolution import Resolution
 from sparklake.udfs.workspace import Workspace
 from sparklake.udfs.write_ranges import apply_body, merge_body, run_body
 from tests.support.blocks import flat
-from tests.support.folders import memory_folder
+from tests.support.memory_folders import memory_folder
 from tests.support.oracle import Contents
 
 

@@ -27,7 +27,7 @@ from sparklake.udfs.read import (
     three_way_diff_body,
 )
 from sparklake.udfs.workspace import encode_tasks
-from tests.support.reads import recorded_reads
+from tests.support.recorded_reads import recorded_reads
 from tests.support.trees import Rows, Run, Trees, open_trees, touched
 
 Objects = dict[str, int]

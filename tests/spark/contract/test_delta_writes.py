@@ -116,6 +116,7 @@ def test_a_table_is_appended_to_overwritten_and_edited(
     assert {each.state for each in repo.writes()} == {WriteState.ABANDONED}, "the empty edit"
 
 
+@pytest.mark.system
 def test_writers_at_once(
     spark: SparkSession,
     repo: Repository,

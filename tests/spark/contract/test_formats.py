@@ -43,6 +43,7 @@ def registered(spark: SparkSession, settings_home: Path) -> Iterator[Lake]:
         yield lake
 
 
+@pytest.mark.connect
 @pytest.mark.usefixtures("small_tasks")
 def test_formats_of_spark_have_the_rows_of_the_functions(
     registered: Lake, grown: Repository, spark: SparkSession, capsys: pytest.CaptureFixture[str]

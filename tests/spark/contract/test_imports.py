@@ -21,7 +21,7 @@ from sparklake.udfs.imports.tasks import ranges_body
 from sparklake.verbs.imports import import_objects as imports
 from sparklake.verbs.imports import sources as import_sources
 from tests.support.inventories import KEYS, put_inventory
-from tests.support.s3 import aws_client, make_bucket, s3_environment, s3_server
+from tests.support.s3_server import aws_client, make_bucket, s3_environment, s3_server
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,6 +95,7 @@ def said_of(report: ImportReport) -> tuple[Any, ...]:
     return report.commit.meta_range_id, report.objects, report.counts, errors_of(report)
 
 
+@pytest.mark.connect
 def test_rows_of_a_dataframe(
     make_twins: tuple[Repository, Repository], spark: SparkSession, tmp_path: Path
 ) -> None:

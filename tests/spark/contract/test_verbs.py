@@ -148,6 +148,7 @@ def put_or_delete(branch: Branch, path: str, text: str | None) -> None:
         branch.put(path, text.encode(), metadata={"of": text})  # a part of its identity
 
 
+@pytest.mark.connect
 def test_spark_makes_the_same_trees_and_rows_as_this_process(
     make_twins: tuple[Repository, Repository],
     small_tasks: None,
@@ -256,6 +257,7 @@ class Partial:
 # --- bulk staging ---------------------------------------------------------------------------------
 
 
+@pytest.mark.connect
 def test_a_data_frame_is_staged_as_an_arrow_table_is(
     make_twins: tuple[Repository, Repository], spark: SparkSession
 ) -> None:
