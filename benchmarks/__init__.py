@@ -1,1 +1,1 @@
-"""Measures sparklake beside lakeFS's own engine, on the same data, in one run."""
+"""Benchmarks of sparklake and lakeFS's own engine, on the same data, in one run."""

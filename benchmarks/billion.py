@@ -1,4 +1,4 @@
-"""Shows what the metarange of very many objects costs: python -m benchmarks.billion.
+"""The cost of the metarange of very many objects: python -m benchmarks.billion.
 
 The objects are not there: the metaranges describe the ranges that they would have. Source and dest
 have changed some ranges each, none in common, so that a merge takes all ranges over by id: what is

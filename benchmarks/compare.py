@@ -1,4 +1,4 @@
-"""Compares sparklake with lakeFS's engine: python -m benchmarks.compare -n 100000.
+"""Comparison of sparklake with lakeFS's engine: python -m benchmarks.compare -n 100000.
 
 Both sides run in turn, several times over, on the same data; a row compares the best wall times.
 """

@@ -1,4 +1,4 @@
-"""Measures writers that race for one branch: python -m benchmarks.contention --writers 8.
+"""Writers that race for one branch: python -m benchmarks.contention --writers 8.
 
 Each writer is a process. It commits changes on branches of its own, and then, from the same moment
 as the others, merges them into `main` one after the other, with nothing in between.

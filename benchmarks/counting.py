@@ -1,4 +1,4 @@
-"""Counts the calls of local object stores, each a request on S3, and the moves of branches."""
+"""Counters of the calls of local object stores, each a request on S3, and of branch moves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WRITES = dict.fromkeys((name for name in vars(LocalStore) if name.startswith("p
 
 @contextmanager
 def counted_calls() -> Iterator[Counter[str]]:
-    """Count gets, finds and put of lakes opened meanwhile, each file of many by itself."""
+    """Count gets, finds and puts of lakes opened meanwhile, one per file."""
     counts: Counter[str] = Counter()
     # Calls in other processes would not be seen.
     with ExitStack() as stack, mock.patch.dict(os.environ, SPARKLAKE_WORKERS="1"):
@@ -43,7 +43,7 @@ def _noting(method: str, label: str, counts: Counter[str]) -> Any:
 
 @contextmanager
 def noted_moves() -> Iterator[list[str]]:
-    """Note the branches that this process tries to move."""
+    """Record the branches that this process tries to move."""
     names: list[str] = []
     move = PostgresBranches.move
 

@@ -1,4 +1,4 @@
-"""Measures the history of paths: python -m benchmarks.history -n 10000.
+"""The cost of histories of paths: python -m benchmarks.history -n 10000.
 
 Makes commits of a few objects each, every tenth of them a merge of a side branch, with refs in an
 embedded Postgres and files on this disk. Each question is asked of a repository that was opened

@@ -1,4 +1,4 @@
-"""Shows how many objects an import takes a second: python -m benchmarks.import_rate -n 5000000.
+"""Imported objects per second: python -m benchmarks.import_rate -n 5000000.
 
 The rows are made before anything is timed: a table mapped from disk for this process and its
 workers, Parquet files for Spark. Each engine has a process of its own.

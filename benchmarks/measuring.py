@@ -1,4 +1,4 @@
-"""Measures operations: wall time, CPU of all processes at work, and the memory of each.
+"""The measurement of operations: wall time, CPU of all processes, and memory of each.
 
 CPU is counted by the process tree, so that workers which live on between operations are in it.
 Memory is what a process has for itself: mapped files are not, since they are the page cache's.

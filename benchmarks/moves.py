@@ -1,4 +1,4 @@
-"""Shows what moving and copying folders costs: python -m benchmarks.moves -n 1000000.
+"""The cost of moving and copying folders: python -m benchmarks.moves -n 1000000.
 
 A folder of all objects is moved or copied, and committed, without touching an object.
 """

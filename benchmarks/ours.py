@@ -1,4 +1,4 @@
-"""Runs sparklake's side: everything through the public API, the refs in an embedded Postgres."""
+"""sparklake's side: everything through the public API, with refs in an embedded Postgres."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 WARM_ENTRIES = 1_000_000
-"""How many objects the warm-up has, at most: enough for an engine to start its workers."""
+"""The maximum number of objects of the warm-up: enough for an engine to start its workers."""
 
 
 def size_of(name: str, count: int) -> int:
-    """Return the number of changes that a case's name stands for."""
+    """Return the number of changes of a case."""
     return count * int(name[:-1]) // 100 if name.endswith("%") else int(name)
 
 

@@ -1,4 +1,4 @@
-"""Runs the peer's side: the program of lakeFS's committed layer, and reads what it prints."""
+"""The peer's side: the program of lakeFS's committed layer, and its output."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = Path(__file__).parents[1].parent / "shared" / "peer" / "peerbench"
-"""Where the program is looked for, beside the project."""
+"""The default path of the program, next to the project."""
 
 SUITE_SEED = 1
-"""The seed of its suite's change sets, which no option changes."""
+"""The seed of its suite's change sets, which has no option."""
 
 
 LOOKUPS = 200_000
@@ -26,7 +26,7 @@ _GET_API = "committedManager.Get"
 
 @dataclass(frozen=True, slots=True)
 class PeerMeasured:
-    """One operation of the peer; times in seconds, `mb` is its peak memory up to then."""
+    """One operation of the peer; times in seconds, `mb` is its peak memory so far."""
 
     op: str
     mode: str

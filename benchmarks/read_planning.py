@@ -1,4 +1,4 @@
-"""Measures how long a read of many files plans: python -m benchmarks.read_planning -n 100000.
+"""The planning time of a read of many files: python -m benchmarks.read_planning -n 100000.
 
 Makes a table of small Parquet files in 100 partitions, imports it, and reads one partition at a
 ref: through the generated Delta log, and by telling Spark of each file. Spark and Delta have read a

@@ -1,4 +1,4 @@
-"""What a benchmark writes: a table to read, and rows of JSON."""
+"""The output of a benchmark: a table, and rows of JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def write(args: Namespace, title: str, notes: Sequence[str], rows: Rows, table: 
 
 
 def machine() -> str:
-    """Says where a benchmark ran."""
+    """Return a description of the machine and the software."""
     load = os.getloadavg()[2]
     return (
         f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, "

@@ -1,4 +1,4 @@
-"""Shows what S3 costs, with latency: python -m benchmarks.s3 -n 1000000.
+"""The cost of S3, with latency: python -m benchmarks.s3 -n 1000000.
 
 The server is moto over HTTP, which takes about 9 ms of CPU for a put, and shares the cores. A proxy
 adds the latency to each request. The repository is built without it, for that takes a while.

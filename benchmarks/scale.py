@@ -1,4 +1,4 @@
-"""Shows how cost grows: python -m benchmarks.scale --ns 100000 1000000.
+"""The growth of cost: python -m benchmarks.scale --ns 100000 1000000.
 
 N grows while the number of changes stays, or stays a part of N. The slope is that of the logarithm
 of the wall time over that of N, by least squares: 0 is a cost that does not grow, 1 a linear one.

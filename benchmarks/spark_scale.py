@@ -1,4 +1,4 @@
-"""Shows what a second core gives Spark: python -m benchmarks.spark_scale -n 5000000.
+"""The effect of a second core on Spark: python -m benchmarks.spark_scale -n 5000000.
 
 The same merge on local[1] and on local[2]: a session each, in a process of its own, warm before
 anything is timed. The repository is built once, by whatever engine is quickest.

@@ -1,4 +1,4 @@
-"""Shows what the number of records in a range costs: python -m benchmarks.sweep -n 1000000.
+"""The cost by number of records in a range: python -m benchmarks.sweep -n 1000000.
 
 Small ranges make scattered changes cheap, large ones make fewer objects and requests.
 """

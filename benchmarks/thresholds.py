@@ -1,4 +1,4 @@
-"""Measures from which size on a plan is worth worker processes, or Spark.
+"""The plan sizes from which worker processes, or Spark, are faster.
 
 Run it as python -m benchmarks.thresholds --table benchmarks/results/thresholds.md [--spark].
 

@@ -1,4 +1,4 @@
-"""Shows what a write of a table costs beyond Spark's own: python -m benchmarks.write_staging.
+"""The cost of a table write beyond Spark's own: python -m benchmarks.write_staging.
 
 Files are put where Spark would put them. The time is from when the last of them is there to when
 the branch has them: listing, checksums, the run, and the old files that it removes.

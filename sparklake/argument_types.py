@@ -34,15 +34,15 @@ def _is_pairs(value: object) -> bool:
 
 
 _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
-    "str": ("a text", lambda value: isinstance(value, str)),
+    "str": ("a string", lambda value: isinstance(value, str)),
     "str | Path": ("a path", lambda value: isinstance(value, str | PathLike)),
     "int": ("an integer", lambda value: isinstance(value, int)),
     "datetime": ("a datetime", lambda value: isinstance(value, datetime)),
     "timedelta": ("a timedelta", lambda value: isinstance(value, timedelta)),
-    "Mapping[str, str]": ("a mapping of texts to texts", _is_labels),
+    "Mapping[str, str]": ("a mapping of strings to strings", _is_labels),
     "Mapping[str, int]": ("a mapping", lambda value: isinstance(value, Mapping)),
-    "Sequence[str]": ("a list of texts", _is_list),
-    "Iterable[str]": ("a list of texts", _is_list),
+    "Sequence[str]": ("a list of strings", _is_list),
+    "Iterable[str]": ("a list of strings", _is_list),
     "Iterable[Action | str]": ("a list of actions", _is_list),
     "Iterable[tuple[str, str]]": ("a list of pairs", _is_pairs),
     "uploads.Objects": (
@@ -111,4 +111,4 @@ def _kind(name: str, annotation: str) -> _Kind | None:
 
 def _wrong(verb_name: str, name: str, kind: _Kind, value: object) -> InvalidInputError:
     error = InvalidKeyError if name in _KEYS else InvalidInputError
-    return error(f"the argument {name!r} of {verb_name} is {kind.noun}, not {value!r}")
+    return error(f"the argument {name!r} of {verb_name} must be {kind.noun}, not {value!r}")

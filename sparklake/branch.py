@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @checks_arguments
 class Branch(BranchObjects):
-    """A branch of a repository. What is changed is staged until it is committed."""
+    """A branch of a repository. Changes are staged until they are committed."""
 
     def __init__(self, context: Context, name: str) -> None:
         self._context = context
@@ -57,17 +57,17 @@ class Branch(BranchObjects):
 
     @property
     def state(self) -> BranchState:
-        """The head and what is staged, as of one moment; raises RefNotFoundError."""
+        """The head and the staged changes at one moment; raises RefNotFoundError."""
         return get_branch(self._context, self.name)
 
     @property
     def head(self) -> Commit:
-        """The latest commit; raises RefNotFoundError when the branch is gone."""
+        """The latest commit; raises RefNotFoundError if the branch no longer exists."""
         return self._context.graph.commit(self.state.commit_id)
 
     @property
     def is_dirty(self) -> bool:
-        """Whether anything is staged."""
+        """Whether there are staged changes."""
         return bool(self.state.layers)
 
     def write(
@@ -81,8 +81,8 @@ class Branch(BranchObjects):
     ) -> TableWrite:
         """Write a DataFrame with Spark's own writers and stage its files.
 
-        `mode` is append, overwrite, overwrite-partitions (only those that the rows are in),
-        errorifexists or ignore; `options` go to Spark's writer.
+        `mode` is append, overwrite, overwrite-partitions (replaces only the partitions of the
+        rows), errorifexists or ignore; `options` go to Spark's writer.
         """
         request = write_request(rows, self.name, path, format, mode, partition_by, options)
         if request.is_delta:
@@ -91,20 +91,20 @@ class Branch(BranchObjects):
 
     @contextmanager
     def edit_delta(self, path: str) -> Iterator[str]:
-        """Yield a URI where Delta may change the table at a path: MERGE, UPDATE, DELETE, OPTIMIZE.
+        """Yield a URI for MERGE, UPDATE, DELETE and OPTIMIZE of a Delta table.
 
-        At the end all that it has committed there is staged, and nothing where the body raises.
-        Raises TableMovedError where others have committed to the table meanwhile.
+        At the end, all commits there are staged, or nothing if the body raises. Raises
+        TableMovedError if others have committed to the table meanwhile.
         """
         with delta_writes.edit_delta(self._context, self.name, path) as location:
             yield location
 
     def diff(self, prefix: str = "") -> Differences:
-        """Return what is staged and would change the branch."""
+        """Return the staged changes that would change the branch."""
         return read.diff_uncommitted(self._context, self.name, prefix)
 
     def plan(self, paths: Sequence[str] | None = None) -> Explanation:
-        """Return what a commit would read and copy, and where it would run; nothing moves."""
+        """Return what a commit would read and copy, and where; nothing changes."""
         return commits.explain_commit(self._context, self.name, filter_for(paths))
 
     def commit(
@@ -115,10 +115,10 @@ class Branch(BranchObjects):
         allow_empty: bool = False,
         paths: Sequence[str] | None = None,
     ) -> Commit:
-        """Commit what is staged; writers may go on meanwhile.
+        """Commit the staged changes; writers may continue meanwhile.
 
-        With `paths` (objects, or prefixes that end with '/'), only of these; the rest stays staged.
-        Raises NoChangesError, ChangesTakenError, RaceLostError.
+        With `paths` (objects, or prefixes that end with '/'), only their changes; the rest stays
+        staged. Raises NoChangesError, ChangesTakenError, RaceLostError.
         """
         options = CommitOptions(
             message=message,
@@ -140,13 +140,13 @@ class Branch(BranchObjects):
         on_error: str = "abort",
         errors_to: str | None = None,
     ) -> ImportReport:
-        """Commit objects where they lie, copying nothing: the `commit` of the report.
+        """Commit existing objects without copying them: the `commit` of the report.
 
         `source` is a directory or bucket prefix, an S3Inventory, or rows, as a Spark DataFrame or
-        in Arrow: `path`, `size`, `address`, a full URI, and, as you like, `checksum`, `mtime`,
-        `metadata`, `content_type`. The mode `replace` takes away what the branch holds under
-        `prefix`, `add` keeps it. Rows that cannot be imported raise ImportErrorsError, or are left
-        out by `on_error="skip"`; `errors_to` is an empty place for a table of them. Raises
+        in Arrow: `path`, `size`, `address`, a full URI, and optionally `checksum`, `mtime`,
+        `metadata`, `content_type`. The mode `replace` removes the branch's objects under `prefix`,
+        `add` keeps them. Rows that cannot be imported raise ImportErrorsError, or are skipped with
+        `on_error="skip"`; `errors_to` is an empty place for a table of them. Raises
         DirtyBranchError, NoChangesError, InvalidInputError, StoreUnreachableError.
         """
         options = imports.ImportOptions(
@@ -172,11 +172,11 @@ class Branch(BranchObjects):
         allow_empty: bool = False,
         delta: bool = True,
     ) -> list[Commit]:
-        """Undo what commits changed, each by a commit of its own; all of them, or none.
+        """Undo commits, with one new commit for each; all of them, or none.
 
-        A merge is undone as seen from one of its parents: `parent_number`, from 1 on. Raises
-        MergeConflictError where what they changed was changed again, and the errors of a merge;
-        conflicts are decided as in one, too.
+        A merge is compared with one of its parents: `parent_number`, starting at 1. Raises
+        MergeConflictError if their changes were changed again, and the errors of a merge; conflicts
+        are also decided as in a merge.
         """
         options = ReplayOptions(
             parent_number=parent_number,
@@ -200,10 +200,10 @@ class Branch(BranchObjects):
         allow_empty: bool = False,
         delta: bool = True,
     ) -> list[Commit]:
-        """Make the changes of commits here, each as a commit of its own; all of them, or none.
+        """Apply commits to the branch, with one new commit for each; all of them, or none.
 
-        Messages and metadata are kept where none are given, and the metadata say which commit it
-        was, and whose. Takes and raises what `revert` does.
+        Messages and metadata are kept unless new ones are given, and the metadata names the
+        original commit and its committer. Takes the arguments and raises the errors of `revert`.
         """
         options = ReplayOptions(
             parent_number=parent_number,
@@ -222,19 +222,20 @@ class Branch(BranchObjects):
         rules: RulesLike = None,
         delta: bool = True,
     ) -> list[Commit]:
-        """Move the branch onto a ref, with its own commits made once more there; return these.
+        """Replay the branch's own commits onto a ref; return the new commits.
 
-        Each keeps message, committer and metadata, which say what it was before. One that becomes
-        empty is left out, and so is a merge of what `onto` contains; another merge becomes one
-        commit. Raises what `cherry_pick` does, NoChangesError where it stands there already.
+        Each keeps message, committer and metadata, which names its original. A commit that becomes
+        empty is left out, and so is a merge of commits that `onto` contains; another merge becomes
+        one commit. Raises the errors of `cherry_pick`, and NoChangesError if the branch is already
+        there.
         """
         resolution = parse_resolution(strategy, rules, delta)
         return rebases.rebase(self._context, self.name, onto, resolution)
 
     def reset(self, prefix: str | None = None, path: str | None = None) -> None:
-        """Drop what is staged: all of it, or only under a prefix, or only of one object."""
+        """Drop the staged changes: all of them, or those under a prefix, or of one object."""
         if prefix is not None and path is not None:
-            raise InvalidInputError("reset takes a prefix or a path, not both")
+            raise InvalidInputError("choose one of a prefix and a path to reset")
         if path is not None:
             resets.reset_object(self._context, self.name, path)
         elif prefix is not None:
@@ -243,31 +244,32 @@ class Branch(BranchObjects):
             self._context.refs.staging.reset(self.name)
 
     def restore(self, ref: str, paths: Sequence[str]) -> Restored:
-        """Stage what makes some paths what they are at a ref, removals included.
+        """Restore paths from any ref (staged, not committed).
 
-        A path is an object's, or a prefix that ends with '/'. What was staged of them gives way.
-        Raises ObjectNotFoundError, NoChangesError, RaceLostError.
+        A path is that of an object, or a prefix that ends with '/'. Staged changes of these paths
+        are replaced, and removals are included. Raises ObjectNotFoundError, NoChangesError,
+        RaceLostError.
         """
         return restoring.restore(self._context, self.name, ref, paths)
 
     def hard_reset(self, ref: str, expected: str | None = None, force: bool = False) -> Commit:
-        """Move the branch to any ref; return its commit. Commits it leaves behind stay by id.
+        """Move the branch to any ref; return its commit. Its former commits stay, by id.
 
-        Raises UnexpectedHeadError when its head is not the commit of `expected`, DirtyBranchError
-        when something is staged, which is dropped with `force`.
+        Raises UnexpectedHeadError if its head is not the commit of `expected`, and DirtyBranchError
+        for staged changes, which `force` drops.
         """
         return moves.hard_reset(self._context, self.name, ref, expected, force=force)
 
     def undo(self) -> Commit:
-        """Move the branch back to before its latest move; to undo twice makes the move again.
+        """Undo the latest move of the branch; a second undo repeats it.
 
-        What a commit took from the staged changes stays in that commit, which stays by id. Raises
+        Staged changes that a commit included stay in that commit, which stays by id. Raises
         NothingToDoError, DirtyBranchError, RaceLostError.
         """
         return moves.undo(self._context, self.name)
 
     def set_expiry(self, expires: timedelta | None) -> BranchState:
-        """Let the branch be pruned when that time from now is over, or never.
+        """Let the branch expire after a time from now, or never.
 
         Raises ProtectedError for the default branch.
         """
@@ -285,9 +287,9 @@ class Branch(BranchObjects):
     ) -> Iterator[Branch]:
         """Yield a hidden branch to work on, which is merged into this one at the end.
 
-        Others see all of the work, or none. When the body raises, its exception goes through, with
-        the name of the branch that keeps the work in a note. Raises TransactionError when the work
-        cannot be merged, DirtyBranchError when something is staged here.
+        Others see all of the work, or none. If the body raises, its exception passes through, with
+        a note that names the branch with the work. Raises TransactionError if the work cannot be
+        merged, and DirtyBranchError for staged changes on this branch.
         """
         options = MergeOptions(
             resolution=parse_resolution(strategy, rules),

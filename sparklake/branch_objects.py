@@ -56,12 +56,11 @@ class BranchObjects:
         content_type: str = DEFAULT_CONTENT_TYPE,
         follow_links: bool = False,
     ) -> int:
-        """Write many objects and stage all of them at once, or none; return how many.
+        """Write many objects and stage all of them at once, or none; return their number.
 
-        `objects` are bytes, or Paths of local files, by the path of each: a mapping, or pairs,
-        which are taken as they come, so that there may be any number. Raises InvalidRecordError
-        for a path that comes twice, InvalidInputError for a Path that is a symbolic link, unless
-        links are to be followed.
+        `objects` are bytes, or Paths of local files, by path: a mapping, or pairs, which are
+        streamed, so there may be any number. Raises InvalidRecordError for a repeated path, and
+        InvalidInputError for a Path that is a symbolic link, unless links are followed.
         """
         labels = uploads.Labels(metadata or {}, content_type)
         return uploads.put_many(
@@ -96,10 +95,10 @@ class BranchObjects:
         metadata: Mapping[str, str] | None = None,
         content_type: str = DEFAULT_CONTENT_TYPE,
     ) -> IO[Any]:
-        """Open one object to read it, or a new one, which is staged when it is closed.
+        """Open one object for reading, or a new one, which is staged on close.
 
         Modes are rb, wb and xb for bytes, r, w and x for text; x raises AlreadyExistsError for an
-        object that is there. What is written waits on local disk; when the body of the `with`
+        existing object. Written data stays on local disk until then. If the body of the `with`
         raises, or the file is never closed, nothing is staged.
         """
         how, text = open_files.Mode.of(mode), open_files.TextOptions(encoding, errors, newline)
@@ -110,37 +109,37 @@ class BranchObjects:
         )
 
     def delete(self, path: str) -> None:
-        """Stage the removal of an object; one that is not there is no error."""
+        """Stage the removal of an object; a missing object is not an error."""
         stage.delete_object(self._context, self.name, path)
 
     def delete_prefix(self, prefix: str) -> int:
-        """Stage the removal of every object under a prefix; return how many there are."""
+        """Stage the removal of every object under a prefix; return their number."""
         return stage.delete_prefix(self._context, self.name, prefix)
 
     def remove(self, path: str, recursive: bool = False) -> int:
-        """Stage the removal of an object, or recursively of it and all below it.
+        """Stage the removal of an object, or recursively of it and everything below it.
 
-        Returns how many there are; raises ObjectNotFoundError when there is none.
+        Returns their number; raises ObjectNotFoundError if there are none.
         """
         take = stage.remove_folder if recursive else stage.remove_object
         return take(self._context, self.name, path)
 
     def remove_many(self, paths: Sequence[str]) -> int:
-        """Stage the removal of the objects that are at some paths, at once; return how many."""
+        """Stage the removal of existing objects at once; return their number."""
         return stage.remove_objects(self._context, self.name, path_tuple(paths))
 
     def copy_many(self, paths: Iterable[tuple[str, str]], ref: str | None = None) -> int:
-        """Stage objects under other paths, pairs of source and dest, at once; return how many.
+        """Stage copies, given as pairs of source and dest, at once; return their number.
 
-        They are of another ref if one is given. What is at a dest is overwritten. Raises
-        ObjectNotFoundError, InvalidRecordError for a dest that comes twice; then none is staged.
+        They come from another ref if one is given. Existing objects are overwritten. Raises
+        ObjectNotFoundError, and InvalidRecordError for a repeated dest; then none is staged.
         """
         return uploads.copy_many(self._context, self.name, ref or self.name, paths)
 
     def move(self, source: str, dest: str, recursive: bool = False, force: bool = False) -> int:
-        """Stage objects under other paths, and their removal from the old; return how many.
+        """Move objects to other paths (staged); return their number.
 
-        Paths and errors are those of `copy`; InvalidInputError where one lies in the other.
+        Paths and errors are those of `copy`; InvalidInputError if one contains the other.
         """
         request = transfer.CopyRequest(source, dest, recursive=recursive, force=force)
         return transfer.move(self._context, self.name, request)
@@ -153,21 +152,23 @@ class BranchObjects:
         recursive: bool = False,
         force: bool = False,
     ) -> int:
-        """Stage objects, of another ref if one is given, under other paths; return how many.
+        """Copy objects to other paths (staged); return their number.
 
-        No byte of them is copied. `a/` is all below it, `a` is an object, and recursively also all
-        below `a/`; below a `dest` that ends with a slash it keeps its last name. A path that is
-        taken raises AlreadyExistsError, with `force` it is overwritten. ObjectNotFoundError where
-        there is nothing, InvalidKeyError for a path that would be too long.
+        They come from another ref if one is given.
+        No bytes are copied. `a/` means everything below it, `a` means an object, and recursively
+        also everything below `a/`. Below a `dest` that ends with a slash, `a` keeps its last name.
+        An existing path raises AlreadyExistsError, or is overwritten with `force`. Raises
+        ObjectNotFoundError for a missing source, and InvalidKeyError for a path that would be too
+        long.
         """
         request = transfer.CopyRequest(source, dest, ref, recursive, force)
         return transfer.copy(self._context, self.name, request)
 
     def stage(self, objects: pa.Table | DataFrame) -> None:
-        """Stage many objects at once; all of them, or none when a row is bad.
+        """Stage many objects at once; all of them, or none if a row is invalid.
 
-        Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace,
-        and, as you like, `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`.
-        A checksum that is not given is computed from the object. Raises InvalidRecordError.
+        Columns: `path` string, `size` bytes, `address` a URI or a key in the storage namespace, and
+        optionally `checksum`, `mtime` timestamp, `metadata` map, `content_type`, `deleted`. A
+        missing checksum is computed from the object. Raises InvalidRecordError.
         """
         stage.stage_rows(self._context, self.name, objects)

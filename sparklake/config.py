@@ -186,8 +186,8 @@ def read_settings_file(path: Path) -> FileSettings:
         raise InvalidInputError(f"cannot read the settings file {path}: {error.strerror}") from None
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InvalidInputError(
-            f"the settings file {path} cannot be used: {error}. "
-            f"It may set: {', '.join(FileSettings.__struct_fields__)}"
+            f"the settings file {path} is invalid: {error}. Known settings: "
+            f"{', '.join(FileSettings.__struct_fields__)}"
         ) from None
 
 
@@ -220,7 +220,7 @@ def _seconds(name: str) -> float | None:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < math.inf:
-        raise InvalidInputError(f"{name} is {given!r}: give a number of seconds above 0")
+        raise InvalidInputError(f"{name} is {given!r}: choose a number of seconds above 0")
     return seconds
 
 
@@ -229,7 +229,7 @@ def _cache_here(given: CacheSettings) -> CacheSettings:
     size = os.environ.get("SPARKLAKE_CACHE_BYTES")
     if size and not (size.isascii() and size.isdigit()):
         raise InvalidInputError(
-            f"SPARKLAKE_CACHE_BYTES is {size!r}: give a number of bytes, or 0 for no cache"
+            f"SPARKLAKE_CACHE_BYTES is {size!r}: choose a number of bytes, or 0 for no cache"
         )
     return CacheSettings(
         os.environ.get("SPARKLAKE_CACHE") or given.folder or None,
@@ -269,7 +269,8 @@ def _home(home: str | Path | None) -> Path:
         return chosen.expanduser().absolute()
     except RuntimeError:
         raise InvalidInputError(
-            "this user has no home folder: say where the lake's own files go in SPARKLAKE_HOME"
+            "this user has no home folder: set SPARKLAKE_HOME to the folder for the "
+            "lake's own files"
         ) from None
 
 
@@ -284,7 +285,7 @@ def _find_file_settings(home: Path) -> FileSettings:
 def _workers() -> int | None:
     given = os.environ.get("SPARKLAKE_WORKERS")
     if given and not (given.isascii() and given.isdecimal() and int(given)):
-        raise InvalidInputError(f"SPARKLAKE_WORKERS is a number from 1 on, not {given!r}")
+        raise InvalidInputError(f"SPARKLAKE_WORKERS is {given!r}: choose a number of at least 1")
     return int(given) if given else None
 
 
@@ -309,7 +310,9 @@ def _hooks(from_file: FileSettings) -> HookSettings:
     known = {each.value for each in HookType}
     for each in (*found.allow, *found.skip):
         if each.partition(":")[0] not in known:
-            raise InvalidInputError(f"{each!r} is no type of hook: {', '.join(sorted(known))}")
+            raise InvalidInputError(
+                f"{each!r} is not a hook type: choose one of {', '.join(sorted(known))}"
+            )
     return found
 
 

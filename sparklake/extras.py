@@ -58,6 +58,5 @@ def _missing_extra(error: ImportError) -> MissingDependencyError | None:
         return None
     wanted = f"'sparklake[{extra}]'" if extra else "sparklake"
     return MissingDependencyError(
-        f"this needs the package {package}, which is not installed or too old: run pip install "
-        f"{wanted} ({error})"
+        f"the package {package} is missing or too old: run pip install {wanted} ({error})"
     )

@@ -57,9 +57,9 @@ def connect(
 ) -> Lake:
     """Open a lake.
 
-    With a `dsn`, refs are in that Postgres; without, in an embedded one in `home`, which is
-    SPARKLAKE_HOME or ~/.sparklake. No JVM is started before one is needed. `progress` is told how
-    far commits, merges and diffs have come. Raises RefStoreUnavailableError.
+    With a `dsn`, refs are in that Postgres. Otherwise they are in an embedded one in `home`, which
+    is SPARKLAKE_HOME or ~/.sparklake. No JVM starts before one is needed. `progress` receives the
+    progress of commits, merges and diffs. Raises RefStoreUnavailableError.
     """
     settings = load_settings(home, dsn, parse_engine(engine))
     use_timeouts(settings.s3_timeouts)
@@ -71,9 +71,9 @@ def connect(
 
 
 def _connect_beside(own_home: str, own_dsn: str | None, home: str | None = None) -> Lake:
-    """Open a lake in a process that Spark has started, where its passwords are not shipped to.
+    """Open a lake in a process that Spark has started, which gets no passwords.
 
-    A DSN without its password is made whole by this process's own settings, or libpq finds one.
+    The settings of this process, or libpq, complete a DSN without its password.
     """
     from sparklake.stores.postgres.connections import public_dsn
 
@@ -86,7 +86,7 @@ def _connect_beside(own_home: str, own_dsn: str | None, home: str | None = None)
 
 @checks_arguments
 class Lake:
-    """Holds repositories. Close it, or use it as a context manager."""
+    """The repositories of a lake. Close it, or use it as a context manager."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Lake:
         self.close()
 
     def close(self) -> None:
-        """End the worker processes, and give back the connections and an embedded Postgres."""
+        """Stop the worker processes; release connections and the embedded Postgres."""
         self._runners.close()
         if self.cache is not None and self.cache.counts.reads:
             _LOG.info("tables: %s", self.cache.counts)
@@ -126,20 +126,23 @@ class Lake:
         return find_cache(self._cache)
 
     def register(self, spark: SparkSession | None = None) -> None:
-        """Let `spark.read.format("sparklake.objects")`, and `.diff` and `.log`, read this lake.
+        """Let `spark.read.format` read this lake.
 
-        The session is the one given, or the lake's. Spark plans such reads in a process of its own:
-        it is told the DSN without its password. Raises MissingDependencyError before Spark 4.
+        The formats are "sparklake.objects", ".diff" and ".log". The session is the given one, or
+        the lake's. Spark plans such reads in a separate process, which gets the DSN without its
+        password. Raises MissingDependencyError before Spark 4.
         """
         opener = self.opener_elsewhere()
         register_formats(spark or self._runners.session(), opener)
 
     def opener_elsewhere(self) -> Callable[..., Lake]:
-        """Return what opens this lake in another process; it can be shipped, and has no secret."""
+        """Return a function that opens this lake in another process; it contains no secret."""
         from sparklake.stores.postgres.connections import public_dsn
 
         if self._settings is None:
-            raise InvalidInputError("no other process reaches refs in memory: connect to a lake")
+            raise InvalidInputError(
+                "refs in memory are not visible to other processes: connect to a lake"
+            )
         dsn = self._settings.dsn and public_dsn(self._settings.dsn)
         return partial(_connect_beside, str(self._settings.home), dsn)
 
@@ -152,10 +155,10 @@ class Lake:
         read_only: bool = False,
         metadata: Mapping[str, str] | None = None,
     ) -> Repository:
-        """Create a repository in an unused storage namespace, with one commit without parents.
+        """Create a repository with one empty commit in an unused storage namespace.
 
-        `range_records` is about how many objects a range holds; it cannot be changed later. Raises
-        InvalidNameError, AlreadyExistsError, NamespaceInUseError, StoreError.
+        `range_records` is the approximate number of objects per range. It cannot be changed later.
+        Raises InvalidNameError, AlreadyExistsError, NamespaceInUseError, StoreError.
         """
         validate_branch_name(default_branch)
         labels = dict(sorted(checked_metadata(metadata or {}).items()))
@@ -185,12 +188,12 @@ class Lake:
         default_branch: str | None = None,
         range_records: int | None = None,
     ) -> Repository:
-        """Make a repository of the refs that sparklake or lakeFS has dumped into a namespace.
+        """Create a repository from a dump of sparklake or lakeFS in a namespace.
 
-        It takes the namespace over: no other repository must go on there. What a dump of lakeFS's
-        does not say is "main" for the default branch, and `range_records` as for new repositories.
-        All of the dump is verified first: raises MissingFileError, CorruptFileError or
-        InvalidDumpError, and what `create_repository` raises.
+        It takes over the namespace: no other repository may keep using it. A dump of lakeFS does
+        not contain the default branch, "main" by default, and `range_records`, by default as for
+        new repositories. The whole dump is verified first: raises MissingFileError,
+        CorruptFileError or InvalidDumpError, and the errors of `create_repository`.
         """
         if default_branch is not None:
             validate_branch_name(default_branch)
@@ -199,24 +202,24 @@ class Lake:
         return self._open(restore_refs(store, self._ref_store, options, self._committer))
 
     def _place(self, name: str, storage_namespace: str, range_records: int | None) -> ObjectStore:
-        """Return the store of a repository to be; raise for what no repository can be."""
+        """Return the store of a new repository; raise for an unsuitable namespace."""
         validate_repository_name(name)
         if range_records is not None and not 1 <= range_records <= MAX_RANGE_RECORDS:
-            raise InvalidInputError(f"range_records is 1 to {MAX_RANGE_RECORDS}")
+            raise InvalidInputError(f"range_records must be 1 to {MAX_RANGE_RECORDS}")
         store = open_store(normalise_store_uri(storage_namespace))
         if self._ref_store.find_repository(name) is not None:
-            raise AlreadyExistsError(f"there is a repository {name!r} already: choose another name")
+            raise AlreadyExistsError(f"the repository {name!r} already exists: choose another name")
         return store
 
     def repository(self, name: str, force: bool = False) -> Repository:
-        """Open a repository, by force to change it even while it is read-only.
+        """Open a repository; with `force`, changes are possible even if it is read-only.
 
         Raises RepositoryNotFoundError.
         """
         info = self._ref_store.find_repository(validate_repository_name(name))
         if info is None:
             raise RepositoryNotFoundError(
-                f"there is no repository {name!r}; `sparklake repo list` shows what there is"
+                f"there is no repository {name!r}; `sparklake repo list` shows all repositories"
             )
         return self._open(info, force=force)
 
@@ -225,7 +228,7 @@ class Lake:
         return [self._open(info) for info in self._ref_store.list_repositories()]
 
     def delete_repository(self, name: str, force: bool = False) -> None:
-        """Forget a repository and its history; everything in its storage namespace stays.
+        """Delete a repository and its history; everything in its storage namespace stays.
 
         Raises ReadOnlyError for a read-only one, unless forced.
         """
@@ -259,7 +262,7 @@ def parse_engine(engine: Engine | str | None) -> Engine | None:
         return Engine(engine)
     except ValueError as error:
         known = ", ".join(each.value for each in Engine)
-        raise InvalidInputError(f"{engine!r} is no engine: choose one of {known}") from error
+        raise InvalidInputError(f"{engine!r} is not an engine: choose one of {known}") from error
 
 
 def _open_ref_store(settings: Settings) -> tuple[RefStore, Callable[[], None]]:

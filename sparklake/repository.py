@@ -46,12 +46,12 @@ class Repository(RepositoryReads, RepositoryUpkeep):
 
     @property
     def info(self) -> RepositoryInfo:
-        """What the lake knows of the repository."""
+        """The lake's information on the repository."""
         return self._context.info
 
     @property
     def settings(self) -> LiveSettings:
-        """What can be set of it: read-only, protected branches, labels, retention."""
+        """The settings: read-only, protected branches, metadata, retention."""
         return LiveSettings(self._context)
 
     # --- branches and tags ------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
     ) -> Branch:
         """Create a branch at any ref, in constant time; raise AlreadyExistsError.
 
-        Listings leave a hidden one out. When the time until it expires is over, it may be pruned.
+        Listings leave out a hidden branch. After the time `expires`, it may be pruned.
         """
         refs.create_branch(self._context, name, source, hidden=hidden, expires=expires)
         return Branch(self._context, name)
@@ -71,29 +71,29 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         return Branch(self._context, get_branch(self._context, name).name)
 
     def branches(self, hidden: bool = False) -> list[Branch]:
-        """Return the branches in the byte order of their names; the hidden ones only if asked."""
+        """Return the branches in byte order of names; hidden ones only on request."""
         return [Branch(self._context, each.name) for each in self.branch_states(hidden)]
 
     def branch_states(self, hidden: bool = False) -> Sequence[BranchState]:
-        """Return the branches as of one moment; the hidden ones only if asked."""
+        """Return the branches at one moment; hidden ones only on request."""
         return [each for each in self._context.refs.branches.list() if hidden or not each.hidden]
 
     def prune_branches(self, dry_run: bool = False) -> list[BranchState]:
-        """Delete the branches that have expired, and what is staged on them; return them.
+        """Delete expired branches and their staged changes; return them.
 
-        The default branch and protected ones stay. A dry run only tells.
+        The default branch and protected ones stay. A dry run deletes nothing.
         """
         return prune_branches(self._context, dry_run=dry_run)
 
     def delete_branch(self, name: str) -> None:
-        """Delete a branch and what is staged on it; its commits stay.
+        """Delete a branch and its staged changes; its commits stay.
 
         Raises ProtectedError for the default branch.
         """
         refs.delete_branch(self._context, name)
 
     def create_tag(self, name: str, ref: str) -> TagInfo:
-        """Name the commit of a ref for good; raise AlreadyExistsError."""
+        """Create a tag, which never moves, at any ref; raise AlreadyExistsError."""
         return refs.create_tag(self._context, name, ref)
 
     def tags(self) -> list[TagInfo]:
@@ -118,7 +118,7 @@ class Repository(RepositoryReads, RepositoryUpkeep):
     def plan_merge(
         self, source: str, dest: str, allow_empty: bool = False, paths: Sequence[str] | None = None
     ) -> Explanation:
-        """Return what a merge would read and copy, and where it would run; nothing moves.
+        """Return what a merge would read and copy, and where; nothing changes.
 
         Raises DirtyBranchError and NoChangesError as the merge would.
         """
@@ -136,10 +136,10 @@ class Repository(RepositoryReads, RepositoryUpkeep):
         delta: bool = True,
         squash: bool = False,
     ) -> MergePreview:
-        """Return what a merge would change in dest, its conflicts and its cost; nothing moves.
+        """Return the changes, conflicts and cost of a merge; nothing changes.
 
         Raises StrategyError, DirtyBranchError and NoChangesError as the merge would: with `squash`
-        or `paths`, NoChangesError too where dest would be what it is.
+        or `paths`, also NoChangesError if dest would not change.
         """
         options = MergeOptions(
             resolution=parse_resolution(strategy, rules, delta),
@@ -165,17 +165,17 @@ class Repository(RepositoryReads, RepositoryUpkeep):
     ) -> Commit:
         """Merge a ref into a branch as a commit with parents [dest, source].
 
-        `rules` give strategies by globs over paths, and `strategy` is for the rest: a name, a
-        `module:function`, or a function as docs/merging.md has it. Without one, keys that both
-        sides changed raise MergeConflictError, and nothing moves: `.count` says how many,
-        `.conflicts` has the first 10,000. The logs of a Delta table that both sides wrote to become
-        one before anything else is asked, unless `delta` is False.
+        `rules` give strategies by globs over paths, and `strategy` is for all other paths: a name,
+        a `module:function`, or a function as described in docs/merging.md. Without one, keys that
+        both sides changed raise MergeConflictError, and nothing changes: `.count` is their number,
+        `.conflicts` has the first 10,000. The logs of a Delta table that both sides wrote to are
+        united first, unless `delta` is False.
 
-        With `squash`, or of chosen `paths` alone (objects, or prefixes that end with '/'), its only
-        parent is dest: the next merge begins from the same base.
+        With `squash`, or with chosen `paths` (objects, or prefixes that end with '/'), its only
+        parent is dest: the next merge uses the same base.
 
-        Raises StrategyError where a strategy fails, DirtyBranchError for a dest with staged
-        changes, NoChangesError when it has all of source.
+        Raises StrategyError if a strategy fails, DirtyBranchError for a dest with staged changes,
+        and NoChangesError if it already has all of source.
         """
         options = MergeOptions(
             resolution=parse_resolution(strategy, rules, delta),

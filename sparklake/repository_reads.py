@@ -46,40 +46,40 @@ class RepositoryReads:
         return get_commit(self._context, ref)
 
     def at_time(self, branch: str, moment: datetime) -> Commit:
-        """Return what was the head of a branch at a moment, which has a time zone.
+        """Return the commit that was the branch head at a timezone-aware datetime.
 
-        Raises RefNotFoundError for a moment before the branch began.
+        Raises RefNotFoundError for a time before the branch was created.
         """
         return head_at(self._context, branch, moment)
 
     def tree(self, ref: str) -> MetaRange:
-        """Return the tree of a ref, as committed: its ranges, none of which is read."""
+        """Return the tree of a ref, as committed: its ranges, without reading them."""
         return self._context.tree(self.resolve(ref))
 
     def objects(self, ref: str, prefix: str = "") -> Rows[ObjectInfo]:
-        """Return the objects of a ref; a branch's staged changes count.
+        """Return the objects of a ref, including a branch's staged changes.
 
-        `branch@` leaves them out, and `branch$` has what is staged alone. Iterate it, or ask for
+        `branch@` leaves them out, and `branch$` has only them. Iterate over the result, or call
         `to_arrow()` or `to_df()`.
         """
         return read.list_objects(self._context, ref, prefix)
 
     def folder(self, ref: str, prefix: str = "") -> Iterator[ObjectInfo | Folder]:
-        """Yield the objects right under a prefix, and each folder there once, in key order.
+        """Yield the objects and folders directly under a prefix, in key order.
 
-        What else lies in a folder is not read.
+        The other objects in a folder are not read.
         """
         return folders.list_folder(self._context, ref, prefix)
 
     def stat(self, ref: str, path: str, to_read: bool = False) -> ObjectInfo:
         """Return one object; raise ObjectNotFoundError.
 
-        One `to_read` raises ExpiredError, too, where its bytes may be gone.
+        With `to_read`, raises ExpiredError if its bytes may be deleted.
         """
         return (kept_object if to_read else stat_object)(self._context, ref, path)
 
     def at(self, ref: str) -> Snapshot:
-        """Return a ref as it is now, to ask it for objects: `stat`, `exists`, `lookup` of many."""
+        """Return a snapshot of a ref for lookups: `stat`, `exists`, `lookup` of many."""
         return open_snapshot(self._context, ref)
 
     def read_bytes(self, ref: str, path: str) -> bytes:
@@ -95,9 +95,9 @@ class RepositoryReads:
         errors: str | None = None,
         newline: str | None = None,
     ) -> IO[Any]:
-        """Open one object to read it, as it is now: "rb" for bytes, "r" for text.
+        """Open one object for reading, in its current state: "rb" for bytes, "r" for text.
 
-        Only the parts that are asked for are read; they raise MissingFileError, CorruptFileError.
+        Only the requested parts are read; reading raises MissingFileError, CorruptFileError.
         """
         text = open_files.TextOptions(encoding, errors, newline)
         return open_files.open_to_read(self._context, ref, path, open_files.Mode.of(mode), text)
@@ -110,10 +110,10 @@ class RepositoryReads:
         timestamp: datetime | None = None,
         **options: Any,
     ) -> DataFrame:
-        """Return the table under a path as a DataFrame, partition columns included.
+        """Return the table under a path as a DataFrame, including partition columns.
 
-        With a timestamp, as it was on a branch then. `options` go to Spark's reader. Raises
-        ObjectNotFoundError.
+        With a timestamp, return its state on a branch at that time. `options` go to Spark's reader.
+        Raises ObjectNotFoundError.
         """
         ref = ref if timestamp is None else self.at_time(ref, timestamp).id
         return tables.read_table(
@@ -127,9 +127,10 @@ class RepositoryReads:
         format: str = "parquet",  # noqa: A002  (Spark's own word)
         **options: Any,
     ) -> str:
-        """Return the URI of a Delta table that shows what is under a path, for readers of Delta.
+        """Return the URI of a Delta table that shows the files under a path.
 
-        It is of Parquet files or of a Delta table, never changes, and is not to be written to.
+        It shows Parquet files or a Delta table, for any reader of Delta. It never changes, and must
+        not be written to.
         """
         return tables.view_table(
             self._context, open_table(self._context, ref, path), format, options, DELTA_FORMAT
@@ -143,10 +144,10 @@ class RepositoryReads:
         three_way: bool = False,
         three_dot: bool = False,
     ) -> Differences:
-        """Return what differs from left to right, as committed.
+        """Return the differences from left to right, as committed.
 
-        Three-way: what merging right into left would change in left, with its conflicts. Three-dot:
-        what right has changed since the merge base of both. Iterate it, or ask for `by_folder()`,
+        Three-way: the changes in left if right were merged into it, including conflicts. Three-dot:
+        the changes of right since the merge base. Iterate over the result, or call `by_folder()`,
         `summary()`, `tree()`, `to_arrow()` or `to_df()`.
         """
         return diff_refs(
@@ -163,16 +164,16 @@ class RepositoryReads:
         columns: Sequence[str] | None = None,
         **options: Any,
     ) -> TableDiff:
-        """Return which rows of a table differ from left to right, as committed.
+        """Return the rows of a table that differ from left to right, as committed.
 
-        The format is parquet, orc or delta; `columns` are those to compare, all where none are
-        given. Only files that differ are read. Ask for `to_df()`, `counts()` or `schema_changes`.
+        The format is parquet, orc or delta; `columns` are those to compare, by default all. Only
+        files that differ are read. Call `to_df()`, `counts()` or `schema_changes`.
         """
         refs = left, right
         return diff_table(self._context, refs, path, key, format, columns, options, DELTA_FORMAT)
 
     def diff_uncommitted(self, branch: str, prefix: str = "") -> Differences:
-        """Return what is staged on a branch and would change it."""
+        """Return the staged changes of a branch that would change it."""
         return read.diff_uncommitted(self._context, branch, prefix)
 
     def log(
@@ -188,13 +189,12 @@ class RepositoryReads:
         path: str | None = None,
         prefix: str | None = None,
     ) -> Log:
-        """Return the commits that a ref contains, the latest first, each after its descendants.
+        """Return the commits that a ref contains, newest first, each after its descendants.
 
-        Iterate it, or ask for `to_arrow()` or `to_df()`.
-
-        It begins behind the ref `after` and ends with the ref `stop_at`; `since` and `until` are
-        dates with a time zone. Only as much history is read as is asked for. With a path or a
-        prefix, only commits that changed the object, or one below the prefix.
+        Iterate over the result, or call `to_arrow()` or `to_df()`. It starts after the ref `after`
+        and ends with the ref `stop_at`; `since` and `until` are timezone-aware datetimes. Only the
+        required part of history is read. With a path or a prefix, it contains only commits that
+        changed the object, or one below the prefix.
         """
         options = LogOptions(
             amount=amount,
@@ -210,29 +210,30 @@ class RepositoryReads:
         return history.log(self._context, ref, options)
 
     def blame(self, ref: str, prefix: str = "") -> Blame:
-        """Return for each object under a prefix the commit in which it became what it is.
+        """Return, for each object under a prefix, the last commit that changed it.
 
-        Iterate it, or ask for `to_arrow()` or `to_df()`. What is staged is no part of history.
+        Iterate over the result, or call `to_arrow()` or `to_df()`. Staged changes are not part of
+        history.
         """
         return blame(self._context, ref, prefix)
 
     def changes(self, ref: str, prefix: str = "") -> Blame:
-        """Return what `blame` does: a row an object, with the commit that last changed it."""
+        """Return the result of `blame`, one row per object."""
         return self.blame(ref, prefix)
 
     def show(self, ref: str) -> CommitSummary:
-        """Return the commit of a ref, and how many objects differ from its first parent's."""
+        """Return the commit of a ref, and count its changes against its first parent."""
         return history.show(self._context, ref)
 
     def merge_base(self, left: str, right: str) -> Commit:
-        """Return the best common ancestor of two refs; raise RefNotFoundError for none."""
+        """Return the best common ancestor of two refs; raise RefNotFoundError."""
         one, other = (self.resolve(ref) for ref in (left, right))
         return bases.merge_base(self._context, one, other)
 
     def merge_bases(self, left: str, right: str) -> list[Commit]:
-        """Return all common ancestors of two refs that are no ancestors of another one.
+        """Return all best common ancestors of two refs.
 
-        The first is that of `merge_base`; criss-cross merges make several.
+        The first is that of `merge_base`; there are several after criss-cross merges.
         """
         one, other = (self.resolve(ref) for ref in (left, right))
         return bases.common_ancestors(self._context, one, other)

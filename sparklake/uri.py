@@ -56,7 +56,7 @@ class KeyUri:
 def parse_uri(text: str) -> LakeUri:
     """Parse a URI of any kind; raise InvalidUriError."""
     if not text.startswith(SCHEME):
-        raise _invalid(text, f"does not begin with {SCHEME}", _KEY_FORM)
+        raise _invalid(text, f"does not start with {SCHEME}", _KEY_FORM)
     if "\0" in text or not _is_utf8(text):
         raise _invalid(text, "has a NUL character or is not UTF-8", _KEY_FORM)
     repository, *rest = text.removeprefix(SCHEME).split("/", 2)
@@ -129,8 +129,8 @@ def same_branch(first: KeyUri, second: KeyUri) -> str:
     """Return the common branch of two keys; raise InvalidUriError for different ones."""
     if (first.repository, first.ref) != (second.repository, second.ref):
         raise InvalidUriError(
-            f"{str(first)!r} and {str(second)!r} are not of one branch: copy between branches, and "
-            "remove what you do not want to keep"
+            f"{str(first)!r} and {str(second)!r} are on different branches: copy between "
+            "branches, and then remove the original"
         )
     return first.ref
 
@@ -139,8 +139,8 @@ def same_repository(first: RefUri | KeyUri, second: RefUri | KeyUri) -> str:
     """Return the common repository of two refs; raise InvalidUriError if they differ."""
     if first.repository != second.repository:
         raise InvalidUriError(
-            f"{str(first)!r} and {str(second)!r} are of two repositories: name refs of one, "
-            f"such as {SCHEME}{first.repository}/{second.ref}"
+            f"{str(first)!r} and {str(second)!r} are in different repositories: use refs of "
+            f"one repository, such as {SCHEME}{first.repository}/{second.ref}"
         )
     return first.repository
 

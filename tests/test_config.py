@@ -77,7 +77,7 @@ def test_workers_are_a_number_from_one_on(tmp_path: Path, monkeypatch: pytest.Mo
     assert load_settings().workers == 1
     for bad in ("0", "-1", "many", "1.5", "²"):
         monkeypatch.setenv("SPARKLAKE_WORKERS", bad)
-        with pytest.raises(InvalidInputError, match=f"SPARKLAKE_WORKERS .* not '{bad}'"):
+        with pytest.raises(InvalidInputError, match=f"SPARKLAKE_WORKERS is '{bad}'"):
             load_settings()
 
 
@@ -135,13 +135,15 @@ def test_a_bad_file_is_named_with_its_fault(tmp_path: Path, text: str, complaint
         load_settings()
     assert str(path) in str(caught.value)
     assert complaint in str(caught.value)
-    assert "It may set: dsn, committer, engine, cache, cache_bytes, workers" in str(caught.value)
+    assert "Known settings: dsn, committer, engine, cache, cache_bytes, workers" in str(
+        caught.value
+    )
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "sparklake.toml"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(InvalidInputError, match=r"sparklake\.toml cannot be used"):
+    with pytest.raises(InvalidInputError, match=r"sparklake\.toml is invalid"):
         read_settings_file(path)
 
 

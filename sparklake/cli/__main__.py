@@ -1,4 +1,4 @@
-"""Runs the command as `python -m sparklake.cli`."""
+"""The command as `python -m sparklake.cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The grammar: which commands there are."""
+"""The command grammar: all commands and their groups."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": HELP_NAMES},
     epilog="Exit codes: 0 done, 1 error, 2 wrong usage, 3 conflict, 4 nothing to do or "
-    "uncommitted changes in the way, 5 lost a race, 6 refused by a hook, 7 a merge strategy "
-    "failed, 8 an expired commit, 130 interrupted.",
+    "blocked by uncommitted changes, 5 lost a race, 6 refused by a hook, 7 merge strategy "
+    "failed, 8 expired commit, 130 interrupted.",
 )
 
 
 def _print_version(asked: bool) -> None:
     if asked:
-        # Not at the top: it takes a third of the time in which the command starts.
+        # Lazy import: it takes a third of the start-up time.
         from importlib.metadata import version
 
         typer.echo(f"sparklake {version('sparklake')}")
@@ -110,7 +110,7 @@ def sparklake(
 ) -> None:
     """Git for data lakes: branches, commits, diff and merge over an object store.
 
-    Repositories, refs and objects are named lakefs://REPOSITORY/REF/KEY.
+    Name repositories, refs and objects as lakefs://REPOSITORY/REF/KEY.
     """
     global_options(context, output, engine, home, dsn)
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from sparklake.stores.cache import DiskCache
 
 app = typer.Typer(
-    name="cache", help="Tables of buckets on this machine's disk.", no_args_is_help=True
+    name="cache",
+    help="The cache of tables on this machine's disk: show, clear.",
+    no_args_is_help=True,
 )
 app.callback()(global_options)
 
@@ -24,7 +26,7 @@ app.callback()(global_options)
 @app.command()
 @command
 def show(session: Session) -> None:
-    """Say where the cache is and what it holds."""
+    """Show the location and size of the cache."""
     cache = _cache(session)
     usage = cache.usage()
     session.out.one(
@@ -37,24 +39,23 @@ def show(session: Session) -> None:
 @app.command()
 @command
 def clear(session: Session) -> None:
-    """Remove all that the cache holds; work that goes on reads it anew."""
+    """Delete everything in the cache. Running work reads it again."""
     cache = _cache(session)
     removed = cache.clear()
     session.out.one(
         cache_document(cache, removed),
-        f"{removed.tables} tables are removed from {one_line(str(cache.folder))}, "
-        f"{size(removed.size)}",
+        f"{removed.tables} tables removed from {one_line(str(cache.folder))}, {size(removed.size)}",
     )
 
 
 def _cache(session: Session) -> DiskCache:
-    # Not at the top: it loads what reads tables.
+    # Lazy import: it loads the readers of tables.
     from sparklake.stores.cache import find_cache
 
     cache = find_cache(session.settings.cache)
     if cache is None:
         raise NothingToDoError(
-            "this machine has no cache: it is switched off by cache_bytes or "
-            "SPARKLAKE_CACHE_BYTES, or its folder cannot be used"
+            "this machine has no cache: cache_bytes or "
+            "SPARKLAKE_CACHE_BYTES turns it off, or its folder cannot be used"
         )
     return cache

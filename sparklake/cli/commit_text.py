@@ -15,32 +15,32 @@ if TYPE_CHECKING:
 
 
 def print_commit(out: Output, branch: str, made: Commit) -> None:
-    """Print a commit that has just become the head of a branch."""
+    """Print the new head of a branch."""
     out.one(commit_document(made), commit_line(out, branch, made))
 
 
 def print_commits(out: Output, branch: str, made: Sequence[Commit]) -> None:
-    """Print commits that have just been added to a branch, the oldest first."""
+    """Print the new commits of a branch, oldest first."""
     lines = iter([commit_line(out, branch, each) for each in made])
     out.many(map(commit_document, made), lambda _: next(lines))
 
 
 def commit_line(out: Output, branch: str, made: Commit) -> str:
-    """Return a commit that has just become the head of a branch."""
+    """Return the line for a new head of a branch."""
     commit_id = out.coloured(short(made.id), "yellow")
     line = f"[{out.coloured(branch, 'green')} {commit_id}] {subject(made)}"
-    # Commits of the other side were given up: that is said, asked for or not.
+    # Commits of the other side were dropped: always report that.
     taken = made.metadata.get(TAKEN_METADATA_KEY)
     return line if taken is None else f"{line}\n    taken as a whole: {one_line(taken)}"
 
 
 def subject(commit: Commit) -> str:
-    """Return the first line of what was said of a commit."""
+    """Return the first line of a commit's message."""
     return one_line(next(iter(commit.message.strip().splitlines()), ""))
 
 
 def commit_lines(commit: Commit) -> list[str]:
-    """Return the lines under the subject of a commit: who and when, labels, the rest of it."""
+    """Return the lines below a commit's subject: committer, date, metadata, body."""
     who = f"{one_line(commit.committer)}, " if commit.committer else ""
     lines = [f"{who}{date(commit.creation_date)}"]
     if commit.metadata:

@@ -34,13 +34,13 @@ _COUNT_SIGNS = {"added": "+", "removed": "-", "changed": "~", "conflict": "!"}
 
 
 def print_summary(out: Output, found: Differences) -> None:
-    """Print how many objects and bytes differ in all."""
+    """Print the total number of objects and bytes that differ."""
     document = folder_diff_document(found.summary())
     out.one(document, counts_line(document))
 
 
 def print_folders(out: Output, found: Differences, depth: int) -> None:
-    """Print what differs in each folder, as it comes."""
+    """Print the differences of each folder, as a stream."""
 
     def line(each: Document) -> str:
         return f"{one_line(each['path'])}  {counts_line(each)}"
@@ -70,7 +70,7 @@ def counts_line(each: Document) -> str:
 
 
 def tree_lines(tree: DiffTree, before: str = "") -> Iterator[str]:
-    """Yield the lines of what is below a folder, at most so many of one level."""
+    """Yield the lines below a folder, at most `MOST_LINES` for each level."""
     children: Sequence[DiffTree] = list(tree.children.values())
     more = len(children) - MOST_LINES
     for number, child in enumerate(children[:MOST_LINES], start=1):
@@ -99,16 +99,16 @@ def commit(
     committer: CommitterOption = None,
     meta: MetaOption = None,
     allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Even where nothing is staged.")
+        bool, typer.Option("--allow-empty", help="Allow an empty commit.")
     ] = False,
     path: PathsOption = None,
     explain: ExplainOption = False,
 ) -> None:
-    """Commit what is staged on a branch, or of chosen paths; the rest stays staged."""
+    """Commit the staged changes of a branch, or of chosen paths."""
     target, metadata = ref_uri(uri), labels(meta)
-    # Without a message the verb refuses, and programs read its error as JSON.
+    # With JSON output the verb itself refuses, so that programs get the error as JSON.
     if message is None and not (explain or session.out.is_json):
-        raise typer.BadParameter("say what changed and why.", param_hint="'--message' / '-m'")
+        raise typer.BadParameter("describe what changed and why.", param_hint="'--message' / '-m'")
     branch = session.repository(target.repository).branch(target.ref)
     if explain:
         print_explanation(session.out, branch.plan(path or None))
@@ -124,20 +124,24 @@ def reset(
     uri: BranchArgument,
     prefix: Annotated[
         str | None,
-        typer.Option(metavar="PREFIX", help="Only of keys that begin so.", show_default=False),
+        typer.Option(
+            metavar="PREFIX", help="Drop only changes of keys with this prefix.", show_default=False
+        ),
     ] = None,
     path: Annotated[
         str | None,
-        typer.Option("--object", metavar="KEY", help="Only of this key.", show_default=False),
+        typer.Option(
+            "--object", metavar="KEY", help="Drop only the change of this key.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Drop what is staged on a branch, or a part of it."""
+    """Drop the staged changes of a branch, or a part of them."""
     target = ref_uri(uri)
     branch = session.repository(target.repository).branch(target.ref)
     branch.reset(prefix, path)
     document = {"name": target.ref, "dirty": branch.is_dirty}
     place = str(target) if path is prefix is None else f"{target}/{prefix or path or ''}"
-    session.out.one(document, f"{one_line(place)} is as it was committed")
+    session.out.one(document, f"{one_line(place)} has no staged changes")
 
 
 @command
@@ -150,32 +154,35 @@ def diff(
     three_way: Annotated[
         bool,
         typer.Option(
-            "--three-way", help="What merging RIGHT into LEFT would change, with the conflicts."
+            "--three-way", help="Show what merging RIGHT into LEFT would change, and conflicts."
         ),
     ] = False,
     prefix: Annotated[
-        str, typer.Option(metavar="PREFIX", help="Only keys that begin so.", show_default=False)
+        str,
+        typer.Option(metavar="PREFIX", help="Show only keys with this prefix.", show_default=False),
     ] = "",
     three_dot: Annotated[
         bool,
-        typer.Option("--three-dot", help="What RIGHT has changed since the merge base of both."),
+        typer.Option("--three-dot", help="Show the changes of RIGHT since the merge base."),
     ] = False,
     by_folder: Annotated[
-        bool, typer.Option("--by-folder", help="Objects and bytes of each folder.")
+        bool, typer.Option("--by-folder", help="Count objects and bytes by folder.")
     ] = False,
-    tree: Annotated[bool, typer.Option("--tree", help="The folders as a tree.")] = False,
-    summary: Annotated[bool, typer.Option("--summary", help="Objects and bytes in all.")] = False,
+    tree: Annotated[bool, typer.Option("--tree", help="Show the folders as a tree.")] = False,
+    summary: Annotated[bool, typer.Option("--summary", help="Show only the totals.")] = False,
     depth: Annotated[
         int | None,
-        typer.Option(min=1, help="How many levels of folders; 1, of a tree 3.", show_default=False),
+        typer.Option(
+            min=1, help="Number of folder levels; 1, or 3 with --tree.", show_default=False
+        ),
     ] = None,
     to: ToOption = None,
     explain: ExplainOption = False,
 ) -> None:
-    """Show what differs from LEFT to RIGHT; of a branch alone, what is staged on it."""
+    """Show the differences of two refs, or the staged changes of a branch."""
     shape = diff_shape(by_folder=by_folder, tree=tree, summary=summary, depth=depth)
     if to is not None and shape is not DiffShape.ROWS:
-        raise InvalidInputError("--to writes the rows: leave out --by-folder, --tree and --summary")
+        raise InvalidInputError("--to writes rows: remove --by-folder, --tree or --summary")
     session.uses_spark = to is not None
     found = _diff(session, left, right, prefix, three_way=three_way, three_dot=three_dot)
     if explain:
@@ -192,7 +199,7 @@ def diff(
 
 
 def _save(out: Output, found: Differences, to: str) -> None:
-    """Write the rows by Spark; print how many there are of each type."""
+    """Write the rows with Spark; print the count of each type."""
     with out.working("comparing"):
         counts = save_differences(found, to)
     out.one(counts, f"{_total(counts)}; the rows are in {one_line(to)}")

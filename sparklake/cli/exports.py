@@ -19,35 +19,39 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            metavar="URI_OR_DIR", help="A directory, or s3://bucket/prefix.", show_default=False
+            metavar="URI_OR_DIR",
+            help="Export to a directory, or s3://bucket/prefix.",
+            show_default=False,
         ),
     ],
     since: Annotated[
         str | None,
-        typer.Option(metavar="REF", help="Only what changed since then.", show_default=False),
+        typer.Option(
+            metavar="REF", help="Export only the changes since this ref.", show_default=False
+        ),
     ] = None,
     incremental: Annotated[
-        bool, typer.Option("--incremental", help="Only what changed since the last export to it.")
+        bool, typer.Option("--incremental", help="Export only the changes since the last export.")
     ] = False,
     keep_removed: Annotated[
-        bool, typer.Option("--keep-removed", help="Leave there what is gone by now.")
+        bool, typer.Option("--keep-removed", help="Keep files of objects that were removed.")
     ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Even where there is something else.")
+        bool, typer.Option("--overwrite", help="Overwrite other files at the destination.")
     ] = False,
     manifest_only: Annotated[
-        bool, typer.Option("--manifest-only", help="Write what there is, and copy nothing.")
+        bool, typer.Option("--manifest-only", help="Write only the manifest; copy nothing.")
     ] = False,
     manifest_format: Annotated[
-        str, typer.Option(metavar="NAME", help="parquet, csv or jsonl.")
+        str, typer.Option(metavar="NAME", help="Format of the manifest: parquet, csv or jsonl.")
     ] = "parquet",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be done.")
+        bool, typer.Option("--dry-run", help="Show what would be exported; write nothing.")
     ] = False,
 ) -> None:
-    """Copy the objects of a commit to a folder or bucket, with a manifest.
+    """Copy the objects of a commit to a folder or bucket.
 
-    Of a branch it is the head: what is staged is no part of it.
+    A branch exports its head, without staged changes. A manifest lists the objects.
     """
     source = prefix_uri(uri)
     repository = session.repository(source.repository)
@@ -66,7 +70,7 @@ def export(
         )
     if made.left_out:
         session.out.note(
-            f"what is staged on {one_line(source.ref)} is no part of it: commit it first"
+            f"staged changes of {one_line(source.ref)} are not exported: commit them first"
         )
     verb = "would export" if dry_run else "listed" if manifest_only else "exported"
     text = (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.gc.collect import Collection
 
 rules = typer.Typer(
-    name="rules", help="For how long commits are kept: set, show, clear.", no_args_is_help=True
+    name="rules", help="Retention of commits: set, show, clear.", no_args_is_help=True
 )
 rules.callback()(global_options)
 
@@ -32,22 +32,21 @@ def set_rules(
     uri: RepositoryArgument,
     default: Annotated[
         int,
-        typer.Option(
-            metavar="DAYS", help="Where no rule fits, for tags, and what no branch leads to."
-        ),
+        typer.Option(metavar="DAYS", help="Days for tags, other branches and unreachable commits."),
     ],
     branch: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATTERN=DAYS",
-            help="For branches whose names fit, the first rule first. May be given several times.",
+            help="Days for matching branches; repeatable, the first match decides.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Let collections take what only older commits name; all rules before are replaced.
+    """Set how many days commits are kept; replace all rules.
 
-    In a pattern * is any characters and ? is one. What a branch held when the time began stays.
+    In a pattern, * matches any characters and ? matches one. Older commits expire at the next
+    collection, but a branch keeps the commit that it had when the period started.
     """
     settings = session.repository(repository_uri(uri)).settings
     _tell(session, settings.set_retention(default, branch_days(branch)))
@@ -56,14 +55,14 @@ def set_rules(
 @rules.command()
 @command
 def show(session: Session, uri: RepositoryArgument) -> None:
-    """Show for how long commits are kept."""
+    """Show how long commits are kept."""
     _tell(session, session.repository(repository_uri(uri)).settings.retention)
 
 
 @rules.command()
 @command
 def clear(session: Session, uri: RepositoryArgument) -> None:
-    """Let every commit be kept that has not expired by now."""
+    """Keep all commits that have not expired yet."""
     session.repository(repository_uri(uri)).settings.clear_retention()
     _tell(session, None)
 
@@ -72,13 +71,11 @@ def _tell(session: Session, retention: Retention | None) -> None:
     lines = ["every commit is kept"]
     if retention is not None:
         lines = [f"{each.pattern}: {number(each.days, 'day')}" for each in retention.branches]
-        lines.append(f"all else: {number(retention.default_days, 'day')}")
+        lines.append(f"all others: {number(retention.default_days, 'day')}")
     session.out.one(retention_document(retention), "\n".join(lines))
 
 
-app = typer.Typer(
-    name="gc", help="Objects that nothing names any more: run, list, rules.", no_args_is_help=True
-)
+app = typer.Typer(name="gc", help="Garbage collection: run, list, rules.", no_args_is_help=True)
 app.callback()(global_options)
 app.add_typer(rules)
 
@@ -89,29 +86,29 @@ def run(
     session: Session,
     uri: RepositoryArgument,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", "--mark-only", help="Say what would go; delete nothing.")
+        bool, typer.Option("--dry-run", "--mark-only", help="List the garbage; delete nothing.")
     ] = False,
     sweep: Annotated[
         str | None,
         typer.Option(
-            metavar="RUN", help="Take no list, but that of a dry run; what is named stays."
+            metavar="RUN", help="Delete the list of this dry run; keep what is in use again."
         ),
     ] = None,
-    grace: Annotated[str, typer.Option(help="Spare what is younger: 30m, 12h, 7d.")] = "6h",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
+    grace: Annotated[str, typer.Option(help="Keep younger objects: 30m, 12h, 7d.")] = "6h",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete the objects of a storage namespace that no commit and no staged change names.
+    """Delete objects that no kept commit and no staged change names.
 
-    Commits that the rules keep no longer expire, and name nothing from then on.
+    Commits that the retention rules no longer keep expire first.
     """
     spared = duration(grace)
     assert spared is not None
     repository = session.repository(repository_uri(uri))
     if not (dry_run or yes):
         session.out.confirm(
-            f"This deletes what lies in {one_line(repository.info.storage_namespace)} below data/ "
-            "and no kept commit and no staged change names, for good; --dry-run shows it. "
-            "Delete it?"
+            "This permanently deletes all objects below data/ in "
+            f"{one_line(repository.info.storage_namespace)} that no kept commit and no staged "
+            "change names. --dry-run lists them. Delete them?"
         )
     made = repository.collect_garbage(dry_run, sweep, spared)
     session.out.one(collection_document(made), _told(made, repository.name))
@@ -124,7 +121,7 @@ def list_garbage(
     uri: RepositoryArgument,
     run_id: Annotated[str, typer.Argument(metavar="RUN", show_default=False)],
 ) -> None:
-    """List all that a run has found."""
+    """List all garbage that a run has found."""
     rows = session.repository(repository_uri(uri)).garbage(run_id)
 
     def line(each: Document) -> str:
@@ -134,12 +131,12 @@ def list_garbage(
 
 
 def _told(made: Collection, name: str) -> str:
-    what = f"{number(made.run.objects, 'object')} of {size(made.run.bytes)} in all"
-    said = "deleted" if made.run.state == "swept" else "that nothing names"
+    what = f"{number(made.run.objects, 'object')} with {size(made.run.bytes)} in total"
+    said = "deleted" if made.run.state == "swept" else "can be deleted"
     lines = [f"{what} {said}, of {made.run.objects_listed:,} below data/ of {SCHEME}{name}"]
     if made.run.commits_expired:
-        have = "have expired" if made.run.state == "swept" else "would expire"
+        have = "expired" if made.run.state == "swept" else "would expire"
         lines.append(f"{number(made.run.commits_expired, 'commit')} {have}")
     lines += [f"    {one_line(each.path)}  {size(each.size)}" for each in made.sample]
-    lines.append(f"all of them: sparklake gc list {SCHEME}{name} {made.run.id}")
+    lines.append(f"list all of them: sparklake gc list {SCHEME}{name} {made.run.id}")
     return "\n".join(lines)

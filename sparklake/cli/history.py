@@ -1,4 +1,4 @@
-"""What a ref contains, and how it came to be: log, show, blame."""
+"""`sparklake log`, `show` and `blame`."""
 
 from __future__ import annotations
 
@@ -29,50 +29,59 @@ def log(
     session: Session,
     uri: RefArgument,
     amount: Annotated[
-        int | None, typer.Option(min=1, help="At most so many commits.", show_default=False)
+        int | None, typer.Option(min=1, help="Show at most this many commits.", show_default=False)
     ] = None,
     after: Annotated[
         str | None,
-        typer.Option(metavar="REF", help="Only what comes behind it.", show_default=False),
+        typer.Option(
+            metavar="REF", help="Show only commits after this one in the list.", show_default=False
+        ),
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="None that is older.", show_default=False),
+        typer.Option(metavar="TIME", help="Show no older commits.", show_default=False),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="None that is younger.", show_default=False),
+        typer.Option(metavar="TIME", help="Show no newer commits.", show_default=False),
     ] = None,
     stop_at: Annotated[
         str | None,
-        typer.Option(metavar="REF", help="Up to this commit.", show_default=False),
+        typer.Option(metavar="REF", help="Stop at this commit.", show_default=False),
     ] = None,
     first_parent: Annotated[
-        bool, typer.Option("--first-parent", help="Of a merge, go on to its first side alone.")
+        bool, typer.Option("--first-parent", help="Follow only the first parent of merges.")
     ] = False,
     no_merges: Annotated[
-        bool, typer.Option("--no-merges", help="None that has several parents.")
+        bool, typer.Option("--no-merges", help="Leave out merge commits.")
     ] = False,
     path: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="Only what changed this object.", show_default=False),
+        typer.Option(
+            metavar="PATH", help="Show only commits that changed this object.", show_default=False
+        ),
     ] = None,
     prefix: Annotated[
         str | None,
         typer.Option(
-            metavar="PREFIX", help="Only what changed keys that begin so.", show_default=False
+            metavar="PREFIX",
+            help="Show only commits that changed keys with this prefix.",
+            show_default=False,
         ),
     ] = None,
     picture: Annotated[
         str | None,
         typer.Option(
-            "--picture", metavar="FILE", help="Draw it as .svg or .png.", show_default=False
+            "--picture",
+            metavar="FILE",
+            help="Draw the history as .svg or .png.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Show the commits that a ref contains, the latest first.
+    """Show the commits that a ref contains, newest first.
 
-    TIME is as in 2024-05-31, '2024-05-31 12:00' or 2024-05-31T12:00:00+02:00; UTC without a zone.
+    TIME is 2024-05-31, '2024-05-31 12:00' (both in UTC) or 2024-05-31T12:00:00+02:00.
     """
     target = ref_uri(uri)
     earliest, latest = moment(since), moment(until)
@@ -89,7 +98,7 @@ def log(
         path=path,
         prefix=prefix,
     )
-    # Where commits are left out there are no lines to draw from commit to commit.
+    # If commits are left out, no lines connect the others.
     is_part = no_merges or path is not None or prefix is not None
     sides = 0 if is_part else 1 if first_parent else None
     if picture is not None:
@@ -109,7 +118,7 @@ def log(
 
 @command
 def show(session: Session, uri: RefArgument) -> None:
-    """Show a commit, and how many objects differ from its first parent's."""
+    """Show a commit and count its changes against its first parent."""
     target = ref_uri(uri)
     with session.out.working("comparing"):
         found = session.repository(target.repository).show(target.ref)
@@ -137,7 +146,7 @@ def blame(
     session: Session,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/[PREFIX]", show_default=False)],
 ) -> None:
-    """Show for each object under a prefix the commit in which it became what it is."""
+    """Show, for each object, the last commit that changed it."""
     place = prefix_uri(uri)
     rows = session.repository(place.repository).blame(place.ref, place.key)
 
@@ -145,12 +154,12 @@ def blame(
         commit_id = session.out.coloured(short(each["commit_id"]), "yellow")
         return f"{commit_id}  {date(each['creation_date'])}  {one_line(each['path'])}"
 
-    with session.out.working("walking"):
+    with session.out.working("reading the history"):
         session.out.many(map(blame_document, rows), line)
 
 
 def ref_names(repository: Repository) -> dict[str, list[str]]:
-    """Return the branches and tags of each commit that has some."""
+    """Return the branches and tags of each commit that has any."""
     return names_of(repository.branch_states(), repository.tags())
 
 
@@ -160,7 +169,7 @@ def graph_lines(
     names: dict[str, list[str]],
     sides: int | None = None,
 ) -> Iterator[str]:
-    """Yield the lines of a history as a graph, with links to so many parents of a commit."""
+    """Yield a history as lines of a graph, with links to the first `sides` parents."""
     lanes = Lanes()
     for each, has_expired in commits:
         drawing = lanes.draw(each.id, each.parents[:sides])

@@ -23,9 +23,9 @@ app.callback()(global_options)
 def runs(
     session: Session,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO[/REF]", show_default=False)],
-    amount: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
+    amount: Annotated[int, typer.Option(min=1, help="Show at most this many.")] = 100,
 ) -> None:
-    """Show which hooks have run on which branch or tag, and what came of them; the latest first."""
+    """Show the runs of hooks and their results, newest first."""
     repository, ref = refs_uri(uri)
     found = session.repository(repository).hook_runs(amount, ref)
     session.out.table(
@@ -49,7 +49,7 @@ def show(
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)],
     run: Annotated[str, typer.Argument(metavar="RUN", show_default=False)],
 ) -> None:
-    """Show all of one run: each hook, what came of it, and what it said."""
+    """Show one run: each hook, its result and its output."""
     document = hook_run_document(session.repository(repository_uri(uri)).hook_run(run))
     session.out.one(document, _text(document))
 
@@ -60,8 +60,8 @@ def validate(
     session: Session,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", show_default=False)],
 ) -> None:
-    """Check files of hooks on this machine, before they are put into a repository."""
-    # Not at the top: it reads YAML.
+    """Check local hook files before you put them into a repository."""
+    # Lazy import: it loads the YAML reader.
     from sparklake.hooks.declarations import parse_action
 
     documents: list[Document] = []

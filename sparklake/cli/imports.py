@@ -19,7 +19,7 @@ from sparklake.uri import prefix_uri
 
 
 class Mode(str, Enum):
-    """What becomes of what the branch has under the prefix."""
+    """The effect of an import on the branch's objects under the prefix."""
 
     REPLACE = "replace"
     ADD = "add"
@@ -36,16 +36,17 @@ def import_objects(
         typer.Option(
             "--from",
             metavar="URI_OR_DIR",
-            help="A directory, or s3://bucket/prefix.",
+            help="Import a directory, or s3://bucket/prefix.",
             show_default=False,
         ),
     ] = None,
     inventory: Annotated[
         str | None,
-        typer.Option(metavar="URI", help="The manifest.json of an S3 Inventory."),
+        typer.Option(metavar="URI", help="Import the S3 Inventory with this manifest.json."),
     ] = None,
     inventory_prefix: Annotated[
-        str | None, typer.Option(metavar="PREFIX", help="Only its keys under this prefix.")
+        str | None,
+        typer.Option(metavar="PREFIX", help="Import only keys of the inventory with this prefix."),
     ] = None,
     rows: Annotated[
         str | None,
@@ -55,31 +56,31 @@ def import_objects(
     ] = None,
     rows_format: RowsFormatOption = "parquet",
     mode: Annotated[
-        Mode, typer.Option(help="In place of what the branch has under PREFIX, or beside it.")
+        Mode, typer.Option(help="Replace the branch's objects under PREFIX, or add to them.")
     ] = Mode.REPLACE,
     skip_errors: Annotated[
-        bool, typer.Option("--skip-errors", help="Leave out what cannot be imported.")
+        bool, typer.Option("--skip-errors", help="Skip rows that cannot be imported.")
     ] = False,
     errors_to: Annotated[
         str | None,
-        typer.Option(metavar="URI", help="An empty place for a table of what cannot be, Parquet."),
+        typer.Option(metavar="URI", help="Write rows that cannot be imported here, as Parquet."),
     ] = None,
     message: MessageOption = None,
     committer: CommitterOption = None,
     meta: MetaOption = None,
 ) -> None:
-    """Commit objects of a directory, bucket prefix, S3 Inventory or table; copy nothing.
+    """Commit existing objects of a directory or bucket without copying them.
 
-    They take the place of what the branch has under PREFIX, or with --mode add lie beside it.
+    The source can also be an S3 Inventory or a table of rows.
     """
-    # Not at the top: the command starts in less time than that takes.
+    # Lazy import: it takes longer than the start of the command.
     from sparklake.verbs.imports.sources import one_source
 
     target, metadata = prefix_uri(uri), labels(meta)
     if rows is None:
         named = one_source(source, inventory, inventory_prefix)
     elif source or inventory or inventory_prefix:
-        raise InvalidInputError("name one source: --from, --inventory or --rows")
+        raise InvalidInputError("choose one source: --from, --inventory or --rows")
     session.uses_spark = rows is not None
     branch = session.repository(target.repository).branch(target.ref)
     with session.out.working(f"importing {one_line(rows or str(named))}"):
@@ -97,4 +98,4 @@ def import_objects(
     out.one(import_document(report), commit_line(out, target.ref, report.commit))
     if report.skipped:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in report.counts.items())
-        out.note(f"left out {report.skipped:,} rows: {counts}")
+        out.note(f"skipped {report.skipped:,} rows: {counts}")

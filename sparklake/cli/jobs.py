@@ -17,7 +17,7 @@ FOLDER = Path(sparklake.__file__).with_name("jobs")
 _NO_JOBS = {"__init__", "runner"}
 
 app = typer.Typer(
-    name="jobs", help="Files that spark-submit runs, one a command: path.", no_args_is_help=True
+    name="jobs", help="Files for spark-submit, one per command: path.", no_args_is_help=True
 )
 app.callback()(global_options)
 

@@ -24,16 +24,16 @@ def run(
     options: Mapping[str, Any],
     program: str | None = None,
 ) -> int:
-    """Run the command that these words name; return its exit code.
+    """Run the command with this name; return its exit code.
 
     Args:
-        words: The command's name; none for the whole grammar.
-        argv: What comes after the name; None for the arguments of the process.
-        options: Fields of `Options` for what the arguments do not set.
-        program: What usage lines call the program; None for the name of its file.
+        words: The words of the command's name; empty for the whole grammar.
+        argv: The arguments after the name; None for those of the process.
+        options: Fields of `Options` that the arguments do not set.
+        program: The program's name in usage lines; None for its file name.
     """
     for stream in (sys.stdout, sys.stderr):
-        # Names of objects may have letters that a terminal lacks.
+        # Object names may have characters that the terminal cannot encode.
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")

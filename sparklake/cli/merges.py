@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def print_preview(out: Output, dest: str, said: MergePreview) -> None:
-    """Print what a merge would change, what it could not decide, and what it would cost."""
+    """Print the changes, conflicts and cost of a merge."""
     changes = ", ".join(
         f"{count:,} {kind} ({size(volume)})"
         for kind, count, volume in (
@@ -49,7 +49,7 @@ def print_preview(out: Output, dest: str, said: MergePreview) -> None:
         f"would merge {short(said.source.id)} into {out.coloured(dest, 'green')} "
         f"over {short(said.base.id)}",
         changes,
-        f"{number(said.conflict_count, 'conflict')}, {said.unresolved:,} left to decide",
+        f"{number(said.conflict_count, 'conflict')}, {said.unresolved:,} unresolved",
         *([f"united: Delta tables {', '.join(said.united)}"] if said.united else []),
         *([f"taken as a whole: Delta tables {_sides(said.taken)}"] if said.taken else []),
         described_cost(out, said.cost),
@@ -77,23 +77,23 @@ def merge(
     meta: MetaOption = None,
     path: PathsOption = None,
     squash: Annotated[
-        bool, typer.Option("--squash", help="As a commit whose only parent is DEST.")
+        bool, typer.Option("--squash", help="Make a commit with DEST as its only parent.")
     ] = False,
     allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Even where there is nothing to merge.")
+        bool, typer.Option("--allow-empty", help="Allow an empty merge commit.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Even where the repository is read-only.")
+        bool, typer.Option("--force", help="Merge even if the repository is read-only.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show changes, conflicts and cost; change nothing.")
     ] = False,
     explain: ExplainOption = False,
 ) -> None:
-    """Merge a ref into a branch; conflicts are listed, and then nothing is written.
+    """Merge a ref into a branch, or list the conflicts.
 
-    A merge of chosen paths is a commit whose only parent is DEST, as with --squash: what is merged
-    later begins from the same base.
+    A merge of chosen paths (--path) makes a commit with DEST as its only parent, as --squash does.
+    Later merges use the same base.
     """
     source_uri, dest_uri, metadata = ref_uri(source), ref_uri(dest), labels(meta)
     repository = session.lake.repository(same_repository(source_uri, dest_uri), force)
@@ -101,7 +101,7 @@ def merge(
         plan = repository.plan_merge(source_uri.ref, dest_uri.ref, allow_empty, path or None)
         print_explanation(session.out, plan)
         return
-    rest = "`sparklake diff --three-way` has them all"
+    rest = "`sparklake diff --three-way` lists all of them"
     if dry_run:
         with session.out.working("comparing"):
             preview = repository.preview_merge(
@@ -140,9 +140,9 @@ def merge_base(
     session: Session,
     left: Annotated[str, typer.Argument(metavar="lakefs://REPO/A", show_default=False)],
     right: Annotated[str, typer.Argument(metavar="lakefs://REPO/B", show_default=False)],
-    every: Annotated[bool, typer.Option("--all", help="A list of all that are best.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="List all best common ancestors.")] = False,
 ) -> None:
-    """Show the best common ancestor of two refs; criss-cross merges make several."""
+    """Show the best common ancestor of two refs."""
     one, other = ref_uri(left), ref_uri(right)
     repository = session.repository(same_repository(one, other))
 
@@ -161,7 +161,7 @@ def merge_base(
 
 @contextmanager
 def shown_conflicts(out: Output, rest: str) -> Iterator[None]:
-    """Print what both sides changed where that stops a verb; `rest` says who prints more."""
+    """Print the conflicts that stop a verb; `rest` says how to list the others."""
     try:
         yield
     except MergeConflictError as error:
@@ -203,13 +203,11 @@ ParentOption = Annotated[
     typer.Option(
         "--parent-number",
         min=1,
-        help="Of a merge, the parent from which its changes are counted.",
+        help="Compare a merge commit with this parent.",
         show_default=False,
     ),
 ]
-EmptyOption = Annotated[
-    bool, typer.Option("--allow-empty", help="Even where that changes nothing.")
-]
+EmptyOption = Annotated[bool, typer.Option("--allow-empty", help="Allow empty commits.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +228,7 @@ class ReplayArguments:
 def revert(
     session: Session, uri: BranchArgument, refs: RefsArgument, options: ReplayArguments
 ) -> None:
-    """Undo what commits changed, each by a commit of its own; all of them, or none."""
+    """Undo commits, with one new commit for each (all or none)."""
     _replay(session, uri, refs, options, "reverting")
 
 
@@ -238,8 +236,8 @@ def revert(
 def cherry_pick(
     session: Session, uri: BranchArgument, refs: RefsArgument, options: ReplayArguments
 ) -> None:
-    """Make the changes of commits on a branch, each as a commit of its own; all, or none."""
-    _replay(session, uri, refs, options, "picking")
+    """Apply commits to a branch, with one new commit for each (all or none)."""
+    _replay(session, uri, refs, options, "cherry-picking")
 
 
 def _replay(
@@ -249,7 +247,7 @@ def _replay(
     for each in sources:
         same_repository(target, each)
     branch = session.repository(target.repository).branch(target.ref)
-    rest = "`--output json` has the first 10,000"
+    rest = "`--output json` lists the first 10,000"
     with shown_conflicts(session.out, rest), session.out.working(doing):
         verb = branch.revert if doing == "reverting" else branch.cherry_pick
         made = verb(
@@ -272,18 +270,22 @@ def rebase(
     uri: BranchArgument,
     onto: Annotated[
         str,
-        typer.Option(metavar="lakefs://REPO/REF", help="Where it is to stand.", show_default=False),
+        typer.Option(
+            metavar="lakefs://REPO/REF",
+            help="Replay the commits onto this ref.",
+            show_default=False,
+        ),
     ],
     strategy: StrategyOption = None,
     rule: RuleOption = None,
     no_delta: NoDeltaOption = False,
 ) -> None:
-    """Make the commits that a branch has of its own once more on a ref; all of them, or none."""
+    """Replay a branch's commits onto a ref (all or none)."""
     target, to = ref_uri(uri), ref_uri(onto)
     branch = session.repository(same_repository(target, to)).branch(target.ref)
-    rest = "`--output json` has the first 10,000"
+    rest = "`--output json` lists the first 10,000"
     with shown_conflicts(session.out, rest), session.out.working("rebasing"):
         made = branch.rebase(to.ref, strategy, rule_pairs(rule), delta=not no_delta)
     state = branch.state
-    text = f"{target} is at {short(state.commit_id)}, {number(len(made), 'commit')} made once more"
+    text = f"{target} is at {short(state.commit_id)}, {number(len(made), 'commit')} replayed"
     session.out.one({**branch_document(state), "made": [each.id for each in made]}, text)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sparklake.verbs.objects.upload import FolderUpload
 
 _SHOWN = 10
-"""How many skipped paths are named."""
+"""The number of skipped paths that are named."""
 
 ObjectArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/KEY", show_default=False)]
 StagedArgument = Annotated[
@@ -49,21 +49,21 @@ StagedArgument = Annotated[
 def put(
     session: Session,
     file: Annotated[
-        str, typer.Argument(help="A file, or - for stdin; with -r a folder.", show_default=False)
+        str, typer.Argument(help="A file, or - for stdin, or with -r a folder.", show_default=False)
     ],
     uri: StagedArgument,
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="All files below a folder, under KEY/.")
+        bool, typer.Option("--recursive", "-r", help="Put all files of a folder below KEY/.")
     ] = False,
     follow_links: Annotated[
-        bool, typer.Option("--follow-links", help="With -r: follow symbolic links.")
+        bool, typer.Option("--follow-links", help="Follow symbolic links (with -r).")
     ] = False,
     content_type: Annotated[
-        str | None, typer.Option(help="Its media type.", show_default=False)
+        str | None, typer.Option(help="Set the media type.", show_default=False)
     ] = None,
     meta: MetaOption = None,
 ) -> None:
-    """Copy a file, or with -r a folder, into the repository and stage it."""
+    """Copy a file or folder into a branch (staged, not committed)."""
     target, metadata = (folder_uri if recursive else object_uri)(uri), labels(meta)
     branch = session.repository(target.repository).branch(target.ref)
     if recursive:
@@ -81,11 +81,12 @@ def put(
 def _skipped(made: FolderUpload) -> Iterator[str]:
     """Yield lines about what was skipped, the first ones by name."""
     if made.skipped:
-        yield f"skipped {len(made.skipped):,} that are no files (--follow-links follows links):"
+        count = f"{len(made.skipped):,}"
+        yield f"skipped {count} that are not regular files (--follow-links follows links):"
     for each in made.skipped[:_SHOWN]:
         yield f"  {each.reason.value.replace('_', ' '):<13}  {one_line(each.path)}"
     if len(made.skipped) > _SHOWN:
-        yield f"  ... and {len(made.skipped) - _SHOWN:,} more; --output json lists all"
+        yield f"  ... and {len(made.skipped) - _SHOWN:,} more; --output json lists all of them"
 
 
 @command
@@ -93,11 +94,11 @@ def stage(
     session: Session,
     uri: BranchArgument,
     rows: Annotated[
-        str, typer.Argument(help="Rows that Spark can read, one an object.", show_default=False)
+        str, typer.Argument(help="Rows that Spark can read, one per object.", show_default=False)
     ],
     rows_format: RowsFormatOption = "parquet",
 ) -> None:
-    """Stage many objects at once from rows: path, size, address and so on."""
+    """Stage existing objects from a table of paths, sizes and addresses."""
     target = ref_uri(uri)
     session.uses_spark = True
     branch = session.repository(target.repository).branch(target.ref)
@@ -112,10 +113,10 @@ def rm(
     session: Session,
     uri: StagedArgument,
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="With everything below KEY/.")
+        bool, typer.Option("--recursive", "-r", help="Include everything below KEY/.")
     ] = False,
 ) -> None:
-    """Stage the removal of an object, or with -r of a folder."""
+    """Remove an object or a folder (staged, not committed)."""
     target = (folder_uri if recursive else object_uri)(uri)
     branch = session.repository(target.repository).branch(target.ref)
     with session.out.working(f"removing {one_line(str(target))}"):
@@ -130,12 +131,12 @@ def rm(
 def ls(
     session: Session,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF/[PREFIX]", show_default=False)],
-    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="All levels.")] = False,
+    recursive: Annotated[bool, typer.Option("--recursive", "-r", help="List all levels.")] = False,
     explain: ExplainOption = False,
 ) -> None:
-    """List objects, one level or all; staged changes of a branch count.
+    """List the objects of a ref, one level or all.
 
-    `branch@` leaves them out, and `branch$` has what is staged alone.
+    A branch includes its staged changes. `branch@` leaves them out, and `branch$` lists only them.
     """
     place = prefix_uri(uri)
     repository = session.repository(place.repository)
@@ -159,7 +160,7 @@ def ls(
 
 @command
 def stat(session: Session, uri: ObjectArgument) -> None:
-    """Show what is known of one object."""
+    """Show the size, checksum, address and metadata of an object."""
     target = object_uri(uri)
     found = session.repository(target.repository).stat(target.ref, target.key)
     lines = {
@@ -177,16 +178,16 @@ def stat(session: Session, uri: ObjectArgument) -> None:
 
 @command
 def cat(session: Session, uri: ObjectArgument) -> None:
-    """Write the content of one object to stdout, byte for byte."""
+    """Write the bytes of an object to stdout."""
     target = object_uri(uri)
     body = session.repository(target.repository).read_bytes(target.ref, target.key)
     session.out.write_bytes(body)
 
 
 RecursiveOption = Annotated[
-    bool, typer.Option("--recursive", "-r", help="With everything below KEY/.")
+    bool, typer.Option("--recursive", "-r", help="Include everything below KEY/.")
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite existing objects.")]
 DestArgument = Annotated[
     str, typer.Argument(metavar="lakefs://REPO/BRANCH/NEW_KEY", show_default=False)
 ]
@@ -200,7 +201,7 @@ def mv(
     recursive: RecursiveOption = False,
     force: ForceOption = False,
 ) -> None:
-    """Stage an object, or a folder KEY/, under another path; no byte of it is copied."""
+    """Move an object or a folder KEY/ (staged, copies no bytes)."""
     old, new = transfer_uris(source, dest)
     branch = session.repository(old.repository).branch(same_branch(old, new))
     with session.out.working(f"moving {one_line(str(old))}"):
@@ -217,7 +218,7 @@ def cp(
     recursive: RecursiveOption = False,
     force: ForceOption = False,
 ) -> None:
-    """Stage an object of any ref, or a folder KEY/, under a path; no byte of it is copied."""
+    """Copy an object or a folder KEY/ of any ref (staged, copies no bytes)."""
     old, new = transfer_uris(source, dest)
     branch = session.repository(same_repository(old, new)).branch(new.ref)
     with session.out.working(f"copying {one_line(str(old))}"):
@@ -235,22 +236,22 @@ def restore(
         typer.Option(
             "--from",
             metavar="lakefs://REPO/REF",
-            help="Where they are as wanted.",
+            help="Take the paths from this ref.",
             show_default=False,
         ),
     ],
     path: RequiredPathsOption,
 ) -> None:
-    """Stage what makes chosen paths of a branch what they are at any ref, removals included.
+    """Restore paths from any ref (staged, not committed).
 
-    What was staged of these paths gives way to it.
+    This includes removals, and replaces the staged changes of these paths.
     """
     target, wanted = ref_uri(uri), ref_uri(source)
     branch = session.repository(same_repository(target, wanted)).branch(target.ref)
     with session.out.working("restoring"):
         made = branch.restore(wanted.ref, path)
     text = (
-        f"staged {one_line(first_paths(path))} as at {one_line(wanted.ref)}: "
+        f"staged {one_line(first_paths(path))} from {one_line(wanted.ref)}: "
         f"{made.added:,} added, {made.removed:,} removed, {made.changed:,} changed"
     )
     session.out.one(restored_document(made), text)

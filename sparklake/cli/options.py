@@ -16,7 +16,7 @@ _PANEL = "Global options"
 
 
 class Format(str, Enum):
-    """How results are printed: JSONL has a line for each row of a listing, and no list."""
+    """The output format. JSONL prints one line for each row of a listing."""
 
     TEXT = "text"
     JSON = "json"
@@ -25,10 +25,10 @@ class Format(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for; None leaves the choice to the environment and the settings file.
+    """The global options. None means: use the environment and the settings file.
 
-    `owns_process` is set where this Python process runs nothing but the one command. `job` is the
-    command's name where it runs as a job: in the submitted session, and without a person to ask.
+    `owns_process` is set if this Python process runs only this command. `job` is the command's
+    name if it runs as a job: in the submitted session, and without prompts.
     """
 
     output: Format = Format.TEXT
@@ -41,12 +41,12 @@ class Options:
 
 OutputOption = Annotated[
     Format | None,
-    typer.Option(help="How results are printed.", show_default=False, rich_help_panel=_PANEL),
+    typer.Option(help="Print results in this format.", show_default=False, rich_help_panel=_PANEL),
 ]
 EngineOption = Annotated[
     Engine | None,
     typer.Option(
-        help="Where plans run: local is this machine, auto goes by size.",
+        help="Run plans on this engine; local is this machine, auto chooses by size.",
         show_default=False,
         rich_help_panel=_PANEL,
     ),
@@ -55,7 +55,7 @@ HomeOption = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Where the embedded Postgres is; SPARKLAKE_HOME, or ~/.sparklake.",
+        help="Folder of the embedded Postgres; SPARKLAKE_HOME or ~/.sparklake.",
         show_default=False,
         rich_help_panel=_PANEL,
     ),
@@ -64,7 +64,7 @@ DsnOption = Annotated[
     str | None,
     typer.Option(
         metavar="DSN",
-        help="The Postgres to use in place of the embedded one; SPARKLAKE_DSN.",
+        help="Use this Postgres instead of the embedded one; SPARKLAKE_DSN.",
         show_default=False,
         rich_help_panel=_PANEL,
     ),
@@ -78,7 +78,7 @@ def global_options(
     home: HomeOption = None,
     dsn: DsnOption = None,
 ) -> None:
-    """Note the options given at one level of a command line; the innermost ones win."""
+    """Record the options given at one level of a command line; the innermost win."""
     absorbed(context, {"output": output, "engine": engine, "home": home, "dsn": dsn})
 
 
@@ -98,8 +98,8 @@ def _rule(text: str) -> str:
 
 
 def _checked(check: str, text: str) -> str:
-    """Return what may decide conflicts; nothing that it names is imported yet."""
-    # Not at the top: the command starts in less time than that takes.
+    """Return a valid strategy or rule; import nothing that it names."""
+    # Lazy import: it takes longer than the start of the command.
     from sparklake.udfs.strategies import choosing
 
     try:
@@ -112,20 +112,22 @@ def _checked(check: str, text: str) -> str:
 BranchArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO/BRANCH", show_default=False)]
 MetaOption = Annotated[
     list[str] | None,
-    typer.Option("--meta", metavar="K=V", help="A label; may be given several times."),
+    typer.Option("--meta", metavar="K=V", help="Add this metadata; repeatable."),
 ]
 CommitterOption = Annotated[
     str | None,
-    typer.Option(help="Who commits; SPARKLAKE_COMMITTER, or this user.", show_default=False),
+    typer.Option(
+        help="Name of the committer; SPARKLAKE_COMMITTER or this user.", show_default=False
+    ),
 ]
 MessageOption = Annotated[
     str | None,
-    typer.Option("--message", "-m", help="What changed and why.", show_default=False),
+    typer.Option("--message", "-m", help="Describe what changed and why.", show_default=False),
 ]
 _PATHS = typer.Option(
     "--path",
     metavar="PATH",
-    help="Only this object, or with PATH/ what is below it; may be given several times.",
+    help="Only this object, or everything below PATH/; repeatable.",
     show_default=False,
 )
 PathsOption = Annotated[list[str] | None, _PATHS]
@@ -135,14 +137,14 @@ StrategyOption = Annotated[
     typer.Option(
         metavar="NAME",
         parser=_strategy,
-        help="What decides conflicts: source-wins, dest-wins, newest-wins, larger-wins, "
+        help="Decide conflicts by source-wins, dest-wins, newest-wins, larger-wins, "
         "union-lines, keep-both, none, or a module:function.",
         show_default=False,
     ),
 ]
 NoDeltaOption = Annotated[
     bool,
-    typer.Option("--no-delta", help="Do not unite logs of Delta tables: merge them file by file."),
+    typer.Option("--no-delta", help="Merge the logs of Delta tables file by file."),
 ]
 RuleOption = Annotated[
     list[str] | None,
@@ -150,6 +152,6 @@ RuleOption = Annotated[
         "--rule",
         metavar="GLOB=NAME",
         parser=_rule,
-        help="A strategy for some paths; may be given several times, the first that fits counts.",
+        help="Use a strategy for some paths; repeatable, the first match decides.",
     ),
 ]

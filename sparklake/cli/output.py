@@ -22,24 +22,24 @@ _COLOURS = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cy
 
 
 class OutputClosedError(Exception):
-    """Says that nobody reads stdout any more, as after `| head`."""
+    """A closed stdout, as after `| head`."""
 
 
 class Output:
-    """Prints results in the format asked for."""
+    """The printer of results in the chosen format."""
 
     def __init__(self, form: Format, *, is_attended: bool = True) -> None:
         self._form = form
         self._has_colour = form is Format.TEXT and _takes_colour(sys.stdout)
         self._has_begun = False
         self._is_attended = is_attended and not self.is_json
-        # A file can be written beside it; a terminal, or who pages for one, cannot.
+        # Progress would mix with output on a terminal or a pager, but not with output to a file.
         self._hides_meter = not _is_file(sys.stdout)
         self.meter = Meter()
 
     @property
     def is_json(self) -> bool:
-        """Whether a program reads."""
+        """Whether the output is JSON."""
         return self._form is not Format.TEXT
 
     def one(self, document: Document, text: str) -> None:
@@ -47,7 +47,7 @@ class Output:
         self.write(self._object(document) if self.is_json else f"{text}\n")
 
     def many(self, documents: Iterable[Document], line: Callable[[Document], str]) -> None:
-        """Print a listing as it comes, however long it is."""
+        """Print a listing as a stream."""
         lines: Iterable[str]
         if self._form is Format.JSONL:
             lines = map(json_line, documents)
@@ -69,23 +69,23 @@ class Output:
             self.write(rendered_table(list(columns), rows, has_colour=self._has_colour))
 
     def note(self, text: str) -> None:
-        """Tells a person something that is no result."""
+        """Print a remark on stderr, unless the output is JSON."""
         if not self.is_json:
             print(visible_text(text), file=sys.stderr)  # noqa: T201
 
     def confirm(self, question: str) -> None:
-        """Ask a person at a terminal, and ends the command unless the answer is yes."""
+        """Ask at a terminal, and end the command unless the answer is yes."""
         if not (self._is_attended and sys.stdin.isatty() and sys.stdout.isatty()):
             return
         typer.confirm(visible_text(question), abort=True)
 
     def fail(self, error: SparklakeError) -> None:
-        """Tells of a failure: to programs on the stream that they read."""
+        """Print an error; as JSON on the stream that programs read."""
         if not self.is_json:
             label = _painted("error:", "red") if _takes_colour(sys.stderr) else "error:"
             print(f"{label} {error}", file=sys.stderr)  # noqa: T201
         elif self._has_begun:
-            # A list was cut short: it stays without its end, and so cannot be taken for whole.
+            # The list stays without its end, so nobody takes it for complete.
             print(self._object(error_document(error)), end="", file=sys.stderr)  # noqa: T201
         else:
             self.write(self._object(error_document(error)))
@@ -94,7 +94,7 @@ class Output:
         return json_line(document) if self._form is Format.JSONL else f"{json_object(document)}\n"
 
     def coloured(self, text: str, colour: str) -> str:
-        """Return text in a colour, where stdout takes one."""
+        """Return text in a colour if stdout supports colours."""
         return _painted(text, colour) if self._has_colour else text
 
     def write(self, text: str) -> None:
@@ -106,20 +106,20 @@ class Output:
             sys.stdout.write(text)
 
     def write_bytes(self, body: bytes) -> None:
-        """Write bytes to stdout as they are; raise OutputClosedError."""
+        """Write bytes to stdout unchanged; raise OutputClosedError."""
         self._has_begun = True
         with _until_closed():
             sys.stdout.flush()
             sys.stdout.buffer.write(body)
 
     def flush(self) -> None:
-        """Hand everything to the reader; raise OutputClosedError."""
+        """Flush stdout; raise OutputClosedError."""
         with _until_closed():
             sys.stdout.flush()
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Show on a terminal that something takes its time, until it is done or has a result."""
+        """Show progress on a terminal until the block ends or prints a result."""
         if not (self._is_attended and sys.stderr.isatty()):
             yield
             return
@@ -128,7 +128,7 @@ class Output:
 
 
 def abandon_stdout() -> None:
-    """Send what is still to be written to nobody, so that Python does not complain at its end."""
+    """Discard the rest of stdout, so that Python reports no error at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -33,9 +33,9 @@ def diff_shape(*, by_folder: bool, tree: bool, summary: bool, depth: int | None)
     asked = {DiffShape.FOLDERS: by_folder, DiffShape.TREE: tree, DiffShape.SUMMARY: summary}
     chosen = [shape for shape, is_asked in asked.items() if is_asked]
     if len(chosen) > 1:
-        raise InvalidInputError("ask for one of --by-folder, --tree and --summary")
+        raise InvalidInputError("choose one of --by-folder, --tree and --summary")
     if depth is not None and not (by_folder or tree):
-        raise InvalidInputError("--depth is for --by-folder and --tree: ask for one of them, too")
+        raise InvalidInputError("--depth needs --by-folder or --tree")
     return chosen[0] if chosen else DiffShape.ROWS
 
 
@@ -43,7 +43,7 @@ def check_two_refs(*, three_way: bool, three_dot: bool) -> None:
     """Raise InvalidInputError for options that need two refs when there is only one."""
     if three_way or three_dot:
         word = "--three-way" if three_way else "--three-dot"
-        raise InvalidInputError(f"{word} compares two refs: name the second one, too")
+        raise InvalidInputError(f"{word} compares two refs: add the second one")
 
 
 _DURATION = re.compile(r"([0-9]{1,9})([mhdw])")
@@ -61,14 +61,14 @@ def labels(given: Sequence[str] | None) -> dict[str, str]:
     for text in given or ():
         name, equals, value = text.partition("=")
         if not (name and equals):
-            raise InvalidInputError(f"a label is KEY=VALUE, not {text!r}")
+            raise InvalidInputError(f"{text!r} is not KEY=VALUE")
         found[name] = value
     return found
 
 
 def rule_pairs(given: Sequence[str] | None) -> list[tuple[str, str]]:
     """Return rules from `GLOB=STRATEGY` strings, split at the last '='; raise InvalidInputError."""
-    # Lazy import: --help starts in less time than that takes.
+    # Lazy import: it takes longer than the start of --help.
     from sparklake.udfs.strategies.choosing import rule_pair
 
     return [rule_pair(text) for text in given or ()]
@@ -83,9 +83,9 @@ def branch_days(given: Sequence[str] | None) -> dict[str, int]:
     for text in given or ():
         pattern, _, days = text.rpartition("=")
         if not (pattern and days.isdecimal() and days.isascii()):
-            raise InvalidInputError(f"a rule is PATTERN=DAYS, such as 'release-*=90', not {text!r}")
+            raise InvalidInputError(f"{text!r} is not PATTERN=DAYS, such as 'release-*=90'")
         if pattern in found:
-            raise InvalidInputError(f"{pattern!r} has two rules of retention: give it one")
+            raise InvalidInputError(f"the pattern {pattern!r} has two retention rules: remove one")
         found[pattern] = int(days)
     return found
 
@@ -93,7 +93,7 @@ def branch_days(given: Sequence[str] | None) -> dict[str, int]:
 def moment(text: str | None) -> datetime | None:
     """Return an ISO 8601 time; raise InvalidInputError.
 
-    A date without a time is the beginning of the day. A time without a zone is in UTC, as all
+    A date without a time is the start of the day. A time without a zone is in UTC, as all
     displayed times are.
     """
     if text is None:
@@ -103,7 +103,7 @@ def moment(text: str | None) -> datetime | None:
         found = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
     except ValueError as error:
         raise InvalidInputError(
-            f"{text!r} is no time: write 2024-05-31, '2024-05-31 12:00' (both in UTC) "
+            f"{text!r} is not a time: write 2024-05-31, '2024-05-31 12:00' (both in UTC) "
             "or 2024-05-31T12:00:00+02:00"
         ) from error
     return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
@@ -119,7 +119,7 @@ def duration(text: str | None) -> timedelta | None:
             return int(match[1]) * _UNITS[match[2]]
     except OverflowError:
         pass
-    raise InvalidInputError(f"{text!r} is no time span: write 30m, 12h, 7d or 2w")
+    raise InvalidInputError(f"{text!r} is not a duration: write 30m, 12h, 7d or 2w")
 
 
 def settings_change(*, read_only: bool, writable: bool) -> bool | None:
@@ -128,7 +128,7 @@ def settings_change(*, read_only: bool, writable: bool) -> bool | None:
     Raises InvalidInputError.
     """
     if read_only and writable:
-        raise InvalidInputError("a repository is read-only or writable, not both")
+        raise InvalidInputError("choose one of --read-only and --writable")
     return read_only if read_only or writable else None
 
 

@@ -1,4 +1,4 @@
-"""How a plan is shown that is not carried out."""
+"""The output of plans for `--explain`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from sparklake.engine.explanation import Explanation
 
 ExplainOption = Annotated[
-    bool, typer.Option("--explain", help="Show what would be read and where; change nothing.")
+    bool, typer.Option("--explain", help="Show the plan and its cost; change nothing.")
 ]
 
 
 def described_cost(out: Output, said: Explanation) -> str:
-    """Return what a verb would cost, in two lines."""
+    """Return the cost of a verb, in two lines."""
     return (
         f"{said.verb} would run on {out.coloured(said.engine, 'green')}: {said.reason}\n"
         f"copies {number(said.copied, 'range')} by id, opens {said.opened:,} in "
@@ -28,7 +28,7 @@ def described_cost(out: Output, said: Explanation) -> str:
 
 
 def print_explanation(out: Output, said: Explanation) -> None:
-    """Print what a verb would do; in text, with a table of its sides."""
+    """Print the plan of a verb; in text, with a table of its sides."""
     document = explanation_document(said)
     out.one(document, described_cost(out, said))
     if said.sides and not out.is_json:

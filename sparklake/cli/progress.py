@@ -1,4 +1,4 @@
-"""What a terminal shows while something takes its time."""
+"""Progress on a terminal."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 PATIENCE_SECONDS = 0.5
-"""How long a person waits before a terminal should say what for."""
+"""The delay before progress is shown."""
 
 
 class Meter:
-    """Shows on stderr what is being done, and how many ranges of it; is told so by the engine."""
+    """A progress display on stderr: the current step, and its ranges as the engine reports them."""
 
     def __init__(self) -> None:
         self._changing = Lock()
@@ -24,20 +24,20 @@ class Meter:
         self._done = 0
 
     def begin(self, ranges: int) -> None:
-        """Note that a plan starts which reads some number of ranges."""
+        """Start to count a plan that reads this number of ranges."""
         with self._changing:
             self._total, self._done = ranges or None, 0
             self._update()
 
     def advance(self, ranges: int) -> None:
-        """Note that so many ranges more have been read."""
+        """Add ranges that have been read."""
         with self._changing:
             self._done += ranges
             self._update()
 
     @contextmanager
     def showing(self, text: str) -> Iterator[None]:
-        """Show a text and the count, once that takes longer than a person likes to wait."""
+        """Show a text and the count after a delay of `PATIENCE_SECONDS`."""
         self._total, self._done = None, 0
         late = Timer(PATIENCE_SECONDS, self._show, [text])
         late.daemon = True
@@ -46,19 +46,19 @@ class Meter:
             yield
         finally:
             late.cancel()
-            # It may be about to show something.
+            # The timer may be about to show something.
             late.join()
             self.hide()
 
     def hide(self) -> None:
-        """Give the line back to others."""
+        """Remove the progress line."""
         with self._changing:
             if self._shown is not None:
                 self._shown[0].stop()
                 self._shown = None
 
     def _show(self, text: str) -> None:
-        # Not at the top: a quick command has no use for it.
+        # Lazy import: quick commands show no progress.
         from sparklake.cli.progress_bar import range_bar
 
         with self._changing:

@@ -1,4 +1,4 @@
-"""How progress is drawn."""
+"""The progress bar."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from rich.text import Text
 
 
 class _RangeColumn(ProgressColumn):
-    """Counts ranges, and says of how many where that is known."""
+    """A column with the number of ranges, and their total if it is known."""
 
     def render(self, task: Task) -> Text:
-        """Return what stands beside the bar."""
+        """Return the text beside the bar."""
         if task.total is not None:
             return Text(f"{task.completed:,.0f} of {task.total:,.0f} ranges")
         return Text(f"{task.completed:,.0f} ranges" if task.completed else "")
 
 
 def range_bar() -> Progress:
-    """Return a bar on stderr that leaves nothing behind."""
-    # A name may have brackets, which would be markup.
+    """Return a bar on stderr that disappears at its end."""
+    # Markup is off: a name may contain brackets.
     text = TextColumn("{task.description}", markup=False)
     columns = (SpinnerColumn(), text, BarColumn(bar_width=30), _RangeColumn())
-    # What is written to stdout meanwhile stays there.
+    # Output to stdout is not redirected.
     return Progress(
         *columns,
         console=Console(stderr=True),

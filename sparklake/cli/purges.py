@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="purge",
-    help="Deletion from all history: run, resume, list, show.",
+    help="Purges from all of history: run, resume, list, show.",
     no_args_is_help=True,
 )
 app.callback()(global_options)
@@ -33,28 +33,28 @@ def run(
     uri: RepositoryArgument,
     patterns: Annotated[list[str], typer.Argument(metavar="PATTERN...", show_default=False)],
     message: Annotated[
-        str, typer.Option("--message", "-m", help="Why: it is kept in the receipt.")
+        str, typer.Option("--message", "-m", help="Give the reason; it is kept in the receipt.")
     ] = "",
     commit: Annotated[
-        bool, typer.Option("--commit", help="First commit their removal on each branch.")
+        bool, typer.Option("--commit", help="First commit the removal on each branch.")
     ] = False,
     even_shared: Annotated[
-        bool, typer.Option("--even-shared", help="Even bytes that other paths name, too.")
+        bool, typer.Option("--even-shared", help="Also delete bytes that other paths share.")
     ] = False,
     also_external: Annotated[
-        bool, typer.Option("--also-external", help="Delete imported objects at their source, too.")
+        bool, typer.Option("--also-external", help="Also delete imported objects at their source.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask at a terminal.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; delete nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete the bytes of objects for good, whatever commit names them.
+    """Delete the bytes of objects from all of history.
 
     PATTERN is a path, a glob, or a prefix that ends with a slash. Commits keep their ids.
     """
     repository = session.repository(repository_uri(uri))
     if not (dry_run or yes):
         named = ", ".join(map(one_line, patterns))
-        session.out.confirm(f"Delete {named} from all of {repository.name}'s history, for good?")
+        session.out.confirm(f"Permanently delete {named} from all of {repository.name}'s history?")
     with session.out.working("purging"):
         made = repository.purge(patterns, message, commit, even_shared, also_external, dry_run)
     receipt = "" if dry_run else repository.receipt(made.id)
@@ -64,7 +64,7 @@ def run(
 @app.command()
 @command
 def resume(session: Session, uri: RepositoryArgument, purge: PurgeArgument) -> None:
-    """Carry on a purge that was not finished."""
+    """Resume an unfinished purge."""
     repository = session.repository(repository_uri(uri))
     with session.out.working("purging"):
         made = repository.resume_purge(purge)
@@ -93,7 +93,7 @@ def list_purges(session: Session, uri: RepositoryArgument) -> None:
 @app.command()
 @command
 def show(session: Session, uri: RepositoryArgument, purge: PurgeArgument) -> None:
-    """Show one purge, and where its receipt lies."""
+    """Show a purge and the location of its receipt."""
     repository = session.repository(repository_uri(uri))
     made = repository.get_purge(purge)
     _print(session, made, repository.receipt(made.id), made.state.value)
@@ -104,7 +104,7 @@ def _print(session: Session, made: Purge, receipt: str, verb: str) -> None:
     counts = made.counts
     text = (
         f"{verb} {counts.addresses:,} objects of {counts.paths:,} paths, {counts.size:,} bytes; "
-        f"{counts.external:,} outside of the namespace, {counts.shared:,} shared with other paths"
+        f"{counts.external:,} outside the namespace, {counts.shared:,} shared with other paths"
     )
     if receipt:
         text += f"\npurge {made.id}, receipt in {one_line(receipt)}"

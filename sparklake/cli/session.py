@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from sparklake.repository import Repository
 
 READER_GONE = 141
-"""What a shell reports of a program that was stopped by SIGPIPE."""
+"""The exit code that a shell reports for a program stopped by SIGPIPE."""
 
 
 class Session:
-    """Holds what a command works with."""
+    """The options, output and lake of one command."""
 
     def __init__(self, options: Options, out: Output, closing: ExitStack) -> None:
         self.options = options
@@ -40,8 +40,8 @@ class Session:
 
     @cached_property
     def lake(self) -> Lake:
-        """Opens the lake, when it is first asked for."""
-        # Not at the top: a lake loads Arrow, RocksDB and psycopg, and --help needs none of them.
+        """The lake, opened at the first use."""
+        # Lazy import: a lake loads Arrow and psycopg, which --help does not need.
         from sparklake.lake import connect
 
         chosen = self.options
@@ -60,7 +60,7 @@ class Session:
         return self._closing.enter_context(lake)
 
     def _submitted_session(self) -> SparkSession | None:
-        """Return the session that spark-submit is for, where this is a job."""
+        """Return the session of spark-submit if this is a job, else None."""
         if self.options.job is None:
             return None
         # Lazy import: --help loads less.
@@ -70,7 +70,7 @@ class Session:
 
     @property
     def settings(self) -> Settings:
-        """What the lake is opened with."""
+        """The settings of the lake."""
         return load_settings(self.options.home, self.options.dsn, self.options.engine)
 
     def repository(self, name: str) -> Repository:
@@ -79,9 +79,9 @@ class Session:
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Make a command of a function whose first argument is a session.
+    """Turn a function with a session as its first argument into a command.
 
-    The command takes the global options too, and ends with the exit code of what went wrong. A
+    The command also accepts the global options. Errors become exit codes. A
     parameter that is a dataclass stands for its fields: commands share options by such a class.
     """
     declared = _parameters(function)[1:]
@@ -124,7 +124,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _ending(options: Options, out: Output) -> AbstractContextManager[None]:
-    """End the process soon after Ctrl-C, where it is this command's own."""
+    """End the process soon after Ctrl-C if it runs only this command."""
 
     def say() -> None:
         out.fail(InterruptError())
@@ -135,7 +135,7 @@ def _ending(options: Options, out: Output) -> AbstractContextManager[None]:
 
 @contextmanager
 def _exit_codes(out: Output) -> Iterator[None]:
-    """Turn what can go wrong into exit codes; what nobody foresaw keeps its traceback."""
+    """Turn expected errors into exit codes; unexpected ones keep their traceback."""
     try:
         with missing_extras():
             yield

@@ -1,4 +1,4 @@
-"""Rows that commands read and write by Spark, and the options that name them."""
+"""Rows that commands read and write with Spark, and their options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ToOption = Annotated[
     typer.Option(
         "--to",
         metavar="URI",
-        help="Write all rows here as Parquet, by Spark.",
+        help="Write all rows here as Parquet, with Spark.",
         show_default=False,
     ),
 ]
@@ -40,7 +40,7 @@ def source_rows(
     uri: str, source_format: str, options: Mapping[str, str] | None = None
 ) -> DataFrame:
     """Return the rows that Spark reads at a URI; raise InvalidInputError."""
-    # Lazy import: only commands that use Spark pay for it.
+    # Lazy import: only commands that use Spark need it.
     from sparklake.session import spark_session
 
     spark = spark_session()
@@ -49,7 +49,7 @@ def source_rows(
 
 
 def save_differences(found: Differences, uri: str) -> Document:
-    """Write differences as Parquet by Spark; return their counts by type."""
+    """Write differences as Parquet with Spark; return their counts by type."""
     from sparklake.session import job_description
 
     changes = found.to_df()
@@ -63,9 +63,9 @@ def save_differences(found: Differences, uri: str) -> Document:
 
 @contextmanager
 def refused_by_spark(failure: str) -> Iterator[None]:
-    """Raise InvalidInputError, with this text, for what Spark's analysis refuses.
+    """Raise InvalidInputError with this text for errors of Spark's analysis.
 
-    Examples are a path that is missing or taken, a missing column, and an unknown format.
+    Examples are a missing or existing path, a missing column, and an unknown format.
     """
     from pyspark.errors import AnalysisException
 
@@ -74,7 +74,7 @@ def refused_by_spark(failure: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        # Classic Spark reports an unknown format by an error of py4j.
+        # Classic Spark reports an unknown format as an error of py4j.
         if not (isinstance(error, AnalysisException) or lacks_source(error)):
             raise
         text = str(error).strip()

@@ -28,26 +28,29 @@ def diff_table(
     path: Annotated[str, typer.Argument(metavar="PATH", show_default=False)],
     key: Annotated[
         list[str],
-        typer.Option(metavar="COLUMN", help="A column of the key; may be given several times."),
+        typer.Option(metavar="COLUMN", help="A column of the key; repeatable."),
     ],
     table_format: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="parquet, orc or delta.")
+        str,
+        typer.Option(
+            "--format", metavar="FORMAT", help="Format of the table: parquet, orc or delta."
+        ),
     ] = "parquet",
     column: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COLUMN",
-            help="Compare only this one; may be given several times.",
+            help="Compare only this column; repeatable.",
             show_default=False,
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many rows.")] = ROWS_SHOWN,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most this many rows.")] = ROWS_SHOWN,
     summary: Annotated[
-        bool, typer.Option("--summary", help="How many rows differ, and which columns.")
+        bool, typer.Option("--summary", help="Show only counts and schema changes.")
     ] = False,
     to: ToOption = None,
 ) -> None:
-    """Show which rows of the table at PATH differ from LEFT to RIGHT; only such files are read."""
+    """Show the rows of a table that differ between two refs."""
     one, other = ref_uri(left), ref_uri(right)
     session.uses_spark = True
     repository = session.repository(same_repository(one, other))
@@ -72,7 +75,7 @@ def diff_table(
 
     session.out.many(rows[:limit], line)
     total = ", ".join(f"{counts[kind]:,} {kind}" for kind in _SIGNS if counts[kind])
-    more = "; there are more: --limit, or --summary counts all of them" * (len(rows) > limit)
+    more = "; there are more: raise --limit, or count all rows with --summary" * (len(rows) > limit)
     session.out.note((total or "no difference") + more)
     for each in found.schema_changes:
         session.out.note(f"column {each.column} {each.change}: {each.left} -> {each.right}")
@@ -88,7 +91,7 @@ def _summary_text(said: Document) -> str:
 
 
 def _row_text(row: Document, key: list[str]) -> str:
-    """Return a row on one line: its key, and what it has, had, or has in place of what it had."""
+    """Return a row on one line: its key, and its old and new values."""
     named = " ".join(f"{one_line(name)}={_value(row[name])}" for name in key)
     if row["change"] != "changed":
         side = row["right"] or row["left"]
@@ -131,7 +134,9 @@ def write(
     ] = "parquet",
     mode: Annotated[
         str,
-        typer.Option(metavar="MODE", help="Choose what happens to the objects of the table."),
+        typer.Option(
+            metavar="MODE", help="Choose what happens to the existing objects of the table."
+        ),
     ] = "errorifexists",
     partition_by: Annotated[
         list[str] | None,
@@ -152,9 +157,9 @@ def write(
         ),
     ] = None,
 ) -> None:
-    """Write rows that Spark can read as a table of a branch, and stage its files.
+    """Write rows with Spark as a table of a branch (staged).
 
-    MODE is append, overwrite, overwrite-partitions (only those that the rows are in),
+    MODE is append, overwrite, overwrite-partitions (replaces only the partitions of the rows),
     errorifexists or ignore.
     """
     target, options, reading = object_uri(uri), labels(option), labels(source_option)
@@ -170,7 +175,7 @@ def write(
 
 @command
 def writes(session: Session, uri: RepositoryArgument) -> None:
-    """Show the writes of tables that have not landed: open ones, and abandoned ones.
+    """Show table writes that are open or were abandoned.
 
     A write whose driver died stays open until it is abandoned.
     """
@@ -194,9 +199,9 @@ def abandon_write(
     uri: RepositoryArgument,
     write: Annotated[str, typer.Argument(metavar="WRITE", show_default=False)],
 ) -> None:
-    """Let an open write stage nothing, ever, whether its driver is dead or not."""
+    """Abandon an open write, so that it can never stage its files."""
     ended = session.repository(repository_uri(uri)).abandon_write(write)
-    text = f"the write {ended.id} to {ended.branch} is abandoned; its files stage nothing"
+    text = f"the write {ended.id} to {ended.branch} is abandoned. It stages nothing."
     session.out.one(write_document(ended), text)
 
 

@@ -1,4 +1,4 @@
-"""Texts for people: sizes, times, names and tables."""
+"""Text output: sizes, times, names and tables."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ SHORT_ID = 12
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
 _PIPE_COLUMNS = 1 << 20
-"""Nothing is wrapped for a reader that is no terminal."""
+"""The table width if stdout is not a terminal: nothing is wrapped."""
 
 
 def short(commit_id: str) -> str:
-    """Return the beginning of an id, which is nearly always enough to name it."""
+    """Return the first characters of an id, which nearly always identify it."""
     return commit_id[:SHORT_ID]
 
 
 def one_line(name: str) -> str:
-    """Return a name on one line: what would move a terminal's cursor is written as an escape."""
+    """Return a name on one line, with control characters as escapes."""
     return visible_line(name)
 
 
@@ -47,7 +47,7 @@ def number(count: int, noun: str, plural: str = "") -> str:
 def rendered_table(
     titles: Sequence[str], rows: Sequence[Sequence[str]], *, has_colour: bool
 ) -> str:
-    """Return a table: with rules on a terminal, in plain columns for others."""
+    """Return a table: with rules on a terminal, otherwise in plain columns."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -29,9 +29,9 @@ def decode_actions(body: bytes, name: str) -> list[dict[str, Any]]:
     try:
         actions = [msgspec.json.decode(line) for line in body.splitlines() if line.strip()]
     except BAD_JSON as error:
-        raise CorruptFileError(f"{name} of a Delta log is no JSON: {error}") from error
+        raise CorruptFileError(f"{name} of a Delta log is not JSON: {error}") from error
     if not all(isinstance(each, dict) for each in actions):
-        raise CorruptFileError(f"{name} of a Delta log has a line that is no object")
+        raise CorruptFileError(f"{name} of a Delta log has a line that is not a JSON object")
     return actions
 
 

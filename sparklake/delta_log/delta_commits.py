@@ -96,9 +96,7 @@ def parse_commit(version: int, body: bytes) -> DeltaCommit:
     for each in actions:
         unknown = each.keys() - _KINDS
         if unknown:
-            raise NotUnitedError(
-                f"commit {version} has an action that is not known here, {min(unknown)!r}"
-            )
+            raise NotUnitedError(f"commit {version} has an unknown action, {min(unknown)!r}")
     return DeltaCommit(version, tuple(actions))
 
 

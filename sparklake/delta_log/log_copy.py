@@ -49,8 +49,9 @@ def files_to_read(names: Iterable[str], folder: str) -> LogFiles:
             commits = (name for version, name in sorted(log.commits.items()) if version >= start)
             return LogFiles(latest, checkpoint, tuple(commits))
     raise InvalidInputError(
-        f"the log {folder}{LOG_FOLDER} has neither all entries nor a checkpoint in one file with "
-        "all entries since: write to the table by Delta where it lies, and import it again"
+        f"the log {folder}{LOG_FOLDER} has neither all entries nor a checkpoint in one file "
+        "with all entries since: write to the table with Delta at its original location, and "
+        "import it again"
     )
 
 
@@ -92,7 +93,7 @@ def _checked(rewrite: Rewrite) -> Rewrite:
 
 def _unsupported(what: str) -> InvalidInputError:
     return InvalidInputError(
-        f"the Delta table has {what}, which cannot be written to in a branch yet: nothing was "
-        "staged. Without deletion vectors, that is with delta.enableDeletionVectors off and after "
-        "REORG TABLE ... APPLY (PURGE), a table can be imported and written to"
+        f"nothing was staged: the Delta table has {what}, and such tables cannot be written "
+        "to on a branch yet. Turn off delta.enableDeletionVectors, run REORG TABLE ... APPLY "
+        "(PURGE), and import the table again"
     )

@@ -74,7 +74,7 @@ class Runners:
     def choice(self, records: int) -> EngineChoice:
         """Return the engine for a plan that reads some number of records; start nothing."""
         if self.engine is Engine.SPARK:
-            return EngineChoice("spark", "the engine is set", MAX_TASK_RECORDS)
+            return EngineChoice("spark", "the engine is set by the user", MAX_TASK_RECORDS)
         said = f"{records:,} records to read"
         if self.engine is Engine.AUTO and records >= SPARK_RECORDS:
             if (self.spark or active_session()) is not None:
@@ -87,7 +87,7 @@ class Runners:
             return EngineChoice("local", f"{said}, on one core", MAX_TASK_RECORDS)
         if records < enough:
             return EngineChoice("local", f"{said}, below {enough:,}", MAX_TASK_RECORDS)
-        reason = f"{said}, {enough:,} or more, by {workers} worker processes"
+        reason = f"{said}, {enough:,} or more, with {workers} worker processes"
         return EngineChoice("pool", reason, shared_task_records(records, workers))
 
     def on_pool(self) -> PoolRunner:

@@ -166,8 +166,8 @@ def _answer(answers: dict[int, PieceResult], position: int) -> PieceResult:
     """
     if position not in answers:
         raise LostResultError(
-            f"the engine returned no result for piece {position} of the plan; nothing was "
-            "published, so run it again"
+            f"nothing was published: the engine returned no result for piece {position} of "
+            "the plan. Run the command again"
         )
     return answers[position]
 

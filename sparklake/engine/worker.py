@@ -118,9 +118,10 @@ class Worker:
         status = self._process.returncode
         how = f"was killed by signal {-status}" if status and status < 0 else "has ended"
         return (
-            f"the worker process {self.pid} {how} (status {status}) while it ran a task, most "
-            "often for want of memory; nothing was published. Run it again, with fewer processes "
-            "(SPARKLAKE_WORKERS, 1 for none besides this one) or on Spark (--engine spark)"
+            f"the worker process {self.pid} {how} (status {status}) while it ran a task. The "
+            "usual cause is too little memory. Nothing was published. Run it again with "
+            "fewer processes (SPARKLAKE_WORKERS, 1 for only this process) or on Spark "
+            "(--engine spark)"
         )
 
 

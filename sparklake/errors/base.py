@@ -37,6 +37,6 @@ class InterruptError(SparklakeError):
 
     def __init__(
         self,
-        message: str = "interrupted; what was not finished has changed no branch: run it again",
+        message: str = "interrupted; unfinished work has changed no branch. Run the command again",
     ) -> None:
         super().__init__(message)

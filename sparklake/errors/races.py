@@ -27,9 +27,9 @@ class WriteEndedError(RaceLostError):
     def of(cls, write_id: str, branch: str) -> WriteEndedError:
         """Return the error of a write that is not open on a branch."""
         return cls(
-            f"the write {write_id} to {branch!r} is not open any more: somebody has abandoned it, "
-            "or it has landed already. It has staged nothing now; look at the branch, and write "
-            "again if need be"
+            f"the write {write_id} to {branch!r} is no longer open: it was abandoned, or its "
+            "files are already staged. Nothing was staged now. Check the branch, and write "
+            "again if necessary"
         )
 
 

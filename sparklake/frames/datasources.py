@@ -94,8 +94,9 @@ class LakeSource(DataSource):
         # Spark passes option names in lower case.
         for name in sorted(given - {each.lower() for each in known}):
             raise InvalidInputError(
-                f"{self.name()} takes no option {name!r}, but {', '.join(sorted(known))}. Where "
-                "the Postgres is, say SPARKLAKE_DSN or a settings file, where Spark shows no secret"
+                f"{self.name()} has no option {name!r}: choose one of "
+                f"{', '.join(sorted(known))}. Set the Postgres in SPARKLAKE_DSN or a settings "
+                "file, so that Spark does not show its password"
             )
         for name in sorted({"repository", *self.needs} - given):
             raise InvalidInputError(f"{self.name()} needs the option {name!r}")
@@ -180,12 +181,12 @@ def _shared(rows: Any) -> Work:
 def _flag(given: Options, name: str) -> bool:
     text = given.get(name, "false").lower()
     if text not in _TRUE | _FALSE:
-        raise InvalidInputError(f"the option {name!r} is true or false, not {text!r}")
+        raise InvalidInputError(f"the option {name!r} must be true or false, not {text!r}")
     return text in _TRUE
 
 
 def _number(given: Options, name: str) -> int | None:
     text = given.get(name)
     if text is not None and not (text.isascii() and text.isdecimal()):
-        raise InvalidInputError(f"the option {name!r} is a number, not {text!r}")
+        raise InvalidInputError(f"the option {name!r} must be a number, not {text!r}")
     return None if text is None else int(text)

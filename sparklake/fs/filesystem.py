@@ -36,7 +36,7 @@ class SparklakeFileSystem(WritingFileSystem):
         **kwargs: Any,
     ) -> None:
         if lake is not None and (home or dsn or engine):
-            raise InvalidInputError("give a lake that is open, or what to open one with, not both")
+            raise InvalidInputError("choose either an open lake, or home and dsn to open one")
         super().__init__(lake, LakeOptions(home, dsn, engine), **kwargs)
         if dsn:
             without_secrets(dsn)  # raises for an invalid one
@@ -57,8 +57,8 @@ class SparklakeFileSystem(WritingFileSystem):
     def _public_options(self) -> dict[str, Any]:
         if self._given is not None:
             raise InvalidInputError(
-                "a file system on an open lake is of this process alone: make it with home or dsn, "
-                "or by SPARKLAKE_HOME or SPARKLAKE_DSN, to send it to another one"
+                "a file system on an open lake cannot be sent to another process: create it "
+                "with home or dsn, or with SPARKLAKE_HOME or SPARKLAKE_DSN"
             )
         options = dict(self.storage_options)
         if options.get("dsn"):

@@ -83,7 +83,7 @@ def nothing_there(path: str) -> Iterator[None]:
     try:
         yield
     except (InvalidUriError, InvalidNameError, InvalidRefError, InvalidKeyError) as error:
-        raise ObjectNotFoundError(f"there is nothing at {path!r}: {error}") from error
+        raise ObjectNotFoundError(f"nothing exists at {path!r}: {error}") from error
 
 
 class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
@@ -237,7 +237,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
         """Return when an object was written."""
         info = self.info(path)
         if info["type"] != "file":
-            raise IsADirectoryError(f"{path!r} is a directory, which has no time")
+            raise IsADirectoryError(f"{path!r} is a directory and has no time")
         return cast("datetime", info["mtime"])
 
     def du(
@@ -281,7 +281,7 @@ class ListingFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has
             except FileNotFoundError:
                 continue
         if not found:
-            raise ObjectNotFoundError(f"there is nothing at {path!r}")
+            raise ObjectNotFoundError(f"nothing exists at {path!r}")
         return sorted(found)
 
 

@@ -33,7 +33,7 @@ class ReadingFileSystem(ListingFileSystem):
         with nothing_there(path):
             place = parsed_path(path)
             if place is None or place.ref is None or not place.key:
-                raise ObjectNotFoundError(f"{path!r} is no object, but what has some")
+                raise ObjectNotFoundError(f"{path!r} is a directory, not an object")
             found = self.repository(place.repository).stat(place.ref, place.key, to_read=True)
             return ObjectContent(found, place.ref)
 

@@ -85,8 +85,8 @@ class WritingFileSystem(ReadingFileSystem):
             with suppress(InvalidRefError):
                 repository.resolve(ref)
             raise ImmutableRefError(
-                f"{SCHEME}{place.repository}/{ref} is no branch, and never changes: write to a "
-                "branch"
+                f"{SCHEME}{place.repository}/{ref} is not a branch, and never changes: write "
+                "to a branch"
             ) from None
 
     def open(
@@ -109,7 +109,9 @@ class WritingFileSystem(ReadingFileSystem):
             file = super().open(path, mode, block_size, cache_options, compression, **kwargs)
             return cast("IO[Any]", file)
         if compression is not None:
-            raise InvalidInputError("compress what you write to the file: it is stored as it comes")
+            raise InvalidInputError(
+                "files are stored without compression: compress the data before you write it"
+            )
         text = {name: kwargs.pop(name) for name in _TEXT_OPTIONS & kwargs.keys()}
         binary = f"{mode.replace('t', '').replace('b', '')}b"
         written: ObjectWriter = super().open(path, binary, **kwargs)
@@ -285,7 +287,7 @@ class WritingFileSystem(ReadingFileSystem):
         for source, dest in pairs:
             kind = self._type(source)
             if kind is None and not missing_is_fine:
-                raise ObjectNotFoundError(f"there is nothing at {source!r}")
+                raise ObjectNotFoundError(f"nothing exists at {source!r}")
             if kind != "file":
                 continue
             old, new = object_uri(SCHEME + source), object_uri(SCHEME + dest)

@@ -117,11 +117,11 @@ def entry_fields(data: bytes) -> tuple[str, int, str, int, dict[str, str], str, 
     try:
         message: Any = EntryMessage.FromString(data)
     except DecodeError as error:
-        raise CorruptFileError(f"a record holds no entry of an object: {error}") from error
+        raise CorruptFileError(f"a record contains no valid object entry: {error}") from error
     address_type = message.address_type
     if address_type not in _ADDRESS_TYPES:
         raise CorruptFileError(
-            f"a record holds no entry of an object: it has no address of type {address_type}"
+            f"a record contains no valid object entry: it has no address of type {address_type}"
         )
     modified = message.last_modified
     return (
@@ -147,11 +147,13 @@ def entry_record(path: str, entry: Entry) -> Record:
 def check_entry(path: str | bytes, entry: Entry) -> None:
     """Raise InvalidRecordError for a size or an mtime that no record may have."""
     if not 0 <= entry.size <= MAX_SIZE:
-        raise InvalidRecordError(f"the size of {path!r} is {entry.size}: give bytes, 0 or more")
+        raise InvalidRecordError(
+            f"the size of {path!r} is {entry.size}: use a number of bytes, 0 or more"
+        )
     if not is_storable(entry.mtime):
         raise InvalidRecordError(
-            f"the mtime of {path!r} is {OUT_OF_YEARS}: {entry.mtime // SECOND} seconds after 1970. "
-            "Give a time within these years"
+            f"the mtime of {path!r} is {OUT_OF_YEARS}: {entry.mtime // SECOND} seconds after "
+            "1970. Use a time within these years"
         )
 
 

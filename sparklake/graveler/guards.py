@@ -74,7 +74,7 @@ OPEN = Guard()
 def read_only_error() -> ReadOnlyError:
     """Return the error of a change to a read-only repository."""
     return ReadOnlyError(
-        "the repository is read-only: `sparklake repo set lakefs://REPO --writable` lets it change"
+        "the repository is read-only: `sparklake repo set lakefs://REPO --writable` allows changes"
     )
 
 
@@ -82,7 +82,7 @@ def check_fence(branch: str, found: int, begun: int | None) -> None:
     """Raise CollectionBegunError if a branch's fence has changed. None skips the check."""
     if begun not in (None, found):
         raise CollectionBegunError(
-            f"a garbage collection has begun since: nothing was changed on {branch!r}, try again"
+            f"nothing was changed on {branch!r}: a garbage collection has started. Try again"
         )
 
 
@@ -100,7 +100,7 @@ class ProtectionRule:
         check_pattern(self.pattern)
         if not self.actions:
             known = ", ".join(each.value for each in Action)
-            raise InvalidInputError(f"a rule blocks something: one or several of {known}")
+            raise InvalidInputError(f"a rule must block at least one of {known}")
 
     def covers(self, branch: str) -> bool:
         """Return whether the pattern fits a whole name."""

@@ -17,7 +17,7 @@ def object_key(path: str) -> bytes:
     except UnicodeEncodeError as error:
         raise InvalidKeyError(f"the key {path!r} is not UTF-8; rename the object") from error
     if not key:
-        raise InvalidKeyError("a key may not be empty; name an object after the ref")
+        raise InvalidKeyError("the key is empty; add the name of an object after the ref")
     if len(key) > MAX_KEY_BYTES:
         raise InvalidKeyError(
             f"the key {path[:60]!r}... has {len(key)} bytes; at most {MAX_KEY_BYTES} are allowed"
@@ -35,7 +35,7 @@ def path_tuple(paths: Iterable[str], such: str = "paths") -> tuple[str, ...]:
     A string would be read as a list of its letters, and a `*` among them would mean everything.
     """
     if isinstance(paths, str):
-        raise InvalidInputError(f"{such} are a list, such as [{paths!r}]")
+        raise InvalidInputError(f"{such} must be a list, such as [{paths!r}]")
     return tuple(paths)
 
 
@@ -45,12 +45,14 @@ def key_prefix(prefix: str) -> bytes:
     try:
         return prefix.encode()
     except UnicodeEncodeError as error:
-        raise InvalidKeyError(f"the prefix {prefix!r} is not UTF-8, so no key has it") from error
+        raise InvalidKeyError(
+            f"the prefix {prefix!r} is not UTF-8, so no key can have it"
+        ) from error
 
 
 def _check_text(path: object) -> None:
     if not isinstance(path, str):
-        raise InvalidKeyError(f"the path of an object is a text, not {path!r}")
+        raise InvalidKeyError(f"the path of an object must be a string, not {path!r}")
 
 
 def key_path(key: bytes) -> str:

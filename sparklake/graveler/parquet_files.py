@@ -17,5 +17,5 @@ def decode_parquet(body: bytes, what: str, columns: Sequence[str] | None = None)
         return parquet.read_table(io.BytesIO(body), columns=columns)
     except (pa.ArrowException, OSError) as error:
         raise CorruptFileError(
-            f"{what} is no Parquet file ({error}): restore the file from a backup"
+            f"{what} is not a Parquet file ({error}): restore the file from a backup"
         ) from error

@@ -77,7 +77,7 @@ class RangeList(Sequence[RangeInfo]):
         if isinstance(inside, int):
             return _range_info(self.block.record(inside))
         if inside.step != 1:
-            raise ValueError("ranges stay in key order, each with the next: slice without a step")
+            raise ValueError("ranges must stay consecutive and in key order: slice without a step")
         return RangeList(self.block.slice(inside.start, max(inside.start, inside.stop)))
 
     def __iter__(self) -> Iterator[RangeInfo]:
@@ -206,4 +206,4 @@ def _range_info(record: Record) -> RangeInfo:
 
 
 def _no_range(key: bytes) -> CorruptFileError:
-    return CorruptFileError(f"the record of {key!r} in a metarange describes no range")
+    return CorruptFileError(f"the record of {key!r} in a metarange does not describe a range")

@@ -41,13 +41,13 @@ def encode_record(key: bytes, identity: bytes, data: bytes) -> Record:
     """Return the stored form of a record; raise InvalidKeyError or InvalidRecordError."""
     if not 1 <= len(key) <= MAX_KEY_BYTES:
         raise InvalidKeyError(
-            f"a key has 1 to {MAX_KEY_BYTES} bytes, this one has {len(key)}: {key[:80]!r}"
+            f"a key must have 1 to {MAX_KEY_BYTES} bytes, but this one has {len(key)}: {key[:80]!r}"
         )
     if not 1 <= len(identity) <= MAX_IDENTITY_BYTES:
         raise InvalidRecordError(f"the identity of {key!r} has {len(identity)} bytes, not 1 to 255")
     if len(data) > MAX_DATA_BYTES:
         raise InvalidRecordError(
-            f"the metadata of {key!r} takes {len(data)} bytes; at most {MAX_DATA_BYTES} are kept"
+            f"the metadata of {key!r} takes {len(data)} bytes; at most {MAX_DATA_BYTES} are allowed"
         )
     return key, plain_value(identity, data) + record_id(key, identity)
 
@@ -105,5 +105,5 @@ def _fields(key: bytes, stored: bytes) -> tuple[bytes, bytes, int]:
         at = len(stored) + 1
     rest = len(stored) - at
     if rest not in (0, RECORD_ID_BYTES):
-        raise CorruptFileError(f"the value of {key!r} is not that of a Graveler record")
+        raise CorruptFileError(f"the value of {key!r} is not a Graveler record")
     return identity, data, rest

@@ -46,7 +46,7 @@ class Retention:
         _check_days(self.default_days)
         patterns = [each.pattern for each in self.branches]
         if len(set(patterns)) < len(patterns):
-            raise InvalidInputError("a pattern has two rules of retention: give it one")
+            raise InvalidInputError("a pattern has two retention rules: remove one")
 
     def days(self, branch: str) -> int:
         """Return how many days the commits of a branch are kept."""
@@ -131,13 +131,16 @@ def _behind(
 def expired_error(commit_id: CommitId) -> ExpiredError:
     """Return the error of reading or naming the objects of an expired commit."""
     return ExpiredError(
-        f"commit {commit_id[:12]} has expired by the retention rules of the repository: a garbage "
-        "collection may have taken its objects, and nothing may be made of it; `sparklake log` "
-        "tells which commits are kept, and `sparklake gc rules show` for how long",
+        f"commit {commit_id[:12]} has expired by the retention rules of the repository: a "
+        "garbage collection may have deleted its objects, so it can no longer be used. "
+        "`sparklake log` shows which commits are kept, and `sparklake gc rules show` for how "
+        "long",
         commit_id,
     )
 
 
 def _check_days(days: int) -> None:
     if not 0 <= days <= MAX_DAYS:
-        raise InvalidInputError(f"a retention of {days} days: give 0 to {MAX_DAYS:,} days")
+        raise InvalidInputError(
+            f"a retention of {days} days is invalid: choose 0 to {MAX_DAYS:,} days"
+        )

@@ -23,7 +23,7 @@ SECOND_MICROS = 1_000_000
 FIRST_MICROSECOND = FIRST_SECOND * SECOND_MICROS
 LAST_MICROSECOND = (LAST_SECOND + 1) * SECOND_MICROS - 1
 
-OUT_OF_YEARS = "out of the years 1 to 9999"
+OUT_OF_YEARS = "outside the years 1 to 9999"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _A_MICROSECOND = timedelta(microseconds=1)

@@ -46,7 +46,7 @@ def run_command(shell: ShellHook, document: Mapping[str, Any], secrets: Secrets)
             return failed(f"{shell.words[0]!r} cannot be run: {error.strerror or error}")
     output = secrets.kept(raw.decode(errors="replace"), is_cut=is_cut)
     if code is None:
-        return failed(f"{output}\nnot done after {limit:g} seconds".lstrip())
+        return failed(f"{output}\nnot finished after {limit:g} seconds".lstrip())
     return passed(output) if code == 0 else failed(f"{output}\nexit code {code}".lstrip())
 
 

@@ -105,13 +105,13 @@ def _hooks(file: _File, node: yaml.Node) -> Iterator[Hook]:
     for at, each in enumerate(file.hooks):
         place = f"$.hooks[{at}]"
         if not each.id or each.id in seen:
-            raise _wrong(node, f"{place}.id", "each hook has an id of its own")
+            raise _wrong(node, f"{place}.id", "each hook needs its own id")
         _check_kept(each.id, f"{place}.id", node)
         seen.add(each.id)
         said = each.condition if isinstance(each.condition, str) else str(each.condition).lower()
         condition = _CONDITIONS.get(said.replace(" ", ""))
         if condition is None:
-            raise _wrong(node, f"{place}.if", f"it is one of {', '.join(_CONDITIONS)}")
+            raise _wrong(node, f"{place}.if", f"it must be one of {', '.join(_CONDITIONS)}")
         shape, inside = SHAPES[each.type], f"{place}.properties"
         yield Hook(each.id, each.type, condition, _converted(each.properties, shape, node, inside))
 
@@ -119,14 +119,16 @@ def _hooks(file: _File, node: yaml.Node) -> Iterator[Hook]:
 def _check_kept(text: str, place: str, node: yaml.Node) -> None:
     """Raise InvalidHooksError for a name that a stored run cannot contain."""
     if "\0" in text:
-        raise _wrong(node, place, "a name has no NUL character")
+        raise _wrong(node, place, "a name cannot contain a NUL character")
 
 
 def _globs(event: EventName, said: Any, node: yaml.Node) -> tuple[str, ...]:
     trigger = _converted({} if said is None else said, _Trigger, node, f"$.on.{event.value}")
     wrong, right = ("branches", "tags") if event.is_of_tags else ("tags", "branches")
     if getattr(trigger, wrong):
-        raise _wrong(node, f"$.on.{event.value}", f"{event.value} goes by {right}, not by {wrong}")
+        raise _wrong(
+            node, f"$.on.{event.value}", f"{event.value} is filtered by {right}, not by {wrong}"
+        )
     return tuple(getattr(trigger, right))
 
 
@@ -138,7 +140,7 @@ def _converted(data: Any, shape: Any, node: yaml.Node, inside: str = "$") -> Any
         path = inside + at[at.rfind("$") + 1 :].removesuffix("`")
         if said.startswith("Invalid enum value"):
             choices = HookType if path.endswith(".type") else EventName
-            said += f": it is one of {', '.join(each.value for each in choices)}"
+            said += f": it must be one of {', '.join(each.value for each in choices)}"
         raise _wrong(node, path, said) from None
 
 

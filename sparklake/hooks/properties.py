@@ -24,11 +24,11 @@ def seconds(text: str | float) -> float:
     if isinstance(text, str):
         match = _DURATION.fullmatch(text)
         if match is None or not text:
-            raise ValueError(f"{text!r} is no duration: write 30s, 1m30s or 500ms")
+            raise ValueError(f"{text!r} is not a duration: write 30s, 1m30s or 500ms")
         hours, minutes, whole, thousandths = (float(each or 0) for each in match.groups())
         text = 3600 * hours + 60 * minutes + whole + thousandths / 1000
     if not 0 < text <= MAX_SECONDS:
-        raise ValueError(f"a timeout is above 0 and at most {MAX_SECONDS:.0f} seconds")
+        raise ValueError(f"a timeout must be above 0 and at most {MAX_SECONDS:.0f} seconds")
     return float(text)
 
 
@@ -40,7 +40,7 @@ class PythonHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not _FUNCTION.fullmatch(self.function):
-            raise ValueError(f"{self.function!r} is no function: write module:function")
+            raise ValueError(f"{self.function!r} is not a function: write module:function")
 
     @property
     def target(self) -> str:
@@ -58,9 +58,9 @@ class ShellHook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         seconds(self.timeout)
         if isinstance(self.command, str) != self.shell:
-            raise ValueError("a command is a list of words, or with `shell: true` one text")
+            raise ValueError("a command must be a list of words, or one string with `shell: true`")
         if not self.words[-1] or not self.words[0] or any("\0" in each for each in self.words):
-            raise ValueError("a command may not be empty, nor hold a NUL character")
+            raise ValueError("a command may not be empty or contain a NUL character")
 
     @property
     def words(self) -> list[str]:
@@ -89,7 +89,7 @@ class Webhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         check_url(self.url)
         for name in self.headers:
             if not _HEADER.fullmatch(name) or name.lower() in _OURS:
-                raise ValueError(f"{name!r} is no header that may be set")
+                raise ValueError(f"the header {name!r} may not be set")
 
     @property
     def target(self) -> str:
@@ -120,12 +120,12 @@ SHAPES: dict[HookType, type[PythonHook] | type[ShellHook] | type[Webhook] | type
 def check_url(url: str) -> None:
     """Raise ValueError for an invalid HTTP URL or one that contains a user."""
     if not _URL.fullmatch(url):
-        raise ValueError("a URL is printable ASCII without spaces: escape what is not")
+        raise ValueError("a URL must be printable ASCII without spaces: escape other characters")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-        raise ValueError("a URL begins with https:// or http:// and a host")
+        raise ValueError("a URL must start with https:// or http:// and a host")
     if "@" in parts.netloc or "\\" in url:
-        raise ValueError("a URL names no user: put secrets into headers, as {{ ENV.NAME }}")
+        raise ValueError("a URL may not contain a user: use headers for secrets, as {{ ENV.NAME }}")
 
 
 def is_allowed(settings: HookSettings, kind: HookType, target: str) -> bool:

@@ -102,7 +102,7 @@ def violations(rows: DataFrame, checks: Checks) -> Iterator[str]:
     counts = _counts(rows, checks)
     total = counts.pop(_ROWS)
     if total < checks.min_rows:
-        yield f"{total} rows, of at least {checks.min_rows}"
+        yield f"{total} rows, but at least {checks.min_rows} are required"
     for said, count in counts.items():
         if count:
             yield f"{said} does not hold for {count} of {total} rows"

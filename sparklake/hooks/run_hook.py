@@ -34,7 +34,7 @@ def run_hook(
 def _outcome(settings: HookSettings, event: Event, action: HookFile, hook: Hook) -> HookOutcome:
     said, secrets = hook.properties, Secrets(settings.env)
     if hook.type.value in settings.skip:
-        return HookOutcome(HookStatus.SKIPPED, "passed over: the settings say so in hooks_skip")
+        return HookOutcome(HookStatus.SKIPPED, "skipped, as hooks_skip in the settings says")
     if isinstance(said, ForeignHook) or not is_allowed(settings, hook.type, said.target):
         return HookOutcome(HookStatus.FAILED, _not_allowed(hook), is_allowed=False)
     if isinstance(said, PythonHook):
@@ -49,14 +49,14 @@ def _not_allowed(hook: Hook) -> str:
     kind = hook.type.value
     if hook.type in (HookType.LUA, HookType.AIRFLOW):
         return (
-            f"hooks of type {kind} are run by lakeFS alone: declare another one in its place, or "
-            f"put {kind!r} into hooks_skip in the settings, or SPARKLAKE_HOOKS_SKIP"
+            f"only lakeFS runs hooks of type {kind}: use another hook instead, or add "
+            f"{kind!r} to hooks_skip in the settings or to SPARKLAKE_HOOKS_SKIP"
         )
     entry = f"{kind}:{hook.properties.target}"
     return (
-        f"hooks of type {kind} may not run {hook.properties.target!r} here: if you trust it, and "
-        f"all who may write to the branch, put {entry!r} into hooks_allow in the settings, or "
-        "SPARKLAKE_HOOKS_ALLOW"
+        f"hooks of type {kind} may not run {hook.properties.target!r} here. If you trust it, "
+        f"and everyone who may write to the branch, add {entry!r} to hooks_allow in the "
+        "settings or to SPARKLAKE_HOOKS_ALLOW"
     )
 
 

@@ -63,8 +63,8 @@ class Secrets:
     def _value(self, name: str) -> str:
         if not self._may_see(name):
             raise ValueError(
-                f"the variable {name} may not be seen by hooks: set hooks_env in the settings, or "
-                "SPARKLAKE_HOOKS_ENV, if it may"
+                f"hooks may not see the variable {name}: to allow it, set hooks_env in the "
+                "settings or SPARKLAKE_HOOKS_ENV"
             )
         value = os.environ.get(name)
         if value is None:

@@ -61,8 +61,8 @@ def addresses_of(host: str, port: int, private: Sequence[str]) -> list[str]:
     for each in addresses:
         if not _may_reach(host, each, private):
             raise PrivateAddressError(
-                f"{host} is at {each}, which is not public: set hooks_private in the settings, or "
-                "SPARKLAKE_HOOKS_PRIVATE, if webhooks may go there"
+                f"{host} has the address {each}, which is not public: to allow it, set "
+                "hooks_private in the settings or SPARKLAKE_HOOKS_PRIVATE"
             )
     return addresses
 
@@ -134,7 +134,7 @@ def post_event(
     body, deadline = json.dumps(document).encode(), time.monotonic() + limit
     outcome = _Call(body, settings, webhook, secrets, deadline).within_limit(url, headers)
     if outcome is None:
-        return failed(f"not done after {limit:g} seconds")
+        return failed(f"not finished after {limit:g} seconds")
     return replace(outcome, output=secrets.kept(outcome.output))
 
 
@@ -194,7 +194,7 @@ class _Call:
         except TimeoutError:
             self._outcome = None
         except (OSError, HTTPException, ValueError) as error:
-            self._outcome = failed(f"{urlsplit(url).hostname} cannot be asked: {error}")
+            self._outcome = failed(f"the request to {urlsplit(url).hostname} failed: {error}")
         except BaseException as error:  # noqa: BLE001  (the waiting thread raises it again)
             self._failures.append(error)
         finally:
@@ -218,7 +218,7 @@ class _Call:
         check_url(target)
         old, new = urlsplit(url), urlsplit(target)
         if old.scheme == "https" and new.scheme != "https":
-            raise ValueError("it redirects to what is not encrypted")
+            raise ValueError("it redirects to a URL without encryption")
         if not is_allowed(self.settings, HookType.WEBHOOK, target):
             raise ValueError(f"it redirects to {new.hostname}, which hooks_allow does not name")
         is_same = (old.scheme, old.netloc) == (new.scheme, new.netloc)

@@ -40,7 +40,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
         except Exception as error:
             kind = node.tag.rpartition(":")[2]
             shown = repr(str(node.value)[:_SHOWN])
-            problem = f"{shown} is not a valid {kind}: quote it if it is a text"
+            problem = f"{shown} is not a valid {kind}: quote it if it is a string"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
 
@@ -54,7 +54,7 @@ def parsed(text: str) -> tuple[Any, yaml.Node]:
         loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
-            raise InvalidHooksError("line 1: there is nothing in it")
+            raise InvalidHooksError("line 1: the file is empty")
         for each in _mappings(node):
             _check_keys(each)
         return loader.construct_document(node), node
@@ -63,7 +63,7 @@ def parsed(text: str) -> tuple[Any, yaml.Node]:
     except yaml.MarkedYAMLError as error:
         raise _wrong(error.problem_mark, error.problem or "no YAML") from None
     except Exception as error:  # noqa: BLE001  (the scanner raises OverflowError for "\UFFFFFFFF")
-        raise InvalidHooksError(f"it is no YAML: {error}".splitlines()[0]) from None
+        raise InvalidHooksError(f"it is not YAML: {error}".splitlines()[0]) from None
 
 
 def _check_shape(text: str) -> None:
@@ -78,9 +78,13 @@ def _check_shape(text: str) -> None:
         if depth > _MAX_DEPTH:
             raise _wrong(event.start_mark, f"it is nested more than {_MAX_DEPTH} levels deep")
         if isinstance(event, yaml.AliasEvent):
-            raise _wrong(event.start_mark, "anchors and aliases are not taken: write it out")
+            raise _wrong(
+                event.start_mark, "anchors and aliases are not supported: write the value out"
+            )
         if isinstance(event, yaml.ScalarEvent) and not is_utf8(event.value):
-            raise _wrong(event.start_mark, "a text has half of a surrogate pair: write it whole")
+            raise _wrong(
+                event.start_mark, "a string has half of a surrogate pair: write the whole pair"
+            )
 
 
 def line_of(node: yaml.Node, path: str) -> int:
@@ -117,9 +121,9 @@ def _check_keys(node: yaml.MappingNode) -> None:
     seen: set[str] = set()
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise _wrong(key.start_mark, "a key is a word")
+            raise _wrong(key.start_mark, "a key must be a word")
         if key.value in seen:
-            raise _wrong(key.start_mark, f"{key.value!r} is there twice")
+            raise _wrong(key.start_mark, f"{key.value!r} occurs twice")
         seen.add(key.value)
 
 

@@ -108,8 +108,9 @@ def _check_objects(
         return
     if is_sweep_open(store):
         raise CollectionOpenError(
-            f"what is to be written is there already and names {own[0].theirs!r}, which a garbage "
-            "collection may be taking: try again when `sparklake gc run` has ended"
+            "nothing was written: an existing range of the same objects names "
+            f"{own[0].theirs!r}, which a running garbage collection may delete. Try again "
+            "when `sparklake gc run` has ended"
         )
     with Threads(OBJECT_THREADS, "sparklake-adopt") as threads:
         for _ in threads.map(partial(_put_back, store), own):
@@ -193,10 +194,10 @@ def _taken(other: _AddressConflict) -> AddressTakenError:
     path = other.key.decode(errors="replace")
     also = f", or use the address {other.theirs}" if _is_there(other.theirs) else ""
     return AddressTakenError(
-        f"Nothing was published: {path!r} cannot be written with the address {other.ours}. The "
-        f"lake holds a range of the same objects, which names {other.theirs} for it, and ranges "
-        "never change. Stage or put it with user metadata, which makes it an object of its own"
-        f"{also}.",
+        f"Nothing was published: {path!r} cannot be written with the address {other.ours}. "
+        f"The lake holds a range of the same objects, which names {other.theirs} for it, and "
+        "ranges never change. Stage or put it with user metadata, which makes it a different "
+        f"object{also}.",
         path,
         other.theirs,
     )

@@ -197,7 +197,7 @@ class _Share:
         """Return the reason why a path cannot be exported, or "" if it can."""
         own = path == MARKER_KEY or path.startswith(MANIFEST_FOLDER)
         if own and self.export.reserves:
-            return "has a name that is kept for the export's own files"
+            return "has a name that is reserved for the export's own files"
         return self.destination.why_unfit(path)
 
     def _manifest(self, kinds: Sequence[str], objects: pa.RecordBatch) -> pa.RecordBatch:
@@ -306,5 +306,5 @@ class _Names:
         file = next(above, None) if self._share.destination.has_folders else None
         self._begun.append(path)
         if file is not None:
-            return f"lies below {file!r}, which is an object"
+            return f"is below {file!r}, which is an object"
         return self._share.why_unfit(path)

@@ -170,7 +170,9 @@ def sweep_body(
             for block in blocks:
                 keys = [key.decode() for key in block.key_array().to_pylist()]
                 if not all(each.startswith(_FOLDER) for each in keys):
-                    raise InvalidKeyError(f"a collection takes only what lies below {_FOLDER}")
+                    raise InvalidKeyError(
+                        f"a garbage collection deletes only objects below {_FOLDER}"
+                    )
                 # The list may be old: another namespace may have been created since.
                 _check_apart(marks, keys)
                 list(threads.map(store.delete, keys))

@@ -82,8 +82,8 @@ def _refuse_inside(addresses: pa.Array, storage_namespace: str) -> None:
     )
     if pc.any(inside).as_py():
         raise CollectionOpenError(
-            "a garbage collection is taking objects of the namespace, and may take one of those "
-            "that are to be staged: stage them when `sparklake gc run` has ended"
+            "nothing was staged: a running garbage collection may delete one of the objects. "
+            "Stage them when `sparklake gc run` has ended"
         )
 
 
@@ -194,7 +194,7 @@ def staged_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     for index, name in enumerate(batch.schema.names):
         given, wanted = batch.column(index), STAGE_SCHEMA.field(name).type
         if not _means(given.type, wanted):
-            raise InvalidRecordError(f"the column {name} is {given.type}; give {wanted}")
+            raise InvalidRecordError(f"the column {name} is {given.type}; it must be {wanted}")
         if given.type != wanted and not pa.types.is_timestamp(wanted):
             try:
                 batch = batch.set_column(index, name, given.cast(wanted))
@@ -228,7 +228,7 @@ def staged_record(row: dict[str, Any], workspace: Workspace, staged_at: int) -> 
         return tombstone(object_key(path))
     for name in ("size", "address"):
         if row.get(name) is None:
-            raise InvalidRecordError(f"the row of {path!r} has no {name}; give every row one")
+            raise InvalidRecordError(f"the row of {path!r} has no {name}; every row needs one")
     if "://" in row["address"]:
         check_object_uri(row["address"])
     elif _SCHEME.match(row["address"]):

@@ -138,7 +138,7 @@ def _distinct(blocks: Iterable[Block]) -> Iterator[Block]:
         if len(twice) or block.first_key == last:
             key = twice[0].as_py() if len(twice) else last
             raise InvalidRecordError(
-                f"{key!r} is there twice in one table; stage each key once, or in two calls"
+                f"{key!r} occurs twice in one table; stage each key once, or in two calls"
             )
         last = block.last_key
         yield block

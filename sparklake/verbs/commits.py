@@ -67,8 +67,8 @@ def commit(
         state = replace(state, fence=fence)
         if had_changes and not state.layers:
             raise ChangesTakenError(
-                f"what was staged on {branch!r} has just been committed by another writer, "
-                f"in {state.commit_id} or before"
+                f"another writer has just committed the staged changes of {branch!r}, in "
+                f"{state.commit_id} or before"
             )
         had_changes = bool(state.layers)
         return _commit_sealed(attempts, staged, state, signature, options)
@@ -101,8 +101,8 @@ def _commit_sealed(
     applied = tuple(layer.id for layer in state.layers)
     if tree.id == head.meta_range_id and not options.allow_empty and not path_filter.is_everything:
         raise NoChangesError(
-            f"of the chosen paths nothing is staged on {state.name!r} that would change it; "
-            "`sparklake diff` of the branch shows what is"
+            f"nothing to commit: no staged change of the chosen paths changes {state.name!r}; "
+            "`sparklake diff` of the branch shows its staged changes"
         )
     if tree.id == head.meta_range_id and not options.allow_empty:
         # The layers change nothing. If they stayed, the branch would look dirty.
@@ -117,7 +117,7 @@ def _commit_sealed(
                 fence=state.fence,
             )
         )
-        raise NoChangesError(f"nothing is staged on {state.name!r} that would change it")
+        raise NoChangesError(f"nothing to commit: no staged change changes {state.name!r}")
     cut = None if path_filter.is_everything else cut_out(context, state, path_filter, "commit")
     return publish(context, state, "commit", [head], tree.id, signature, applied, cut)
 

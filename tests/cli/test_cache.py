@@ -25,7 +25,7 @@ def test_a_cache_is_shown_and_cleared(folder: Path) -> None:
         DiskCache(folder, 5_000_000).keep("store", f"{number:064x}", bytes(984))
     assert said("cache", "show") == {**empty, "tables": 3, "size": 3000}
     assert ok("cache", "show") == f"{folder} holds 3 tables, 3.0 kB of 5.0 MB\n"
-    assert ok("cache", "clear") == f"3 tables are removed from {folder}, 3.0 kB\n"
+    assert ok("cache", "clear") == f"3 tables removed from {folder}, 3.0 kB\n"
     assert said("cache", "clear") == empty
     assert said("cache", "show") == empty
 
@@ -33,5 +33,5 @@ def test_a_cache_is_shown_and_cleared(folder: Path) -> None:
 def test_a_machine_without_a_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARKLAKE_CACHE_BYTES", "0")
     for verb in ("show", "clear"):
-        assert "switched off" in failed(4, "cache", verb)
+        assert "turns it off" in failed(4, "cache", verb)
     assert not folder.exists()

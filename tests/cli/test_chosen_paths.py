@@ -32,7 +32,7 @@ def test_a_merge_of_chosen_paths_has_one_parent(scene: Scene) -> None:
         "merge-paths": '["right", "x/"]',
     }
     assert scene.paths("main") == ["both", "left"]
-    assert "of 'right' all" in failed(4, "merge", dev, main, "--path", "right")
+    assert "changes of 'right'" in failed(4, "merge", dev, main, "--path", "right")
     assert run("merge", dev, main).code == 3
     merged = said("merge", dev, main, "--strategy", "source-wins")
     assert merged["parents"] == [made["id"], theirs["id"]]
@@ -67,7 +67,7 @@ def test_a_merge_is_shown_and_not_made(scene: Scene) -> None:
     first, changes, conflicts, *cost, header, row = ok("merge", dev, main, "--dry-run").splitlines()
     assert first == (f"would merge {found['source'][:12]} into main over {found['base'][:12]}")
     assert changes == "0 added (0 B), 1 removed (1 B), 0 changed (0 B)"
-    assert conflicts == "1 conflict, 1 left to decide"
+    assert conflicts == "1 conflict, 1 unresolved"
     assert cost[0].startswith("merge would run on local")
     assert (header.split()[0], row.split()[0]) == ("conflict", "both")
     kept = said("merge", dev, main, "--dry-run", "--path", "right")
@@ -89,14 +89,16 @@ def test_a_restore_is_staged(scene: Scene) -> None:
         "a/3": "removed",
     }
     assert ok("restore", main, "--from", back, "--path", "b", "--path", "a/2") == (
-        "staged 'b', 'a/2' as at main~1: 2 added, 0 removed, 0 changed\n"
+        "staged 'b', 'a/2' from main~1: 2 added, 0 removed, 0 changed\n"
     )
     ok("commit", main, "-m", "back")
     assert scene.paths("main") == ["a/1", "a/2", "b"]
-    assert "is as it is" in failed(4, "restore", main, "--from", scene.uri("main~2"), "--path", "b")
+    assert "nothing to restore" in failed(
+        4, "restore", main, "--from", scene.uri("main~2"), "--path", "b"
+    )
     assert "neither" in failed(1, "restore", main, "--from", main, "--path", "x")
     assert "empty" in failed(2, "restore", main, "--from", main, "--path", "")
-    assert "two repositories" in failed(
+    assert "different repositories" in failed(
         2, "restore", main, "--from", "lakefs://other/main", "--path", "x"
     )
     assert run("restore", main, "--from", main).code == 2

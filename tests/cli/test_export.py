@@ -17,7 +17,7 @@ def test_export(scene: Scene, tmp_path: Path) -> None:
     assert not Path(to).exists()
     ran = run("export", scene.uri("main"), "--to", to)
     assert "2 added, 0 changed, 0 removed, 3 bytes" in ran.text
-    assert "what is staged on main is no part of it" in ran.err
+    assert "staged changes of main are not exported" in ran.err
     assert (tmp_path / "out" / "b" / "c").read_text() == "22"
     made = said("export", scene.uri("main", "b/"), "--to", f"{to}-b", "--manifest-format", "csv")
     assert made == {

@@ -327,7 +327,7 @@ def test_an_ambiguous_prefix(scene: Scene) -> None:
         shared = next((each for each in starts if starts.count(each) > 1), None)
         if shared:
             break
-    assert "more of its digits" in failed(1, "log", scene.uri(shared))
+    assert "add more digits" in failed(1, "log", scene.uri(shared))
     (one, *_) = ids
     assert said("log", scene.uri(one[:20]), "--amount", "1")[0]["id"] == one
 
@@ -367,13 +367,13 @@ def meanwhile(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
 
 def test_a_stale_dsn_is_1() -> None:
     said_of_it = failed(1, "repo", "list", "--dsn", "host=/nonexistent dbname=none")
-    assert "check that the server runs" in said_of_it
+    assert "Check that the server runs" in said_of_it
 
 
 def test_an_object_gone_from_below_is_1(scene: Scene) -> None:
     scene.commit("main", {"a": "1"})
     Path(said("stat", scene.uri("main", "a"))["address"].removeprefix("file://")).unlink()
-    assert "gone from" in failed(1, "cat", scene.uri("main", "a"))
+    assert "missing from" in failed(1, "cat", scene.uri("main", "a"))
 
 
 def test_a_listing_that_breaks_leaves_no_whole_list(
@@ -412,7 +412,7 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparklake.cli.session.load_settings", interrupt)
     ran = run("repo", "list")
     assert (ran.code, ran.out) == (130, b"")
-    assert ran.err.startswith("error: interrupted; what was not finished has changed no branch")
+    assert ran.err.startswith("error: interrupted; unfinished work has changed no branch")
     ran = run("repo", "list", "--output", "json")
     assert (ran.code, ran.json["kind"], ran.err) == (130, "interrupted", "")
 

@@ -34,9 +34,9 @@ def test_branches_are_protected(scene: Scene) -> None:
         ["pattern", "blocked"],
         ["main", "delete,", "reset"],
     ]
-    assert "no rule of the pattern" in failed(1, "protect", "remove", uri, "main", "nothing")
+    assert "the rule with the pattern" in failed(1, "protect", "remove", uri, "main", "nothing")
     assert said("protect", "remove", uri, "main") == [made[1]]
-    assert "fits no branch" in failed(2, "protect", "add", uri, "a/*")
+    assert "matches no branch" in failed(2, "protect", "add", uri, "a/*")
     assert run("protect", "add", uri, "a", "--block", "merge").code == 2
     assert said("protect", "list", uri) == [made[1]]
 
@@ -55,9 +55,13 @@ def test_a_repository_is_read_only_and_has_labels(scene: Scene) -> None:
     lines = ok("repo", "set", uri, "--unset", "tier").splitlines()
     assert lines[0] == f"{uri} (read-only)"
     assert lines[-1].split() == ["owner", "=", "joe"]
-    assert "no label 'tier'" in failed(1, "repo", "set", uri, "--writable", "--unset", "tier")
-    assert "read-only or writable" in failed(2, "repo", "set", uri, "--writable", "--read-only")
-    assert "say what to set" in failed(2, "repo", "set", uri)
+    assert "the label 'tier' does not exist" in failed(
+        1, "repo", "set", uri, "--writable", "--unset", "tier"
+    )
+    assert "--read-only and --writable" in failed(
+        2, "repo", "set", uri, "--writable", "--read-only"
+    )
+    assert "choose what to set" in failed(2, "repo", "set", uri)
     assert said("repo", "set", uri, "--writable")["read_only"] is False
     ok("rm", at)
 
@@ -99,8 +103,8 @@ def test_hidden_branches_and_their_expiry(scene: Scene) -> None:
     secret = scene.uri("secret")
     assert "either --expires" in failed(2, "branch", "set", secret)
     assert "either --expires" in failed(2, "branch", "set", secret, "--never", "--expires", "1d")
-    assert "no time span" in failed(2, "branch", "set", secret, "--expires", "soon")
-    assert "never expires" in failed(1, "branch", "set", main, "--expires", "1d")
+    assert "is not a duration" in failed(2, "branch", "set", secret, "--expires", "soon")
+    assert "cannot expire" in failed(1, "branch", "set", main, "--expires", "1d")
     assert said("branch", "prune", uri) == []
     pruned = run("branch", "prune", uri, "--dry-run")
     assert (pruned.code, "0 branches would be deleted" in pruned.err) == (0, True)
@@ -123,5 +127,5 @@ def test_time_spans(text: str, span: timedelta) -> None:
     "text", ["", "7", "d", "-1d", "1.5h", "7 d", "7D", "9" * 9 + "w", "\u0667d"]
 )
 def test_what_is_no_time_span(text: str) -> None:
-    with pytest.raises(InvalidInputError, match="no time span"):
+    with pytest.raises(InvalidInputError, match="is not a duration"):
         duration(text)

@@ -36,7 +36,7 @@ def test_a_refusal_has_a_code_of_its_own_and_names_its_run(guarded: Scene) -> No
     assert "too few rows" in ran.json["error"]
     text = run("commit", guarded.uri("main"), "-m", "try")
     assert (text.code, text.out) == (6, b"")
-    assert f"error: the hook 'rows' of {FILE} has failed on pre-commit of 'main'" in text.err
+    assert f"error: the hook 'rows' of {FILE} failed on pre-commit of 'main'" in text.err
     (_, first) = said("hooks", "runs", guarded.uri())
     assert first["id"] == ran.json["run"]
     shown = said("hooks", "show", guarded.uri(), first["id"])
@@ -54,7 +54,7 @@ def test_what_fails_afterwards_is_a_warning(
     guarded.branch("dev")
     caplog.clear()
     guarded.commit("dev", {"a": "2"})
-    assert "commit of 'dev' is done, but: " in caplog.text
+    assert "commit of 'dev' succeeded, but: " in caplog.text
     (run_of_dev,) = said("hooks", "runs", guarded.uri("dev"), "--amount", "5")
     assert (run_of_dev["event"], run_of_dev["status"]) == ("post-commit", "failed")
     assert "post-commit" in ok("hooks", "runs", guarded.uri("dev"))
@@ -69,7 +69,7 @@ def test_what_is_not_allowed_here(guarded: Scene, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("SPARKLAKE_HOOKS_SKIP", "shell")
     ok("commit", guarded.uri("main"), "-m", "pass over")
     monkeypatch.setenv("SPARKLAKE_HOOKS_SKIP", "shel")
-    assert "'shel' is no type of hook" in failed(2, "commit", guarded.uri("main"), "-m", "try")
+    assert "'shel' is not a hook type" in failed(2, "commit", guarded.uri("main"), "-m", "try")
 
 
 def test_the_jobs_say_the_same(guarded: Scene, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,7 +35,7 @@ def test_a_folder_is_put(scene: Scene, tmp_path: Path) -> None:
 def test_a_folder_needs_its_option_and_a_file_none(scene: Scene, tmp_path: Path) -> None:
     given = folder(tmp_path)
     assert "is not a file" in failed(2, "put", given, scene.uri("main", "x"))
-    assert "is no folder" in failed(2, "put", "-r", f"{given}/a b", scene.uri("main", "x"))
+    assert "is not a folder" in failed(2, "put", "-r", f"{given}/a b", scene.uri("main", "x"))
     assert job(2, "put", "-r", f"{given}/a b", scene.uri("main", "x"))["kind"] == "invalid_input"
     assert "overlaps" in failed(2, "put", "-r", str(scene.namespace), scene.uri("main", "x"))
     assert scene.paths("main") == []
@@ -72,7 +72,7 @@ def test_what_is_no_file_of_the_folder_is_skipped_and_listed(scene: Scene, tmp_p
         assert (made["put"], skipped) == (2, links | dangling | SPECIAL)
     assert scene.paths("main") == ["x/a b", "x/d/c%"]
     text = ok("put", "-r", given, scene.uri("main", "x"))
-    assert "skipped 7 that are no files (--follow-links follows links):" in text
+    assert "skipped 7 that are not regular files (--follow-links follows links):" in text
     assert "  dangling link  gone\n" in text
     assert "pipe\\x1b[31m" in text
     assert "\x1b" not in text

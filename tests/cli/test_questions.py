@@ -71,7 +71,7 @@ def test_an_option_spares_the_question(scene: Scene, option: str) -> None:
 
 
 def test_a_pipe_is_not_asked(scene: Scene) -> None:
-    assert "is forgotten" in ok("repo", "delete", scene.uri())
+    assert "is deleted" in ok("repo", "delete", scene.uri())
     assert "no repository" in failed(1, "repo", "delete", scene.uri())
     assert run("repo", "delete", scene.uri(), "--yes").code == 1
 
@@ -117,7 +117,7 @@ def test_only_a_yes_deletes_objects(doomed: Scene, deletion: list[str]) -> None:
     assert "Traceback" not in seen
     assert len(objects_of(doomed)) == 2
     code, seen = answered(b"y\n", *words_of(deletion, doomed))
-    assert (code, "for good" in " ".join(seen.split())) == (0, True)
+    assert (code, "permanently" in " ".join(seen.lower().split())) == (0, True)
     assert len(objects_of(doomed)) == 1
 
 

@@ -35,7 +35,7 @@ def test_the_story(folder: Path, home: Path) -> None:
     check_what_it_did(name, steps)
     ran = run("quickstart", str(folder))
     assert ran.code == 0
-    assert " 1. Make a repository" in ran.text
+    assert " 1. Create a repository" in ran.text
     assert "! conflict  files/file 0 100%.txt" in ran.text
     assert "$ sparklake tag create" in ran.text
     assert ">>> repo.read('main', 'tables/inventory')" in ran.text
@@ -49,10 +49,12 @@ def test_the_story(folder: Path, home: Path) -> None:
 
 def check_what_it_did(name: str, steps: dict[str, Any]) -> None:
     uri = f"lakefs://{name}"
-    assert any("41 objects" in fact for fact in steps["Import the files where they lie"]["facts"])
+    assert any(
+        "41 objects" in fact for fact in steps["Import the files without copying them"]["facts"]
+    )
     (conflicts, merged) = (
         steps[title]["facts"]
-        for title in ("Merge: both sides changed some objects", "Merge, and let the branch win")
+        for title in ("Merge: some objects are in conflict", "Merge, and let the branch win")
     )
     assert len([line for line in conflicts if line.startswith("! conflict")]) == 3
     log = said("log", f"{uri}/main")
@@ -65,7 +67,7 @@ def check_what_it_did(name: str, steps: dict[str, Any]) -> None:
         "main^2~2: 41 rows of path, size, size_class",
         "v1-imported: 41 objects, and no table yet",
     ]
-    assert ok("cat", f"{uri}/main/files/file 0 100%.txt") == "as Joe has it\n"
+    assert ok("cat", f"{uri}/main/files/file 0 100%.txt") == "as on Joe's branch\n"
     assert ok("cat", f"{uri}/v1-imported/files/file 1 100%.txt") == "x"
     assert not any(each["dirty"] for each in said("branch", "list", uri))
 
@@ -97,8 +99,8 @@ def test_a_folder_without_files(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_holds_the_lake(home: Path) -> None:
-    assert "holds the home of the lake" in failed(2, "quickstart", str(home.parent))
-    assert "holds the home of the lake" in failed(2, "quickstart", str(home))
+    assert "contains the home of the lake" in failed(2, "quickstart", str(home.parent))
+    assert "contains the home of the lake" in failed(2, "quickstart", str(home))
 
 
 def test_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:

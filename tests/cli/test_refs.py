@@ -23,7 +23,7 @@ def test_a_dump_and_a_restore(scene: Scene, tmp_path: Path, dsn: str) -> None:
         0,
         f"2 branches, 1 tag and 2 commits of {scene.uri()} are in file://{scene.namespace}\n",
     )
-    assert text.err == "staged changes are not: commit those of dev\n"
+    assert text.err == "staged changes are not dumped: commit those of dev\n"
 
     lake = ("--dsn", dsn)
     restored = said(*lake, "refs", "restore", "lakefs://again", str(scene.namespace))
@@ -31,7 +31,7 @@ def test_a_dump_and_a_restore(scene: Scene, tmp_path: Path, dsn: str) -> None:
     assert restored["storage_namespace"] == f"file://{scene.namespace}"
     assert said(*lake, "log", "lakefs://again/v1")[0] == head
     assert ok(*lake, "cat", "lakefs://again/main/a") == "1"
-    assert "those of 'again'" in failed(1, "refs", "dump", scene.uri())
+    assert "restored to 'again'" in failed(1, "refs", "dump", scene.uri())
     ok(*lake, "repo", "delete", "lakefs://again")
 
 

@@ -58,8 +58,10 @@ def test_rows_are_imported(scene: Scene, tmp_path: Path, spark: SparkSession) ->
     assert made["objects"] == 1
     assert scene.paths("main") == ["in/a"]
     for other in (("--from", place), ("--inventory", place), ("--inventory-prefix", "a")):
-        assert "name one source" in failed(2, "import", scene.uri("main"), "--rows", place, *other)
-    assert "name one source" in failed(2, "import", scene.uri("main"))
+        assert "choose one source" in failed(
+            2, "import", scene.uri("main"), "--rows", place, *other
+        )
+    assert "choose one source" in failed(2, "import", scene.uri("main"))
 
 
 @pytest.mark.spark
@@ -72,7 +74,7 @@ def test_a_table_is_written(scene: Scene, tmp_path: Path, spark: SparkSession) -
     assert (made["path"], made["files"]) == ("t", len(scene.paths("main")))
     assert {path.split("/")[1] for path in scene.paths("main", "t/day")} == {"day=1", "day=2"}
     assert "staged 3 files of " in ok("write", *words, "--mode", "overwrite")
-    assert "no write mode" in failed(2, "write", *words, "--mode", "sometimes")
+    assert "is not a write mode" in failed(2, "write", *words, "--mode", "sometimes")
     wrong = failed(2, "write", *words, "--mode", "overwrite", "--partition-by", "no")
     assert f"Spark cannot write {target}: " in wrong
 

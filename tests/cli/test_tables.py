@@ -22,7 +22,7 @@ def test_a_side_is_taken_where_logs_do_not_unite(scene: Scene) -> None:
         scene.commit(branch, {**log, f"tables/t/{branch}": branch})
     refused = run("merge", dev, main)
     assert refused.code == 3
-    assert "choose a strategy: source-wins or dest-wins" in refused.err
+    assert "choose a strategy, such as source-wins or dest-wins" in refused.err
     rule = ("--rule", "tables/**=source-wins")
     shown = ok("merge", dev, main, "--dry-run", *rule).splitlines()
     assert "taken as a whole: Delta tables tables/t (source-wins)" in shown

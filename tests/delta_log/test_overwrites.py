@@ -111,7 +111,7 @@ OPERATIONS: dict[str, tuple[str, Operation]] = {
     "RESTORE": (ALL, of("RESTORE", parameters={"version": "1"})),
     "CLONE": (ALL, of("CLONE")),
     "unknown": (ALL, of("LOAD")),
-    "without an operation": (ALL, of("")),
+    "without a recorded operation": (ALL, of("")),
     "without a commitInfo": (ALL, of(None)),
     "odd parameters": (ALL, of("LOAD", parameters="none")),
 }

@@ -130,7 +130,7 @@ def test_a_protocol_of_one_side_beside_properties_of_the_other_is_refused() -> N
     upgraded = side([{"protocol": VECTORS}], protocol=VECTORS)
     widened = side([{"metaData": WIDER}], metadata=WIDER)
     for source, dest in ((upgraded, widened), (widened, upgraded)):
-        with pytest.raises(NotUnitedError, match="the other one its protocol"):
+        with pytest.raises(NotUnitedError, match="the other side its protocol"):
             union(side(), source, dest)
     both = side([{"metaData": WIDER, "protocol": VECTORS}], metadata=WIDER, protocol=VECTORS)
     assert union(side(), both, side([file("a")]))

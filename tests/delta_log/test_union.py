@@ -280,7 +280,7 @@ def test_what_both_sides_made_alike_of_the_table_is_not_made_twice() -> None:
         ({"metadata": metadata(**{"delta.columnMapping.mode": "name"})}, "columnMapping"),
         ({"metadata": metadata(**{"delta.enableInCommitTimestamps": "true"})}, "inCommitTimestamp"),
         ({"metadata": metadata(column("x", metadata={"delta.identity.start": 1}))}, "identity"),
-        ({"metadata": metadata() | {"schemaString": "{"}}, "no JSON"),
+        ({"metadata": metadata() | {"schemaString": "{"}}, "not the JSON"),
     ],
 )
 def test_what_is_not_understood_is_refused(more: dict[str, Any], words: str) -> None:
@@ -332,7 +332,7 @@ def test_other_reasons(base: LogSide, source: LogSide, dest: LogSide, words: str
 
 
 @pytest.mark.parametrize(
-    ("body", "words"), [(b"{", "no JSON"), (b'{"new": 1}', "'new'"), (b"1", "no object")]
+    ("body", "words"), [(b"{", "not JSON"), (b'{"new": 1}', "'new'"), (b"1", "not a JSON object")]
 )
 def test_what_is_no_commit_is_refused(body: bytes, words: str) -> None:
     with pytest.raises(NotUnitedError, match=words):

@@ -156,7 +156,7 @@ def test_a_damaged_data_block_is_found_when_it_is_opened(compress: bool) -> None
     assert block.slice(0, start).records() == BASE[:start]
     assert block.slice(stop, COUNT).records() == BASE[stop:]
     for read in (lambda: block.record(start), lambda: block.slice(0, stop - 1).records()):
-        with pytest.raises(CorruptFileError, match=r"_lakefs/table does not hold the records"):
+        with pytest.raises(CorruptFileError, match=r"_lakefs/table does not contain the records"):
             read()
     assert 7 not in table.contents
 

@@ -154,7 +154,7 @@ def test_the_key_of_an_entry_is_checked() -> None:
 
 @pytest.mark.parametrize("data", [b"\xff", b"\x0a\x05ab", b"\x30\x07"])
 def test_bytes_that_are_no_entry(data: bytes) -> None:
-    with pytest.raises(CorruptFileError, match="no entry"):
+    with pytest.raises(CorruptFileError, match="no valid object entry"):
         decode_entry(data)
 
 

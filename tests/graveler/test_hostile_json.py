@@ -56,7 +56,7 @@ def test_a_file_of_ours_that_is_no_json_is_corrupt(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"PAR1", b"PAR1" + b"x" * 60 + b"PAR1"])
 def test_a_receipt_that_is_no_parquet_is_corrupt(body: bytes) -> None:
-    with pytest.raises(CorruptFileError, match=r"^a receipt is no Parquet file"):
+    with pytest.raises(CorruptFileError, match=r"^a receipt is not a Parquet file"):
         decode_parquet(body, "a receipt", ["address"])
 
 
@@ -92,7 +92,7 @@ def test_a_predicate_over_a_table_with_a_nested_column_is_read() -> None:
 def test_a_damaged_settings_file_is_named(tmp_path: Path, body: bytes) -> None:
     path = tmp_path / "sparklake.toml"
     path.write_bytes(body)
-    with pytest.raises(InvalidInputError, match=r"sparklake\.toml cannot be used"):
+    with pytest.raises(InvalidInputError, match=r"sparklake\.toml is invalid"):
         read_settings_file(path)
 
 

@@ -119,7 +119,7 @@ def test_a_table_that_crashed_rocksdb_is_refused() -> None:
         [sys.executable, "-c", code, NAME, str(HOSTILE)], capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"_lakefs/{NAME} does not hold the records")
+    assert done.stdout.startswith(f"_lakefs/{NAME} does not contain the records")
 
 
 @settings(max_examples=400, deadline=None)

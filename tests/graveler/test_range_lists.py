@@ -83,7 +83,7 @@ def test_only_what_is_asked_for_is_decoded() -> None:
 
 def test_records_of_something_else_are_no_ranges() -> None:
     listed = RangeList(block_of_records(records_of({b"a": b"A"}, b"data")))
-    with pytest.raises(CorruptFileError, match="describes no range"):
+    with pytest.raises(CorruptFileError, match="does not describe a range"):
         _ = listed[0]
 
 

@@ -96,7 +96,7 @@ def test_a_cut_value_is_corrupt(key: bytes, identity: bytes, data: bytes, lost: 
     left = stored[: -1 - lost % len(stored)]
     if len(stored) - len(left) == 32:
         return
-    with pytest.raises(CorruptFileError, match="not that of a Graveler record"):
+    with pytest.raises(CorruptFileError, match="is not a Graveler record"):
         decode_record(key, left)
 
 

@@ -248,20 +248,23 @@ def with_commit(commit: Commit) -> RefsSnapshot:
 @pytest.mark.parametrize(
     ("refs", "words"),
     [
-        (with_commit(replace(MERGE, message="other")), "not what its id says"),
-        (with_commit(replace(MERGE, committer="other")), "not what its id says"),
-        (with_commit(replace(MERGE, creation_date=5)), "not what its id says"),
-        (with_commit(replace(MERGE, metadata={"a": "b"})), "not what its id says"),
-        (with_commit(replace(MERGE, parents=(FIRST.id, SECOND.id))), "not what its id says"),
-        (with_commit(replace(MERGE, meta_range_id=MetaRangeId(""))), "not what its id says"),
-        (with_commit(replace(MERGE, generation=4)), "is of generation 3, not 4"),
-        (with_commit(replace(MERGE, generation=0)), "claims no lower generation"),
-        (replace(REFS, commits=(FIRST, MERGE)), "not there"),
+        (with_commit(replace(MERGE, message="other")), "does not match its id"),
+        (with_commit(replace(MERGE, committer="other")), "does not match its id"),
+        (with_commit(replace(MERGE, creation_date=5)), "does not match its id"),
+        (with_commit(replace(MERGE, metadata={"a": "b"})), "does not match its id"),
+        (with_commit(replace(MERGE, parents=(FIRST.id, SECOND.id))), "does not match its id"),
+        (with_commit(replace(MERGE, meta_range_id=MetaRangeId(""))), "does not match its id"),
+        (with_commit(replace(MERGE, generation=4)), "must have generation 3, not 4"),
+        (with_commit(replace(MERGE, generation=0)), "has no lower generation"),
+        (replace(REFS, commits=(FIRST, MERGE)), "is missing or has"),
         (replace(REFS, commits=()), "names the commit"),
         (replace(REFS, commits=(FIRST, SECOND)), "'main' in the dump names the commit"),
         (replace(REFS, tags=(TagInfo("v", CommitId("0" * 64)),)), "'v' in the dump names"),
-        (replace(REFS, tags=(TagInfo("a/b", FIRST.id),)), "cannot name a tag"),
-        (replace(REFS, branches=(BranchState("a..b", FIRST.id),)), "cannot name a branch"),
+        (replace(REFS, tags=(TagInfo("a/b", FIRST.id),)), "cannot be the name of a tag"),
+        (
+            replace(REFS, branches=(BranchState("a..b", FIRST.id),)),
+            "cannot be the name of a branch",
+        ),
     ],
 )
 def test_what_contradicts_itself_is_refused(
@@ -305,7 +308,7 @@ def test_commits_of_another_version(
 
 @pytest.mark.parametrize("words", ["x", "../x", "A" * 64, "0" * 63])
 def test_an_id_that_is_none_is_refused(store: ObjectStore, words: str) -> None:
-    with pytest.raises(InvalidDumpError, match="no id"):
+    with pytest.raises(InvalidDumpError, match="is not the id"):
         read_refs(store, replace(dumped(store, REFS), tags_meta_range_id=words))
 
 
@@ -316,7 +319,7 @@ def test_tables_are_not_taken_for_each_other(store: ObjectStore) -> None:
         manifest.commits_meta_range_id,
         manifest.branches_meta_range_id,
     )
-    with pytest.raises(InvalidDumpError, match="no metaranges of branch records"):
+    with pytest.raises(InvalidDumpError, match="does not contain metaranges of branch records"):
         read_refs(store, swapped)
 
 

@@ -178,7 +178,7 @@ def test_names(validate: Callable[[str], str], name: str) -> None:
 )
 @pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: ascii(name[:20]))
 def test_bad_names(validate: Callable[[str], str], noun: str, name: str) -> None:
-    with pytest.raises(InvalidNameError, match=f"cannot name a {noun}"):
+    with pytest.raises(InvalidNameError, match=f"cannot be the name of a {noun}"):
         validate(name)
 
 
@@ -191,5 +191,5 @@ def test_repository_names(name: str) -> None:
     "name", ["", "ab", "a" * 64, "-ab", "Abc", "a_b", "a.b", "a/b", "abc\n", "žluť", "a b"]
 )
 def test_bad_repository_names(name: str) -> None:
-    with pytest.raises(InvalidNameError, match="cannot name a repository"):
+    with pytest.raises(InvalidNameError, match="cannot be the name of a repository"):
         validate_repository_name(name)

@@ -154,7 +154,7 @@ def test_rules_that_cannot_be() -> None:
             Retention(days)
         with pytest.raises(InvalidInputError, match="0 to 36,500 days"):
             BranchRetention("main", days)
-    with pytest.raises(InvalidInputError, match="fits no branch"):
+    with pytest.raises(InvalidInputError, match="matches no branch"):
         BranchRetention("a/b", 1)
-    with pytest.raises(InvalidInputError, match="two rules"):
+    with pytest.raises(InvalidInputError, match="two retention rules"):
         Retention(1, (BranchRetention("a", 1), BranchRetention("a", 2)))

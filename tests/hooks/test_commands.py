@@ -82,7 +82,7 @@ def test_only_what_may_be_seen_is_in_the_environment(monkeypatch: pytest.MonkeyP
 def test_a_command_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) -> None:
     number = tmp_path / "pid"
     outcome = script(f"echo begun; sleep 60 & echo $! > {number}; wait", timeout="500ms")
-    assert outcome == HookOutcome(HookStatus.FAILED, "begun\n\nnot done after 0.5 seconds")
+    assert outcome == HookOutcome(HookStatus.FAILED, "begun\n\nnot finished after 0.5 seconds")
     status = Path(f"/proc/{number.read_text().strip()}/stat")
 
     def is_gone() -> bool:

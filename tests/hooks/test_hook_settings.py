@@ -37,5 +37,5 @@ def test_the_environment_wins_over_the_file(
 @pytest.mark.parametrize("name", ["ALLOW", "SKIP"])
 def test_types_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(f"SPARKLAKE_HOOKS_{name}", "webhook,phyton")
-    with pytest.raises(InvalidInputError, match="'phyton' is no type of hook"):
+    with pytest.raises(InvalidInputError, match="'phyton' is not a hook type"):
         load_settings(tmp_path)

@@ -87,9 +87,9 @@ def test_a_redirect_is_checked_as_the_first_url_is(server: HookServer) -> None:
     only = HookSettings(allow=(f"webhook:{server.url}/to-*",), private=HERE.private)
     refused("hooks_allow", f"{server.url}/to-_200", only, follow_redirects=True)
     for target, words in [
-        ("http:__inner:1_x", "inner is at 127.0.0.2"),
+        ("http:__inner:1_x", "inner has the address 127.0.0.2"),
         ("http:__169.254.169.254_x", "169.254.169.254, which is not public"),
-        ("file:___etc_passwd", "a URL begins with"),
+        ("file:___etc_passwd", "a URL must start with"),
     ]:
         narrow = HookSettings(private=("127.0.0.1/32",))
         with names(inner="127.0.0.2"):
@@ -139,7 +139,7 @@ def test_no_proxy_is_asked(server: HookServer, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("name", ["silent", "drip"])
 def test_a_limit_is_for_all_of_it(server: HookServer, name: str) -> None:
-    refused("not done after 0.2 seconds", f"{server.url}/{name}", timeout=SHORT)
+    refused("not finished after 0.2 seconds", f"{server.url}/{name}", timeout=SHORT)
     assert server.paths == [f"/{name}"]
 
 
@@ -152,7 +152,9 @@ def test_a_name_that_is_looked_up_too_long_is_never_asked(server: HookServer) ->
             return found(host, port)
 
         asked.side_effect = slowly
-        refused("not done after", f"{server.url.replace('127.0.0.1', 'slow')}/200", timeout=SHORT)
+        refused(
+            "not finished after", f"{server.url.replace('127.0.0.1', 'slow')}/200", timeout=SHORT
+        )
         server.is_over.wait(0.9)
     assert server.posted == []
 
@@ -167,16 +169,16 @@ def test_who_does_not_listen_is_asked_twice_and_refuses(server: HookServer) -> N
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     with mock.patch.object(socket, "create_connection", wraps=socket.create_connection) as asked:
-        refused("cannot be asked", f"http://127.0.0.1:{port}/")
+        refused("the request to ", f"http://127.0.0.1:{port}/")
     assert asked.call_count == 2
 
 
 def test_no_such_host() -> None:
-    refused("cannot be asked", "http://no-such-host.invalid/")
+    refused("the request to ", "http://no-such-host.invalid/")
 
 
 def test_a_server_that_speaks_no_tls_is_not_trusted(server: HookServer) -> None:
-    refused("cannot be asked", server.url.replace("http:", "https:"), timeout="5s")
+    refused("the request to ", server.url.replace("http:", "https:"), timeout="5s")
     assert server.posted == []
 
 

@@ -55,7 +55,9 @@ def test_rules_are_set_shown_and_cleared(scene: Scene) -> None:
         assert failed(2, "gc", "rules", "set", *words)
         assert job(2, "set_retention", *words)["kind"] == "invalid_input"
     twice = ("--branch", "main=1", "--branch", "main=2")
-    assert "two rules" in failed(2, "gc", "rules", "set", scene.uri(), "--default", "7", *twice)
+    assert "two retention rules" in failed(
+        2, "gc", "rules", "set", scene.uri(), "--default", "7", *twice
+    )
     failed(2, "gc", "rules", "set", scene.uri(), "--default", "-1")
     assert said("gc", "rules", "show", scene.uri()) == none
 
@@ -70,7 +72,7 @@ def test_commits_expire_and_are_marked(scene: Scene) -> None:
     assert "3 commits would expire" in ok("gc", "run", *grace, "--dry-run")
     marks = [each.get("expired", False) for each in said("log", scene.uri("main"))]
     assert marks == [False] * 4
-    assert "3 commits have expired" in ok("gc", "run", *grace)
+    assert "3 commits expired" in ok("gc", "run", *grace)
     marks = [each.get("expired", False) for each in said("log", scene.uri("main"))]
     assert marks == [False, True, True, True]
     assert [each.get("expired", False) for each in job(0, "log", scene.uri("main"))] == marks

@@ -61,7 +61,7 @@ def test_an_import_of_rows(scene: Scene, tmp_path: Path, spark: SparkSession) ->
     }
     assert scene.paths("main") == ["in/a", "in/kept"]
     both = job(2, *words, "--rows", sources["json"], "--from", str(tmp_path))
-    assert (both["kind"], "name one source" in both["error"]) == ("invalid_input", True)
+    assert (both["kind"], "choose one source" in both["error"]) == ("invalid_input", True)
 
 
 def test_rows_are_staged_committed_and_compared(

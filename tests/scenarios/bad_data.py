@@ -43,7 +43,7 @@ DATA: list[Case] = [
         )
     ),
     *(
-        (f"no store {number}", InvalidUriError, "no object store for ftp", verb)
+        (f"no store {number}", InvalidUriError, "ftp:// is not supported", verb)
         for number, verb in enumerate(
             (
                 lambda lab: lab.repo.export("main", "ftp://host/out"),
@@ -60,7 +60,7 @@ DATA: list[Case] = [
             )
         )
     ),
-    ("a format", InvalidInputError, "not of orc", lambda lab: lab.repo.view("main", "d", "orc")),
+    ("a format", InvalidInputError, "not orc", lambda lab: lab.repo.view("main", "d", "orc")),
     ("no table", ObjectNotFoundError, "'nope'", lambda lab: lab.repo.view("main", "nope")),
     (
         "a manifest's format",
@@ -81,7 +81,7 @@ DATA: list[Case] = [
         lambda lab: lab.repo.at_time("main", LONG_AGO.replace(tzinfo=None)),
     ),
     *(
-        (f"columns that are no list {number}", InvalidInputError, "are lists of names", verb)
+        (f"columns that are no list {number}", InvalidInputError, "must be lists of names", verb)
         for number, verb in enumerate(
             (
                 lambda lab: lab.repo.diff_table("main", "dev", "d", "id"),
@@ -99,9 +99,9 @@ DATA: list[Case] = [
     (
         "a glob that is no list",
         InvalidInputError,
-        r"are a list, such as \['d/\*\*'\]",
+        r"must be a list, such as \['d/\*\*'\]",
         lambda lab: lab.repo.purge("d/**", commit=True),
     ),
     ("on a branch", PurgeBlockedError, "branch", lambda lab: lab.repo.purge(["d/1"])),
-    ("nothing", NoChangesError, "names such a path", lambda lab: lab.repo.purge(["nope"])),
+    ("nothing", NoChangesError, "has such a path", lambda lab: lab.repo.purge(["nope"])),
 ]

@@ -38,14 +38,14 @@ def both(title: str, error: Any, words: str, *names: str, **terms: Any) -> list[
 
 
 TRANSFERS: list[Case] = [
-    *both("of nothing", ObjectNotFoundError, "'main' has nothing at 'nope'", "nope", "x"),
-    *both("of an empty folder", ObjectNotFoundError, "nothing at 'nope/'", "nope/", "x"),
-    *both("of a folder as an object", ObjectNotFoundError, "nothing at 'd'", "d", "x"),
+    *both("of nothing", ObjectNotFoundError, "'main' has no object at 'nope'", "nope", "x"),
+    *both("of an empty folder", ObjectNotFoundError, "no object at 'nope/'", "nope/", "x"),
+    *both("of a folder as an object", ObjectNotFoundError, "no object at 'd'", "d", "x"),
     *both("to what is there", AlreadyExistsError, "'d/2'", "d/1", "d/2"),
     *both("recursively", AlreadyExistsError, "'d/2'", "d/1", "d/2", recursive=True),
     *both("on no branch", RefNotFoundError, "no branch 'nope'", "d/1", "x", branch="nope"),
     *both("on a tag", RefNotFoundError, "no branch 'v1'", "d/1", "x", branch="v1"),
-    *both("too long", InvalidKeyError, "a key of 1025 bytes", "d/", "x" * 1023),
+    *both("too long", InvalidKeyError, "with 1025 bytes", "d/", "x" * 1023),
     *(
         (f"{verb} {path[:9]!r} as {place}", InvalidKeyError, words, transfer(verb, *names))
         for verb in ("move", "copy")
@@ -58,15 +58,15 @@ TRANSFERS: list[Case] = [
         )
         for place, names in (("source", (path, "x")), ("dest", ("d/1", path)))
     ),
-    ("move to itself", InvalidInputError, "one lies in the other", transfer("move", "d/1", "d/1")),
-    ("move into itself", InvalidInputError, "lies in the other", transfer("move", "d/", "d/e/")),
-    ("move out of itself", InvalidInputError, "lies in the other", transfer("move", "d/", "")),
+    ("move to itself", InvalidInputError, "one contains the other", transfer("move", "d/1", "d/1")),
+    ("move into itself", InvalidInputError, "contains the other", transfer("move", "d/", "d/e/")),
+    ("move out of itself", InvalidInputError, "contains the other", transfer("move", "d/", "")),
     ("copy of nowhere", RefNotFoundError, "'nope'", transfer("copy", "d/1", "x", "nope")),
     ("copy, malformed", InvalidRefError, "not a ref", transfer("copy", "d/1", "x", "main~x")),
     (
         "copy of what another lacks",
         ObjectNotFoundError,
-        "'dev' has nothing at 'nope'",
+        "'dev' has no object at 'nope'",
         transfer("copy", "nope", "x", "dev"),
     ),
 ]
@@ -90,12 +90,12 @@ CHOSEN: list[Case] = [
     ),
     ("restore on a tag", RefNotFoundError, "no branch 'v1'", restore("dev", "d/1", branch="v1")),
     ("restore, malformed", InvalidRefError, "not a ref", restore("main~x", "d/1")),
-    ("restore, staged", InvalidRefError, "is what is staged", restore("dev$", "d/1")),
-    ("restore of nothing", InvalidInputError, "no path is chosen", restore("dev")),
+    ("restore, staged", InvalidRefError, "means staged changes", restore("dev$", "d/1")),
+    ("restore of nothing", InvalidInputError, "the list of paths is empty", restore("dev")),
     (
         "restore of a text",
         InvalidInputError,
-        r"are a list, such as \['d/1'\]",
+        r"must be a list, such as \['d/1'\]",
         lambda lab: lab.main.restore("dev", "d/1"),
     ),
     (
@@ -104,7 +104,7 @@ CHOSEN: list[Case] = [
         "neither 'dev' nor 'main'",
         restore("dev", "nope"),
     ),
-    ("restore of the same", NoChangesError, "'d/2' on 'main' is as it is", restore("dev", "d/2")),
+    ("restore of the same", NoChangesError, "'d/2' on 'main' is the same", restore("dev", "d/2")),
     *(
         (f"{kind} of {path[:9]!r}", InvalidKeyError, words, verb(path))
         for path, words in (
@@ -123,23 +123,23 @@ CHOSEN: list[Case] = [
             ),
         )
     ),
-    ("commit of no path", InvalidInputError, "no path is chosen", commit_of()),
+    ("commit of no path", InvalidInputError, "the list of paths is empty", commit_of()),
     (
         "commit of others",
         NoChangesError,
-        "of the chosen paths nothing",
+        "no staged change of the chosen paths",
         commit_of("d/", branch="main"),
     ),
     (
         "merge of no path",
         InvalidInputError,
-        "no path is chosen",
+        "the list of paths is empty",
         lambda lab: lab.repo.merge("new", "main", paths=[]),
     ),
     (
         "plan of no path",
         InvalidInputError,
-        "no path is chosen",
+        "the list of paths is empty",
         lambda lab: lab.ghost("dirty").plan([]),
     ),
 ]
@@ -168,7 +168,7 @@ JOININGS: list[Case] = [
     ("rebase of no branch", RefNotFoundError, "no branch 'nope'", rebase("main", "nope")),
     ("rebase of a tag", RefNotFoundError, "no branch 'v1'", rebase("main", "v1")),
     ("rebase, malformed", InvalidRefError, "not a ref", rebase("main~x")),
-    ("rebase, staged", InvalidRefError, "is what is staged", rebase("dev$")),
+    ("rebase, staged", InvalidRefError, "means staged changes", rebase("dev$")),
     ("rebase, dirty", DirtyBranchError, "'dirty' has uncommitted", rebase("main", "dirty")),
     ("rebase onto its own", NoChangesError, "'dev'", rebase("dev~1")),
     (
@@ -189,7 +189,12 @@ JOININGS: list[Case] = [
     ("preview into a tag", RefNotFoundError, "no branch 'v1'", preview("dev", "v1")),
     ("preview, malformed", InvalidRefError, "not a ref", preview("main~x", "dev")),
     ("preview of itself", NoChangesError, "itself", preview("dev", "dev")),
-    ("preview of an ancestor", NoChangesError, "has all that commit", preview("main~3", "main")),
+    (
+        "preview of an ancestor",
+        NoChangesError,
+        "already has all changes in commit",
+        preview("main~3", "main"),
+    ),
     ("preview, dirty", DirtyBranchError, "'dirty' has uncommitted", preview("dev", "dirty")),
     (
         "preview, strategy",
@@ -197,7 +202,12 @@ JOININGS: list[Case] = [
         "'ours' is no",
         preview("dev", "main", strategy="ours"),
     ),
-    ("preview of no path", InvalidInputError, "no path", preview("dev", "main", paths=[])),
+    (
+        "preview of no path",
+        InvalidInputError,
+        "the list of paths is empty",
+        preview("dev", "main", paths=[]),
+    ),
     ("transaction on no branch", RefNotFoundError, "no branch 'nope'", transaction("nope")),
     ("transaction on a tag", RefNotFoundError, "no branch 'v1'", transaction("v1")),
     ("transaction, dirty", DirtyBranchError, "begin a transaction on it", transaction("dirty")),
@@ -231,27 +241,32 @@ SETTINGS: list[Case] = [
         (f"expiry {span}", InvalidInputError, "cannot expire in", lifetime(span))
         for span in (timedelta(), -DAY, timedelta(days=36_501))
     ),
-    ("expiry of the default", ProtectedError, "never expires", lifetime(DAY, "main")),
+    ("expiry of the default", ProtectedError, "cannot expire", lifetime(DAY, "main")),
     ("expiry of no branch", RefNotFoundError, "no branch 'nope'", lifetime(DAY, "nope")),
     ("no expiry of no branch", RefNotFoundError, "no branch 'nope'", lifetime(None, "nope")),
-    ("protect nothing", InvalidInputError, "name a pattern", set_up("protect")),
+    ("protect nothing", InvalidInputError, "name at least one pattern", set_up("protect")),
     *(
         (f"protect {pattern[:9]!r}", InvalidInputError, words, set_up("protect", "main", pattern))
         for pattern, words in (
-            ("", "fits no branch"),
-            ("a/*", "fits no branch"),
-            ("a b", "fits no branch"),
-            ("a\0", "fits no branch"),
-            (SURROGATE, "fits no branch"),
+            ("", "matches no branch"),
+            ("a/*", "matches no branch"),
+            ("a b", "matches no branch"),
+            ("a\0", "matches no branch"),
+            (SURROGATE, "matches no branch"),
             ("x" * 300, "at most 255"),
         )
     ),
     ("block a merge", InvalidInputError, "'merge' cannot", set_up("protect", "x", block=["merge"])),
-    ("block nothing", InvalidInputError, "blocks something", set_up("protect", "x", block=[])),
+    ("block nothing", InvalidInputError, "must block", set_up("protect", "x", block=[])),
     ("keep -1 days", InvalidInputError, "0 to 36,500 days", set_up("set_retention", -1)),
-    ("keep a/b", InvalidInputError, "fits no branch", set_up("set_retention", 1, {"a/b": 1})),
-    ("unprotect nothing", InvalidInputError, "name a pattern", set_up("unprotect")),
-    ("unprotect no rule", NotFoundError, "no rule of the pattern 'x'", set_up("unprotect", "x")),
+    ("keep a/b", InvalidInputError, "matches no branch", set_up("set_retention", 1, {"a/b": 1})),
+    ("unprotect nothing", InvalidInputError, "name at least one pattern", set_up("unprotect")),
+    (
+        "unprotect no rule",
+        NotFoundError,
+        "rule with the pattern 'x' does not exist",
+        set_up("unprotect", "x"),
+    ),
     *(
         (f"label {number}", InvalidInputError, words, set_up("set_metadata", labels))
         for number, (labels, words) in enumerate(
@@ -263,19 +278,24 @@ SETTINGS: list[Case] = [
             )
         )
     ),
-    ("remove no label", InvalidInputError, "name a label", set_up("remove_metadata")),
-    ("remove what is none", NotFoundError, "no label 'x'", set_up("remove_metadata", "x")),
+    ("remove no label", InvalidInputError, "name at least one label", set_up("remove_metadata")),
+    (
+        "remove what is none",
+        NotFoundError,
+        "the label 'x' does not exist",
+        set_up("remove_metadata", "x"),
+    ),
     (
         "set one and remove none",
         NotFoundError,
-        "no label 'x'",
+        "the label 'x' does not exist",
         set_up("edit_metadata", {"k": "v"}, ["x"], read_only=True),
     ),
     *(
         (
             f"{verb} of a repository that is gone",
             RepositoryNotFoundError,
-            "gone",
+            "no longer exists",
             on_gone(verb, *texts),
         )
         for verb, texts in (
@@ -305,11 +325,11 @@ def diff(**words: Any) -> Verb:
 HISTORIES: list[Case] = [
     ("blame of nowhere", RefNotFoundError, "'nope'", lambda lab: lab.repo.blame("nope")),
     ("blame, malformed", InvalidRefError, "not a ref", lambda lab: lab.repo.blame("main~x")),
-    ("blame, staged", InvalidRefError, "is what is staged", lambda lab: lab.repo.blame("dev$")),
+    ("blame, staged", InvalidRefError, "means staged changes", lambda lab: lab.repo.blame("dev$")),
     (
         "blame of several",
         AmbiguousRefError,
-        "give more",
+        "add more",
         lambda lab: lab.repo.blame(ambiguous(lab)),
     ),
     ("blame, prefix", InvalidKeyError, "UTF-8", lambda lab: lab.repo.blame("main", SURROGATE)),
@@ -319,7 +339,7 @@ HISTORIES: list[Case] = [
     (
         "log of a path and a prefix",
         InvalidInputError,
-        "ask for one of them",
+        "choose one of the path",
         log(path="d/1", prefix="d/"),
     ),
     ("log of a bad path", InvalidKeyError, "empty", log(path="")),
@@ -335,11 +355,11 @@ HISTORIES: list[Case] = [
         for depth in (0, -1, 101)
     ),
     ("garbage of no run", NotFoundError, "'x'", lambda lab: lab.repo.garbage("x")),
-    ("garbage of no id", InvalidInputError, "no id", lambda lab: lab.repo.garbage("../x")),
+    ("garbage of no id", InvalidInputError, "is not the id", lambda lab: lab.repo.garbage("../x")),
     (
         "no time of grace",
         InvalidInputError,
-        "time of grace",
+        "grace period",
         lambda lab: lab.repo.collect_garbage(grace=timedelta(seconds=-1)),
     ),
     (

@@ -18,7 +18,7 @@ _KEYS = ((LONG, "at most 1024"), ("../x", "leave the store's root"), (SURROGATE,
 
 FILES: list[Case] = [
     *(
-        (f"no text {number}", InvalidKeyError, "is a text, not", verb)
+        (f"no text {number}", InvalidKeyError, "must be a string, not", verb)
         for number, verb in enumerate(
             (
                 lambda lab: lab.main.put(Path("k"), b""),
@@ -32,13 +32,13 @@ FILES: list[Case] = [
     (
         "a body of text",
         InvalidInputError,
-        "'k' is <class 'str'>: give bytes",
+        "'k' is <class 'str'>: use bytes",
         lambda lab: lab.main.put("k", "text"),
     ),
     (
         "removal of a text",
         InvalidInputError,
-        r"are a list, such as \['d/1'\]",
+        r"must be a list, such as \['d/1'\]",
         lambda lab: lab.main.remove_many("d/1"),
     ),
     *(
@@ -101,7 +101,7 @@ FILES: list[Case] = [
         "'k' is put twice",
         lambda lab: lab.main.copy_many([("d/1", "k"), ("d/2", "k")]),
     ),
-    ("a text", InvalidInputError, "give bytes", lambda lab: lab.main.put_many({"k": "text"})),
+    ("a text", InvalidInputError, "use bytes", lambda lab: lab.main.put_many({"k": "text"})),
     ("nothing", ObjectNotFoundError, "'nope'", lambda lab: lab.repo.open("main", "nope")),
     ("a folder", ObjectNotFoundError, "'d'", lambda lab: lab.main.open("d")),
     (
@@ -110,9 +110,14 @@ FILES: list[Case] = [
         "'nope'",
         lambda lab: lab.main.copy_many([("d/1", "x"), ("nope", "y")]),
     ),
-    ("there", AlreadyExistsError, "'d/1' already", lambda lab: lab.main.open("d/1", "xb")),
+    (
+        "there",
+        AlreadyExistsError,
+        "already has an object 'd/1'",
+        lambda lab: lab.main.open("d/1", "xb"),
+    ),
     ("a mode", InvalidInputError, "mode 'ab'", lambda lab: lab.main.open("k", "ab")),
-    ("to write", InvalidInputError, "of a branch", lambda lab: lab.repo.open("main", "d/1", "w")),
+    ("to write", InvalidInputError, "on a branch", lambda lab: lab.repo.open("main", "d/1", "w")),
     (
         "the namespace",
         InvalidInputError,
@@ -122,7 +127,7 @@ FILES: list[Case] = [
     (
         "an empty folder",
         InvalidInputError,
-        "holds no file",
+        "contains no files",
         lambda lab: lab.main.put_folder("", lab.folder / "empty"),
     ),
 ]

@@ -48,15 +48,15 @@ REPLAYS: list[Case] = [
     *both("on no branch", RefNotFoundError, "no branch 'nope'", "dev", branch="nope"),
     *both("on a tag", RefNotFoundError, "no branch 'v1'", "dev", branch="v1"),
     *both("malformed", InvalidRefError, "not a ref", "main~x"),
-    *both("staged changes", InvalidRefError, r"'dev\$' is what is staged", "dev$"),
+    *both("staged changes", InvalidRefError, r"'dev\$' means staged changes", "dev$"),
     *both("not UTF-8", InvalidRefError, "not a ref", SURROGATE),
     *both("parent 0", InvalidInputError, "has no parent 0", "dev", parent_number=0),
     *both("parent -1", InvalidInputError, "has no parent -1", "dev", parent_number=-1),
     *both("parent 2", InvalidInputError, "has no parent 2: it has 1", "dev", parent_number=2),
-    *both("a merge", InvalidInputError, "is a merge of 2 parents: say", "merged"),
+    *both("a merge", InvalidInputError, "is a merge of 2 parents: choose", "merged"),
     *both("a strategy", InvalidInputError, "'ours' is no.*choose", "dev", strategy="ours"),
     *both("a message", InvalidInputError, "UTF-8 without NUL", "dev", message="a\0b"),
-    *both("a blank message", InvalidInputError, "needs a message: say", "dev", message=" "),
+    *both("a blank message", InvalidInputError, "needs a message: describe", "dev", message=" "),
     *both("a committer", InvalidInputError, "UTF-8 without NUL", "dev", committer=SURROGATE),
     *both("metadata", InvalidInputError, "UTF-8 without NUL", "dev", metadata={"a\0": "v"}),
     *both("when dirty", DirtyBranchError, "'dirty' has uncommitted", "dev", branch="dirty"),
@@ -82,7 +82,7 @@ def reset_object(path: str) -> Verb:
 
 
 RESETS: list[Case] = [
-    ("both", InvalidInputError, "not both", lambda lab: lab.main.reset(prefix="a", path="a")),
+    ("both", InvalidInputError, "choose one of", lambda lab: lab.main.reset(prefix="a", path="a")),
     *(
         (
             f"object {path!r}",
@@ -110,7 +110,7 @@ RESETS: list[Case] = [
     (
         "removal of an empty folder",
         ObjectNotFoundError,
-        "nothing below 'nope/'",
+        "no objects below 'nope/'",
         lambda lab: lab.main.remove("nope/", recursive=True),
     ),
 ]
@@ -131,7 +131,7 @@ MOVES: list[Case] = [
     ("hard reset of no branch", RefNotFoundError, "no branch 'nope'", hard_reset("main", "nope")),
     ("hard reset of a tag", RefNotFoundError, "no branch 'v1'", hard_reset("main", "v1")),
     ("hard reset, malformed", InvalidRefError, "not a ref", hard_reset("main~x")),
-    ("hard reset, staged", InvalidRefError, "is what is staged", hard_reset("dev$")),
+    ("hard reset, staged", InvalidRefError, "means staged changes", hard_reset("dev$")),
     ("hard reset, dirty", DirtyBranchError, "'dirty' has uncommitted", hard_reset("dev", "dirty")),
     ("another head", UnexpectedHeadError, "not at", hard_reset("dev", expected="dev")),
     (
@@ -178,13 +178,13 @@ READS: list[Case] = [
     ("log of -1", InvalidInputError, "a log of -1 commits", log(amount=-1)),
     ("since without a zone", InvalidInputError, "time zone", log(since=datetime(2024, 1, 1))),  # noqa: DTZ001
     ("until without a zone", InvalidInputError, "time zone", log(until=datetime(2024, 1, 1))),  # noqa: DTZ001
-    ("since after until", InvalidInputError, "exchange the two", log(since=LATE, until=EARLY)),
+    ("since after until", InvalidInputError, "swap the two", log(since=LATE, until=EARLY)),
     ("after nowhere", RefNotFoundError, "'nope'", log(after="nope")),
     ("stop at nowhere", RefNotFoundError, "'nope'", log(stop_at="nope")),
-    ("after another's", RefNotFoundError, "does not come to 'dev'", log(after="dev")),
-    ("stop at another's", RefNotFoundError, "does not come to 'dev'", log(stop_at="dev")),
+    ("after another's", RefNotFoundError, "does not contain 'dev'", log(after="dev")),
+    ("stop at another's", RefNotFoundError, "does not contain 'dev'", log(stop_at="dev")),
     ("after, malformed", InvalidRefError, "not a ref", log(after="")),
-    ("stop at, staged", InvalidRefError, "is what is staged", log(stop_at="dev$")),
+    ("stop at, staged", InvalidRefError, "means staged changes", log(stop_at="dev$")),
     ("folder of nothing", RefNotFoundError, "'nope'", listing("nope")),
     ("folder, malformed", InvalidRefError, "not a ref", listing("main~x")),
     ("at nothing", RefNotFoundError, "'nope'", lambda lab: lab.repo.at("nope")),
@@ -208,7 +208,7 @@ READS: list[Case] = [
     (
         "a table at the root",
         InvalidInputError,
-        "path of its own",
+        "a table needs a path",
         lambda lab: lab.repo.read("main", "/"),
     ),
     *(
@@ -229,12 +229,12 @@ def restored(uri: str) -> Verb:
 
 LAKE_VERBS: list[Case] = [
     ("restore without a dump", MissingFileError, "no dump|refs_manifest", restore()),
-    ("restore from nowhere", StoreUnreachableError, "no directory", restore(place="nope")),
+    ("restore from nowhere", StoreUnreachableError, "does not exist", restore(place="nope")),
     ("restore of a living one", MissingFileError, "refs_manifest", restore(place="lab/namespace")),
-    ("restore, name", InvalidNameError, "cannot name a repository", restore("Upper")),
+    ("restore, name", InvalidNameError, "cannot be the name of a repository", restore("Upper")),
     ("restore, taken", AlreadyExistsError, "'lab' already", restore("lab")),
-    ("restore, branch", InvalidNameError, "name a branch", restore(default_branch="-x")),
-    ("restore, ranges", InvalidInputError, "range_records is 1 to", restore(range_records=0)),
+    ("restore, branch", InvalidNameError, "name of a branch", restore(default_branch="-x")),
+    ("restore, ranges", InvalidInputError, "range_records must be 1 to", restore(range_records=0)),
     ("restore, scheme", InvalidUriError, "gs://.*: use", restored("gs://b/x")),
     ("restore, empty", InvalidUriError, "empty", restored("")),
     ("restore, NUL", InvalidUriError, "NUL", restored("a\0b")),

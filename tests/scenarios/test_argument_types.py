@@ -79,7 +79,7 @@ def cases() -> Iterator[Any]:
 @pytest.mark.parametrize("case", list(cases()))
 def test_every_verb_refuses_what_has_a_wrong_type(case: Case) -> None:
     verb, name, given, words = case
-    with pytest.raises(InvalidInputError, match=f"'{name}' of {verb.__name__} is an? "):
+    with pytest.raises(InvalidInputError, match=f"'{name}' of {verb.__name__} must be an? "):
         # Nothing of the verb's own object is asked before.
         verb(object(), *given, **words)
 

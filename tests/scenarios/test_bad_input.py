@@ -129,7 +129,12 @@ def stage(**columns: Any) -> Verb:
 
 NAMES: list[Case] = [
     *(
-        (f"repository {name[:9]!r}", InvalidNameError, "cannot name a repository.*3 to 63", verb)
+        (
+            f"repository {name[:9]!r}",
+            InvalidNameError,
+            "cannot be the name of a repository.*3 to 63",
+            verb,
+        )
         for name in ("Upper", "ab", "a" * 64, "lake\n", "-ake", "a_b", SURROGATE)
         for verb in (
             create(name),
@@ -137,18 +142,23 @@ NAMES: list[Case] = [
             lambda lab, name=name: lab.lake.delete_repository(name),
         )
     ),
-    ("default branch", InvalidNameError, "cannot name a branch", create("lake", branch="-main")),
+    (
+        "default branch",
+        InvalidNameError,
+        "cannot be the name of a branch",
+        create("lake", branch="-main"),
+    ),
     *(
         (
             f"{kind.__name__} {name[:9]!r}",
             InvalidNameError,
-            f"name a {kind.__name__}.*{words}",
+            f"name of a {kind.__name__}.*{words}",
             kind(name),
         )
         for kind in (branch, tag)
         for name, words in (
             ("", "use letters"),
-            ("-x", "beginning with a letter"),
+            ("-x", "starting with a letter"),
             ("a..b", r"without '\.\.'"),
             ("a/b", "use letters"),
             ("a b", "use letters"),
@@ -159,7 +169,7 @@ NAMES: list[Case] = [
             ("x.lock", "not ending"),
             ("x.", "not ending"),
             ("x" * 256, "at most 255"),
-            ("f" * 64, "reads as a commit id"),
+            ("f" * 64, "looks like a commit id"),
             ("a\0", "use letters"),
             ("a\n", "use letters"),
             ("é", "use letters"),
@@ -220,17 +230,17 @@ ABSENT: list[Case] = [
         "'main'.*'nope'",
         lambda lab: lab.repo.read_bytes("main", "nope"),
     ),
-    ("id prefix", AmbiguousRefError, "give more", lambda lab: lab.repo.resolve(ambiguous(lab))),
+    ("id prefix", AmbiguousRefError, "add more", lambda lab: lab.repo.resolve(ambiguous(lab))),
     (
         "id prefix of a branch",
         AmbiguousRefError,
-        "several commit ids; give more",
+        "several commit ids start with .*: add more",
         lambda lab: lab.repo.create_branch("x", ambiguous(lab)),
     ),
 ]
 
 PRESENT: list[Case] = [
-    ("repository", AlreadyExistsError, "'lab' already: choose another name", create("lab")),
+    ("repository", AlreadyExistsError, "'lab' already exists: choose another name", create("lab")),
     ("branch", AlreadyExistsError, "branch 'dev' already", branch("dev")),
     ("tag", AlreadyExistsError, "tag 'v1' already", tag("v1", "dev")),
     (
@@ -248,12 +258,12 @@ REFS: list[Case] = [
         ("~1", "not a ref"),
         ("main ", "not a ref"),
         ("main~x", "not a ref"),
-        ("main$~1", "mixes"),
-        ("main$@", "mixes"),
-        ("main~1@", "mixes"),
-        ("main@~1", "mixes"),
+        ("main$~1", "combines"),
+        ("main$@", "combines"),
+        ("main~1@", "combines"),
+        ("main@~1", "combines"),
         ("main~" + "9" * 10, "too large"),
-        ("v1@", "'@' follows a branch"),
+        ("v1@", "'@' must follow a branch"),
         ("$", "not a ref"),
         ("main\0", "not a ref"),
         (SURROGATE, "not a ref"),
@@ -271,7 +281,7 @@ REFS: list[Case] = [
 ]
 
 STAGED: list[Case] = [
-    (name, InvalidRefError, r"'dev\$' is what is staged, and no commit: write 'dev'", verb)
+    (name, InvalidRefError, r"'dev\$' means staged changes, not a commit: write 'dev'", verb)
     for name, verb in (
         ("resolve", resolve("dev$")),
         ("branch", branch("x", "dev$")),
@@ -297,14 +307,14 @@ NAMESPACES: list[Case] = [
     (
         "inside",
         NamespaceInUseError,
-        "lies in .*lab/namespace,.* of a repository: choose a place outside",
+        "is inside .*lab/namespace,.* of a repository: choose a location outside",
         create("x-x", "lab/namespace/data/d"),
     ),
     ("around", NamespaceInUseError, "overlaps.*'lab': choose", create("x-x", "lab")),
     ("link", NamespaceInUseError, "namespace of a repository: choose", create("x-x", "link")),
     ("below a file", StoreError, "source/file", create("x-x", "source/file/namespace")),
     ("a file", StoreError, "source/file", create("x-x", "source/file")),
-    ("whole file system", InvalidUriError, "name a directory", create("x-x", "/")),
+    ("root of the file system", InvalidUriError, "choose a directory", create("x-x", "/")),
     ("NUL", InvalidUriError, "NUL", create("x-x", "a\0b")),
     ("surrogate", InvalidUriError, "not UTF-8: rename", create("x-x", SURROGATE)),
     ("empty", InvalidUriError, "empty: use", lambda lab: lab.lake.create_repository("x-x", "")),
@@ -317,13 +327,13 @@ NAMESPACES: list[Case] = [
     (
         "range records",
         InvalidInputError,
-        "range_records is 1 to",
+        "range_records must be 1 to",
         lambda lab: lab.lake.create_repository("x-x", str(lab.folder / "new"), range_records=0),
     ),
 ]
 
 BAD_KEYS = (
-    ("", "empty; name"),
+    ("", "empty; add"),
     (LONG, "1025 bytes; at most 1024"),
     ("é" * 513, "1026 bytes; at most"),
     ("../x", "leave the store's root"),
@@ -379,8 +389,8 @@ KEYS: list[Case] = [
 ]
 
 OBJECTS: list[Case] = [
-    ("no file", InvalidInputError, "nope is not a file: name one", put_file("k", "nope")),
-    ("a directory", InvalidInputError, "source is not a file: name", put_file("k", "source")),
+    ("no file", InvalidInputError, "nope is not a file", put_file("k", "nope")),
+    ("a directory", InvalidInputError, "source is not a file", put_file("k", "source")),
     *(
         (f"{words} {number}", InvalidRecordError, words, verb)
         for words, options in (
@@ -397,13 +407,13 @@ TABLES: list[Case] = [
     (
         "twice",
         InvalidRecordError,
-        "b'k' is there twice",
+        "b'k' occurs twice",
         lambda lab: lab.main.stage(pa.concat_tables([table(), table()])),
     ),
     (
         "deleted twice",
         InvalidRecordError,
-        "b'k' is there twice",
+        "b'k' occurs twice",
         lambda lab: lab.main.stage(pa.table({"path": ["k", "k"], "deleted": [True, True]})),
     ),
     ("no path", InvalidRecordError, "'path'.*are required", stage(path=None)),
@@ -419,7 +429,7 @@ TABLES: list[Case] = [
     ("null path", InvalidRecordError, "no path", stage(path=texts(None))),
     ("null size", InvalidRecordError, "'k' has no size", stage(size=pa.array([None], pa.int64()))),
     ("null address", InvalidRecordError, "'k' has no address", stage(address=texts(None))),
-    ("negative size", InvalidRecordError, "'k' is -1: give bytes", stage(size=[-1])),
+    ("negative size", InvalidRecordError, "'k' is -1: use a number of bytes", stage(size=[-1])),
     ("huge size", InvalidRecordError, "size", stage(size=pa.array([1 << 63], pa.uint64()))),
     ("float size", InvalidRecordError, "column size is double", stage(size=[1.5])),
     ("text size", InvalidRecordError, "column size is string", stage(size=["1"])),
@@ -451,20 +461,25 @@ TABLES: list[Case] = [
             ("gs://bucket/x", InvalidUriError, "gs://.*use"),
             ("file:/x", InvalidRecordError, "'file:/x': write file:///path"),
             ("dbfs:/a/../x", InvalidRecordError, "'dbfs:/a/../x': write"),
-            ("file://host/x", InvalidUriError, "names the host"),
+            ("file://host/x", InvalidUriError, "contains the host"),
         )
     ),
-    ("object", MissingFileError, "no object .*data/x", stage(checksum=None)),
+    ("object", MissingFileError, "data/x does not exist", stage(checksum=None)),
     ("a list", InvalidInputError, "not <class 'list'>", lambda lab: lab.main.stage([])),  # type: ignore[arg-type]
 ]
 
 COMMITS: list[Case] = [
-    ("nothing", NoChangesError, "nothing is staged on 'main'", lambda lab: lab.main.commit("m")),
+    (
+        "nothing",
+        NoChangesError,
+        "nothing to commit: no staged change changes 'main'",
+        lambda lab: lab.main.commit("m"),
+    ),
     *(
         (f"message {text[:9]!r}", InvalidInputError, words, commit(text))
         for text, words in (
-            ("", "needs a message: say"),
-            (" \n\t", "needs a message: say"),
+            ("", "needs a message: describe"),
+            (" \n\t", "needs a message: describe"),
             ("a\0b", "UTF-8 without NUL"),
             (SURROGATE, "UTF-8 without NUL"),
             ("x" * 70_000, "at most 65536 bytes"),
@@ -490,9 +505,24 @@ COMMITS: list[Case] = [
 ]
 
 MERGES: list[Case] = [
-    ("itself", NoChangesError, "'dev' cannot be merged into itself: name two", merge("dev", "dev")),
-    ("own commit", NoChangesError, "'dev' has all that commit", merge("dev~0", "dev")),
-    ("an ancestor", NoChangesError, "'main' has all that commit", merge("main~3", "main")),
+    (
+        "itself",
+        NoChangesError,
+        "'dev' cannot be merged into itself: choose two",
+        merge("dev", "dev"),
+    ),
+    (
+        "own commit",
+        NoChangesError,
+        "'dev' already has all changes in commit",
+        merge("dev~0", "dev"),
+    ),
+    (
+        "an ancestor",
+        NoChangesError,
+        "'main' already has all changes in commit",
+        merge("main~3", "main"),
+    ),
     ("dirty", DirtyBranchError, "'dirty' has uncommitted.*commit or drop", merge("dev", "dirty")),
     (
         "strategy",
@@ -503,7 +533,7 @@ MERGES: list[Case] = [
     (
         "conflict",
         MergeConflictError,
-        "1 object was.*'d/1'.*choose a strategy: source-wins or dest-wins",
+        "1 conflicting object; the merge was not applied: 'd/1'.*choose a strategy, such as",
         merge("dev", "main"),
     ),
 ]
@@ -514,9 +544,9 @@ IMPORTS: list[Case] = [
     ("inside own", InvalidInputError, "overlaps the storage namespace", load("lab/namespace/data")),
     ("around own", InvalidInputError, "overlaps the storage namespace", load("lab")),
     ("own by a link", InvalidInputError, "overlaps the storage namespace", load("link")),
-    ("nothing", InvalidInputError, "empty holds no object", load("empty")),
-    ("a file", StoreUnreachableError, "no directory .*source/file: correct", load("source/file")),
-    ("nowhere", StoreUnreachableError, "no directory .*nope: correct", load("nope")),
+    ("nothing", InvalidInputError, "empty contains no objects", load("empty")),
+    ("a file", StoreUnreachableError, "source/file does not exist: correct", load("source/file")),
+    ("nowhere", StoreUnreachableError, "nope does not exist: correct", load("nope")),
     ("NUL", InvalidInputError, "without NUL", load("a\0b")),
     ("scheme", InvalidUriError, "gs://.*: use", lambda lab: lab.main.import_objects("gs://b/x")),
 ]
@@ -626,5 +656,5 @@ def test_every_verb_of_the_api_has_bad_input(small_lab: Lab) -> None:
 
 
 def test_unknown_engine() -> None:
-    with pytest.raises(InvalidInputError, match="'flink' is no engine: choose one of auto"):
+    with pytest.raises(InvalidInputError, match="'flink' is not an engine: choose one of auto"):
         sparklake.connect(engine="flink")

@@ -367,7 +367,7 @@ def test_a_squash_has_one_parent(repo: Repository) -> None:
     assert list(made.parents) == [head.id]
     assert (made.message, made.metadata["merge-origin"]) == ("Squash 'dev' into 'main'", theirs.id)
     assert made.meta_range_id == theirs.meta_range_id
-    with pytest.raises(NoChangesError, match="has all that commit"):
+    with pytest.raises(NoChangesError, match="already has all changes in commit"):
         repo.merge("dev", "main", squash=True)
     # The base is the old one; what both sides changed alike is no conflict.
     assert repo.merge_base("dev", "main").id == head.id
@@ -461,7 +461,7 @@ def test_a_restore_is_seen_before_it_is_committed(repo: Repository) -> None:
     ]
     main.commit("back")
     assert sizes(repo, "main") == after(first, {"a/b": None})
-    with pytest.raises(NoChangesError, match="is as it is at 'main~2'"):
+    with pytest.raises(NoChangesError, match="is the same at 'main~2'"):
         main.restore("main~2", ["n/"])
     main.put("n/00", b"333")
     assert main.restore("main", ["n/"]).changed == 0
@@ -500,15 +500,27 @@ def test_bad_input(small_lake: Lake, repo: Repository) -> None:
     gone = Branch(main._context, "gone")
     for error, words, act in (
         (InvalidKeyError, "empty", lambda: main.commit("m", paths=[""])),
-        (InvalidInputError, "no path", lambda: main.commit("m", paths=[])),
+        (InvalidInputError, "the list of paths is empty", lambda: main.commit("m", paths=[])),
         (InvalidInputError, "a list", lambda: main.commit("m", paths="a/")),
-        (NoChangesError, "nothing is staged", lambda: main.commit("m", paths=["a"])),
+        (NoChangesError, "nothing to commit", lambda: main.commit("m", paths=["a"])),
         (RefNotFoundError, "gone", lambda: gone.commit("m", paths=["a"])),
         (InvalidKeyError, "root", lambda: main.plan(paths=["/a"])),
         (InvalidKeyError, "root", lambda: repo.merge("dev", "main", paths=["../a"])),
-        (InvalidInputError, "no path", lambda: repo.merge("dev", "main", paths=[])),
-        (InvalidInputError, "no path", lambda: repo.preview_merge("dev", "main", paths=[])),
-        (InvalidInputError, "no path", lambda: repo.plan_merge("dev", "main", paths=[])),
+        (
+            InvalidInputError,
+            "the list of paths is empty",
+            lambda: repo.merge("dev", "main", paths=[]),
+        ),
+        (
+            InvalidInputError,
+            "the list of paths is empty",
+            lambda: repo.preview_merge("dev", "main", paths=[]),
+        ),
+        (
+            InvalidInputError,
+            "the list of paths is empty",
+            lambda: repo.plan_merge("dev", "main", paths=[]),
+        ),
         (InvalidInputError, "strategy", lambda: repo.preview_merge("dev", "main", "ours")),
         (
             InvalidInputError,
@@ -518,12 +530,12 @@ def test_bad_input(small_lake: Lake, repo: Repository) -> None:
         (NoChangesError, "of 'x', 'y/' all", lambda: repo.merge("dev", "main", paths=["x", "y/"])),
         (RefNotFoundError, "gone", lambda: repo.preview_merge("dev", "gone")),
         (InvalidKeyError, "not UTF-8", lambda: main.restore("dev", ["\udcff"])),
-        (InvalidInputError, "no path", lambda: main.restore("dev", [])),
+        (InvalidInputError, "the list of paths is empty", lambda: main.restore("dev", [])),
         (InvalidRefError, "no commit", lambda: main.restore("dev$", ["a"])),
         (RefNotFoundError, "gone", lambda: main.restore("gone", ["a"])),
         (RefNotFoundError, "gone", lambda: gone.restore("dev", ["a"])),
         (ObjectNotFoundError, "neither 'dev' nor", lambda: main.restore("dev", ["b/x", "x/"])),
-        (NoChangesError, "is as it is", lambda: main.restore("dev", ["a/", "x/"])),
+        (NoChangesError, "nothing to restore", lambda: main.restore("dev", ["a/", "x/"])),
     ):
         with refused(small_lake, error, words):
             act()

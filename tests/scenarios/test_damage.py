@@ -202,13 +202,15 @@ def test_an_object_that_is_gone_or_overwritten(small_lake: Lake, repo: Repositor
     address = repo.stat("main", "k/001").address
     place = Path(address.removeprefix("file://"))
     place.unlink()
-    with refused(small_lake, MissingFileError, f"'k/001' at 'main' is gone from {address}.*rest"):
+    with refused(
+        small_lake, MissingFileError, f"'k/001' at 'main' is missing from {address}.*rest"
+    ):
         repo.read_bytes("main", "k/001")
     place.write_bytes(b"something longer")
     with refused(
         small_lake,
         CorruptFileError,
-        f"'k/001'.*16 bytes at {address}, not 1.*restore what was there",
+        f"'k/001'.*16 bytes at {address}, not 1.*restore the original",
     ):
         repo.read_bytes("main", "k/001")
     assert repo.stat("main", "k/001").size == 1
@@ -250,7 +252,7 @@ def test_nothing_is_written_where_the_namespace_is_not(
 ) -> None:
     opened = small_lake.repository("lake")
     heads = opened.branch_states()
-    with pytest.raises(StoreUnreachableError, match=r"no directory .*namespace.*mount"):
+    with pytest.raises(StoreUnreachableError, match=r"namespace does not exist.*mount"):
         WRITERS[writer](opened, away)
     assert [each.commit_id for each in opened.branch_states()] == [each.commit_id for each in heads]
     assert not (folder / "namespace").exists()
@@ -271,7 +273,7 @@ def test_nothing_is_written_into_another_directory(
 def test_reading_where_the_namespace_is_not(small_lake: Lake, repo: Repository, away: Path) -> None:
     opened = small_lake.repository("lake")
     for reader in READERS.values():
-        with refused(small_lake, StoreUnreachableError, r"no directory .*namespace.*mount"):
+        with refused(small_lake, StoreUnreachableError, r"namespace does not exist.*mount"):
             reader(opened)
 
 
@@ -317,7 +319,7 @@ def test_no_permission(mode: int, verb: str) -> None:
         assert answer["kind"] == "store_permission", answer
         assert answer["exit_code"] == 1
         assert str(secret if mode == 0o777 else namespace) in answer["words"]
-        assert "give this user the right" in answer["words"]
+        assert "allow this user" in answer["words"]
         assert files_below(folder) == before
 
 
@@ -348,8 +350,8 @@ def test_what_must_write_finds_a_read_only_namespace_at_once(verb: str) -> None:
         before = files_below(folder)
         answer = answer_of_a_stranger(namespace, verb)
         assert (answer["kind"], answer["exit_code"]) == ("read_only_namespace", 1), answer
-        assert f"writes to file://{namespace}, and may not" in answer["words"]
-        assert "give this user the right" in answer["words"]
+        assert f"must write to file://{namespace}, but cannot" in answer["words"]
+        assert "allow this user" in answer["words"]
         assert files_below(folder) == before
 
 
@@ -389,7 +391,7 @@ def test_a_file_that_vanishes_between_listing_and_reading(
             yield each
 
     monkeypatch.setattr(LocalStore, "scan", vanishing)
-    with refused(small_lake, ImportErrorsError, "1 missing_object.*no object .*source/b"):
+    with refused(small_lake, ImportErrorsError, "1 missing_object.*source/b does not exist"):
         repo.branch("main").import_objects(str(source), "in")
     monkeypatch.undo()
     repo.branch("main").import_objects(str(source), "in")
@@ -417,7 +419,7 @@ def test_a_link_out_of_the_source(small_lake: Lake, repo: Repository, folder: Pa
 def test_a_stale_dsn(server_dsn: str, folder: Path) -> None:
     with fresh_database(server_dsn) as dsn:
         pass
-    with pytest.raises(RefStoreUnavailableError, match=r"cannot be used.*check that the server"):
+    with pytest.raises(RefStoreUnavailableError, match=r"cannot be used.*Check that the server"):
         sparklake.connect(dsn=dsn)
 
 
@@ -469,6 +471,6 @@ def test_an_empty_branch_does_not_commit_into_another_directory(
     repo.branch("main").put("k", b"v")
     (folder / "namespace").rename(folder / "away")
     (folder / "namespace").mkdir()
-    with pytest.raises(StoreUnreachableError, match="mount the disk"):
+    with pytest.raises(StoreUnreachableError, match="mount its disk"):
         repo.branch("main").commit("m")
     assert files_below(folder / "namespace") == {}

@@ -89,7 +89,7 @@ def test_no_namespace_lies_in_another_one_by_a_link(
     outer = made(any_lake, folder / "ns")
     lake = any_lake if lakes == "one lake" else other_lake
     for each in spellings(folder):
-        with refused(lake, NamespaceInUseError, "lies in|overlaps", folder / "ns"):
+        with refused(lake, NamespaceInUseError, "is inside|overlaps", folder / "ns"):
             lake.create_repository("inner", each)
     assert contents(outer, "main") == BODIES
 
@@ -111,7 +111,7 @@ def test_no_namespace_lies_around_another_one(
     lake = any_lake if lakes == "one lake" else other_lake
     link(folder / "lnk", folder / "ns")
     for each in (folder / "ns", folder / "lnk"):
-        with refused(lake, NamespaceInUseError, "overlaps|holds files already", folder / "ns"):
+        with refused(lake, NamespaceInUseError, "overlaps|already contains files", folder / "ns"):
             lake.create_repository("outer", str(each))
     assert contents(inner, "main") == BODIES
 
@@ -119,7 +119,7 @@ def test_no_namespace_lies_around_another_one(
 def test_what_lies_in_the_place_of_objects_is_not_adopted(small_lake: Lake, folder: Path) -> None:
     (folder / "ns" / "data" / "mine").mkdir(parents=True)
     (folder / "ns" / "data" / "mine" / "a.csv").write_bytes(b"1")
-    with refused(small_lake, NamespaceInUseError, "holds files already", folder):
+    with refused(small_lake, NamespaceInUseError, "already contains files", folder):
         small_lake.create_repository("lake", str(folder / "ns"))
     small_lake.create_repository("lake", str(folder / "ns" / "other"))
 
@@ -134,7 +134,7 @@ def test_nothing_is_restored_inside_of_another_namespace(
     shutil.copytree(folder / "apart", folder / "ns" / "data" / "inner")
     link(folder / "lnk", folder / "ns" / "data")
     lake = any_lake if lakes == "one lake" else other_lake
-    with refused(lake, NamespaceInUseError, "lies in|overlaps", folder):
+    with refused(lake, NamespaceInUseError, "is inside|overlaps", folder):
         lake.restore_repository("inner", str(folder / "lnk" / "inner"))
 
 
@@ -147,9 +147,9 @@ def test_nothing_is_exported_or_reported_into_a_namespace_of_another_lake(
     (folder / "source").mkdir()
     (folder / "source" / "x").write_bytes(b"1")
     for place in ("theirs/data/out", "lnk/out"):
-        with refused(small_lake, NamespaceInUseError, "lies in", folder):
+        with refused(small_lake, NamespaceInUseError, "is inside", folder):
             repo.export("main", str(folder / place))
-        with refused(small_lake, NamespaceInUseError, "lies in", folder):
+        with refused(small_lake, NamespaceInUseError, "is inside", folder):
             repo.branch("main").import_objects(
                 str(folder / "source"), errors_to=str(folder / place)
             )
@@ -287,7 +287,7 @@ def test_an_object_that_is_named_by_a_link_too_is_shared(any_lake: Lake, folder:
     main.stage(stage_table([row]))
     main.commit("alias")
     for also in (False, True):
-        with pytest.raises(PurgeBlockedError, match="other paths name the same bytes"):
+        with pytest.raises(PurgeBlockedError, match="other paths share the bytes"):
             repo.purge(["alias"], commit=True, also_external=also)
     assert contents(repo, "main") == {**BODIES, "alias": b"1"}
     assert repo.purge(["alias", "a"], commit=True).counts.addresses == 1
@@ -305,13 +305,13 @@ def test_namespaces_of_several_lakes_in_one_bucket(bucket: Bucket) -> None:
     outer = first.create_repository("outer", f"{root}/a/ns")
     commit_all(outer.branch("main"), BODIES, "first")
     for inside in ("a/ns/data/inner", "a/ns/x", "a/ns/data"):
-        with pytest.raises(NamespaceInUseError, match=f"{root}/{inside} lies in {root}/a/ns,"):
+        with pytest.raises(NamespaceInUseError, match=f"{root}/{inside} is inside {root}/a/ns,"):
             second.create_repository("inner", f"{root}/{inside}")
         assert f"{inside}/{MARKER_KEY}" not in bucket.objects()
     for beside in ("a/ns2", "a/n"):
         second.create_repository(f"beside-{len(beside)}", f"{root}/{beside}")
     bucket.put({"b/data/theirs/_lakefs/dummy": b"", "b/data/theirs/data/x": b"1"})
-    with pytest.raises(NamespaceInUseError, match="holds files already"):
+    with pytest.raises(NamespaceInUseError, match="already contains files"):
         second.create_repository("around", f"{root}/b")
     assert f"b/{MARKER_KEY}" not in bucket.objects()
     third = first.create_repository("root", f"s3://{bucket.name}/c")
@@ -336,7 +336,7 @@ def test_no_collection_or_purge_takes_from_a_namespace_inside_of_a_bucket(bucket
         )
     )
     main.commit("theirs")
-    with pytest.raises(PurgeBlockedError, match="purge them there"):
+    with pytest.raises(PurgeBlockedError, match="Purge them there"):
         repo.purge(["x"], commit=True)
     assert "ns/data/in/data/x" in bucket.objects()
     # A bucket as a whole may be a namespace, too.
@@ -345,6 +345,6 @@ def test_no_collection_or_purge_takes_from_a_namespace_inside_of_a_bucket(bucket
         stage_table([{"path": "y", "size": 1, "checksum": "c", "address": f"{root}/data/y"}])
     )
     main.commit("imported")
-    with pytest.raises(PurgeBlockedError, match="purge them there"):
+    with pytest.raises(PurgeBlockedError, match="Purge them there"):
         repo.purge(["y"], commit=True, also_external=True)
     assert "data/y" in bucket.objects()

@@ -106,7 +106,7 @@ def test_commits_of_several_processes(
     assert kinds <= {"ok", "changes_taken", "no_changes", "race_lost"}
     for _, result in done:
         if result["kind"] == "changes_taken":
-            assert "committed by another writer" in result["id"]
+            assert "another writer has just committed" in result["id"]
     # Every object that was put is there, once, whoever committed it.
     expected = {path: path.encode() for path, _ in done}
     assert contents(repo, "main") == {"base": b"base", **expected}

@@ -267,7 +267,7 @@ def test_objects_that_are_gone_or_overwritten(
     bucket.delete("raw/a.csv")
     bucket.put({"raw/x=1/p": b"overwritten"})
     for path, error, words in (
-        ("raw/a.csv", MissingFileError, "'raw/a.csv' at 'main' is gone from s3://.*raw/a.csv"),
+        ("raw/a.csv", MissingFileError, "'raw/a.csv' at 'main' is missing from s3://.*raw/a.csv"),
         ("raw/x=1/p", CorruptFileError, "11 bytes at s3://.*raw/x=1/p, not 4"),
     ):
         refused(
@@ -354,7 +354,7 @@ def test_a_bucket_that_is_not_there(small_lake: Lake, repo: Repository, bucket: 
             small_lake,
             bucket,
             StoreUnreachableError,
-            "no bucket for s3://no-such-bucket/.*create it",
+            "bucket of s3://no-such-bucket/.*create it",
             verb,
         )
 
@@ -375,7 +375,7 @@ def test_no_permission(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
     with access_control(s3_env["AWS_ENDPOINT_URL"]):
         for verb in all_verbs(small_lake, bucket):
-            with pytest.raises(StorePermissionError, match=r"refuses.*check the credentials"):
+            with pytest.raises(StorePermissionError, match=r"refuses.*check that the credentials"):
                 verb()
     monkeypatch.undo()
     assert (states(used), bucket.objects()) == before
@@ -414,7 +414,7 @@ def test_no_credentials(
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     for verb in all_verbs(small_lake, bucket):
-        with pytest.raises(StorePermissionError, match=r"no usable credentials.*set AWS_ACC"):
+        with pytest.raises(StorePermissionError, match=r"No usable credentials.*set AWS_ACC"):
             verb()
     monkeypatch.undo()
     assert (states(used), bucket.objects()) == before

@@ -297,7 +297,7 @@ def test_a_change_that_is_none(repo: Repository, main: Branch) -> None:
     main.delete("nothing/there")
     assert main.is_dirty
     assert rows(main.diff()) == []
-    with pytest.raises(NoChangesError, match="nothing is staged"):
+    with pytest.raises(NoChangesError, match="nothing to commit"):
         main.commit("m")
     assert not main.is_dirty
     assert main.head == head
@@ -613,7 +613,7 @@ def test_an_import_of_everything(repo: Repository, main: Branch, source: Path) -
 
 def test_an_import_again(small_lake: Lake, repo: Repository, main: Branch, source: Path) -> None:
     main.import_objects(str(source), "in/")
-    with refused(small_lake, NoChangesError, "'main' holds all of this already under 'in/'"):
+    with refused(small_lake, NoChangesError, "'main' already has all of these objects under 'in/'"):
         main.import_objects(str(source), "in")
     (source / "a").write_bytes(b"changed")
     (source / "b c").unlink()

@@ -81,7 +81,7 @@ def test_a_choice_has_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     assert why(12_345, two) == ("local", below)
     assert why(choice.COLD_POOL_RECORDS, two) == (
         "pool",
-        "2,000,000 records to read, 2,000,000 or more, by 2 worker processes",
+        "2,000,000 records to read, 2,000,000 or more, with 2 worker processes",
     )
     assert why(10**9, Runners(workers=1))[0] == "local"
     assert why(0, Runners(Engine.SPARK)) == ("spark", "the engine is set")

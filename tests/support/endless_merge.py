@@ -34,7 +34,7 @@ def endless_body(
     batches: Iterable[pa.RecordBatch],
     path_filter: PathFilter,
 ) -> Iterator[pa.RecordBatch]:
-    """Write its ranges, and then does not come to an end."""
+    """Write its ranges, and then does not contain an end."""
     results = list(merge_body(workspace, resolution, batches, path_filter))
     Path(marks, str(os.getpid())).touch()
     time.sleep(HOURS)

@@ -1,1 +1,1 @@
-"""`sparklake quickstart`: the main job, told as a story on real files."""
+"""`sparklake quickstart`: a guided demo on real files."""

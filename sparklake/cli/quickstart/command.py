@@ -1,4 +1,4 @@
-"""The command: it finds files and a name, tells the steps, and says where to go from there."""
+"""The command: it picks files and a name, runs the steps, and suggests next commands."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ def quickstart(
         Path | None,
         typer.Argument(
             metavar="[DIR]",
-            help="Whose files to take; without it, pyspark's own. Nothing in it is changed.",
+            help="Use the files of this folder; by default pyspark's. No file changes.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Tell the main job as a story, on a new repository, with what each step costs."""
+    """Run a guided demo.
+
+    It creates a new repository, and shows the time of each step.
+    """
     session.uses_spark = True
     home = session.settings.home
     source, files = source_folder(folder, home)
@@ -40,11 +43,11 @@ def quickstart(
     out = session.out
     out.note(f"{files:,} files of {source} become the repository lakefs://{name}\n")
     out.many(_told(scene, out), lambda step: _page(out, step))
-    out.note("\n".join(["Go on from here:", *(f"  {line}" for line in scene.next_commands())]))
+    out.note("\n".join(["Try next:", *(f"  {line}" for line in scene.next_commands())]))
 
 
 def _told(scene: Demo, out: Output) -> Iterator[Document]:
-    """Take the steps one by one, and yield what each did and took."""
+    """Run the steps one by one; yield the result and time of each."""
     for number, (title, act) in enumerate(STEPS, start=1):
         start = perf_counter()
         with out.working(title):
@@ -73,5 +76,5 @@ def _page(out: Output, step: Document) -> str:
 
 
 def _prompt(line: str) -> str:
-    """Return a line as it is typed: into a shell, or into Python."""
+    """Return a line with the prompt of a shell or of Python."""
     return f"$ {line}" if line.startswith("sparklake ") else f">>> {line}"

@@ -36,7 +36,7 @@ _MIN_RANGE_RECORDS, _MAX_RANGE_RECORDS = 32, 2048
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What the steps share: a lake, a place for a new repository in it, and a user's files."""
+    """The shared state of the steps: a lake, a new repository's place, and files."""
 
     lake: Lake
     name: str
@@ -46,12 +46,12 @@ class Demo:
 
     @property
     def repository(self) -> Repository:
-        """The repository, once it is made."""
+        """The repository, after its creation."""
         return self.lake.repository(self.name)
 
     @property
     def range_records(self) -> int:
-        """A size of ranges that makes some even of few files, so that costs show."""
+        """A range size that gives several ranges even for few files."""
         return max(_MIN_RANGE_RECORDS, min(self.files // _RANGES, _MAX_RANGE_RECORDS))
 
     def uri(self, ref: str, key: str | None = None) -> str:
@@ -59,7 +59,7 @@ class Demo:
         return f"{SCHEME}{self.name}/{ref}" + ("" if key is None else f"/{key}")
 
     def next_commands(self) -> list[str]:
-        """Return what to try next."""
+        """Return commands to try next."""
         return [
             f"sparklake log {self.uri(MAIN)}",
             f"sparklake ls {self.uri(MAIN, '')}",
@@ -70,22 +70,22 @@ class Demo:
 
 
 def source_folder(given: Path | None, home: Path) -> tuple[Path, int]:
-    """Return a folder and how many files it has; raise InvalidInputError for an unfit one."""
+    """Return a folder and its number of files; raise InvalidInputError."""
     folder = (_pyspark_folder() if given is None else given.expanduser()).absolute()
     if not folder.is_dir():
-        raise InvalidInputError(f"{folder} is not a folder: name one with files in it")
+        raise InvalidInputError(f"{folder} is not a folder: choose a folder with files")
     if home.resolve().is_relative_to(folder.resolve()):
         raise InvalidInputError(
-            f"{folder} holds the home of the lake, {home}: name another folder, or another --home"
+            f"{folder} contains the home of the lake, {home}: choose another folder or --home"
         )
     files = sum(len(names) for _, _, names in os.walk(folder))
     if not files:
-        raise InvalidInputError(f"{folder} has no files: name a folder that has some")
+        raise InvalidInputError(f"{folder} has no files: choose a folder with files")
     return folder, files
 
 
 def fresh_place(lake: Lake, home: Path) -> tuple[str, Path]:
-    """Return a name that no repository has, and an unused folder for its objects."""
+    """Return an unused repository name, and an unused folder for its objects."""
     taken = {each.name for each in lake.repositories()}
     for attempt in count(1):
         name = _NAME if attempt == 1 else f"{_NAME}-{attempt}"
@@ -106,7 +106,7 @@ def _pyspark_folder() -> Path:
 
 _LINES = 4
 _SMALL, _LARGE = 10_000, 1_000_000
-"""Bytes, where the classes of the table end."""
+"""The limits of the size classes, in bytes."""
 
 
 def inventory(scene: Demo) -> DataFrame:
@@ -122,16 +122,16 @@ def inventory(scene: Demo) -> DataFrame:
 
 
 def ranges(scene: Demo, made: Commit) -> str:
-    """Says how many ranges of a commit were written, and how many were those of its parents."""
+    """Return how many ranges a commit wrote, and how many it shares with its parents."""
     tree = scene.repository.tree(made.id).ranges
     parents = (scene.repository.tree(parent).ranges for parent in made.parents)
     known = {each.id for ranges in parents for each in ranges}
     new = sum(each.id not in known for each in tree)
-    return f"{number(new, 'range')} written, {len(tree) - new} taken over by id"
+    return f"{number(new, 'range')} written, {len(tree) - new} reused by id"
 
 
 def changes(rows: Iterable[DiffRow]) -> list[str]:
-    """Return the first lines of a diff and its sums."""
+    """Return the first lines of a diff and its counts."""
     counts: Counter[str] = Counter()
     first: list[str] = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""The steps of the story. Each does one thing, and says the command for it and what came of it."""
+"""The steps of the demo. Each does one thing, and returns its command and its result."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _NOTES = "notes/main.md"
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step has to say."""
+    """The result of a step."""
 
     command: str
     facts: list[str] = field(default_factory=list)
 
 
 def create(scene: Demo) -> StepResult:
-    """Make the repository."""
+    """Create the repository."""
     made = scene.lake.create_repository(
         scene.name, str(scene.namespace), range_records=scene.range_records
     )
@@ -47,7 +47,7 @@ def create(scene: Demo) -> StepResult:
 
 
 def import_files(scene: Demo) -> StepResult:
-    """Import the files where they lie."""
+    """Import the files without copying them."""
     message = f"Import {scene.source.name}"
     made = scene.repository.branch(MAIN).import_objects(str(scene.source), FILES, message).commit
     tree = scene.repository.tree(MAIN)
@@ -55,27 +55,27 @@ def import_files(scene: Demo) -> StepResult:
     return StepResult(
         f"sparklake import {scene.uri(MAIN, FILES)} --from {scene.source} -m '{message}'",
         [
-            f"{number(tree.count, 'object')}, {size(total)}, of which not one byte was copied",
+            f"{number(tree.count, 'object')}, {size(total)}, without copying a byte",
             f"commit {short(made.id)}: {ranges(scene, made)}",
         ],
     )
 
 
 def tag(scene: Demo) -> StepResult:
-    """Name the import for good."""
+    """Tag the import."""
     made = scene.repository.create_tag(TAG, MAIN)
     return StepResult(
         f"sparklake tag create {scene.uri(TAG)} {scene.uri(MAIN)}",
-        [f"{TAG} is {short(made.commit_id)}, for good"],
+        [f"{TAG} is {short(made.commit_id)} and never moves"],
     )
 
 
 def branch(scene: Demo) -> StepResult:
-    """Make a branch."""
+    """Create a branch."""
     scene.repository.create_branch(DEV, MAIN)
     return StepResult(
         f"sparklake branch create {scene.uri(DEV)} --source {scene.uri(MAIN)}",
-        ["a pointer to a commit: it costs the same for ten objects and for ten billion"],
+        ["a pointer to a commit: it costs the same for ten objects as for ten billion"],
     )
 
 
@@ -97,7 +97,7 @@ def write_table(scene: Demo) -> StepResult:
         f"repo.branch({DEV!r}).write(inventory, {TABLE!r}, partition_by=['size_class'])\n"
         f"sparklake diff {scene.uri(DEV)}",
         [
-            f"{number(written.files, 'file')}, {size(written.size)}, staged on the branch alone",
+            f"{number(written.files, 'file')}, {size(written.size)}, staged only on the branch",
             *changes(rows),
         ],
     )
@@ -115,16 +115,16 @@ def commit_table(scene: Demo) -> StepResult:
 
 
 def mend_table(scene: Demo) -> StepResult:
-    """Write the table anew, with a column more."""
+    """Write the table again, with an additional column."""
     from pyspark.sql.functions import col, round  # noqa: A004  (Spark's own name)
 
     branch = scene.repository.branch(DEV)
     mended = inventory(scene).withColumn("kilobytes", round(col("size") / 1000, 1))
     branch.write(mended, TABLE, mode="overwrite", partition_by=["size_class"])
-    made = branch.commit("Say sizes in kilobytes, too")
+    made = branch.commit("Add sizes in kilobytes")
     return StepResult(
         f"repo.branch({DEV!r}).write(mended, {TABLE!r}, mode='overwrite', ...)\n"
-        f"sparklake commit {scene.uri(DEV)} -m 'Say sizes in kilobytes, too'",
+        f"sparklake commit {scene.uri(DEV)} -m 'Add sizes in kilobytes'",
         [f"commit {short(made.id)}: {ranges(scene, made)}; the older files stay in history"],
     )
 
@@ -137,7 +137,7 @@ def diff(scene: Demo) -> StepResult:
         f"sparklake diff {scene.uri(MAIN)} {scene.uri(DEV)}",
         [
             *changes(rows),
-            f"opened {len(rows.plan.opened)} of {sum(map(len, trees))} ranges: those that differ",
+            f"opened {len(rows.plan.opened)} of {sum(map(len, trees))} ranges, where they differ",
         ],
     )
 
@@ -146,8 +146,8 @@ def edit_both(scene: Demo) -> StepResult:
     """Edit the same objects on both branches, and another one on main."""
     shared = [each.path for each in islice(scene.repository.objects(TAG, FILES), 2)] + [_README]
     edits = {
-        MAIN: (b"as main has it\n", [*shared, _NOTES]),
-        DEV: (b"as Joe has it\n", shared),
+        MAIN: (b"as on main\n", [*shared, _NOTES]),
+        DEV: (b"as on Joe's branch\n", shared),
     }
     facts = []
     for name, (text, paths) in edits.items():
@@ -165,14 +165,14 @@ def edit_both(scene: Demo) -> StepResult:
 
 
 def merge_with_conflicts(scene: Demo) -> StepResult:
-    """Merge without a strategy, which lists what both sides changed."""
+    """Merge without a strategy, which lists the conflicts."""
     command = f"sparklake merge {scene.uri(DEV)} {scene.uri(MAIN)}"
     try:
         scene.repository.merge(DEV, MAIN)
     except MergeConflictError as error:
         paths = (f"! conflict  {one_line(row.path)}" for row in diff_rows(error))
-        return StepResult(command, [*paths, "nothing was written, and the exit code is 3"])
-    raise AssertionError("both branches hold a README of their own")
+        return StepResult(command, [*paths, "the merge was not applied; the exit code is 3"])
+    raise AssertionError("both branches have a README of their own")
 
 
 def merge(scene: Demo) -> StepResult:
@@ -211,7 +211,7 @@ def read_back(scene: Demo) -> StepResult:
 
 
 def change_uncommitted(scene: Demo) -> StepResult:
-    """Show that what is staged is seen on its branch, and can be dropped."""
+    """Show that staged changes are visible on their branch and can be dropped."""
     branch = scene.repository.branch(DEV)
     branch.put(f"{FILES}scratch.txt", b"an idea\n")
     branch.delete(_README)
@@ -219,24 +219,24 @@ def change_uncommitted(scene: Demo) -> StepResult:
     branch.reset()
     return StepResult(
         f"sparklake diff {scene.uri(DEV)}\nsparklake reset {scene.uri(DEV)}",
-        [*staged, "dropped again: the branch is as it was committed"],
+        [*staged, "dropped again: the branch has no staged changes"],
     )
 
 
 STEPS: list[tuple[str, Callable[[Demo], StepResult]]] = [
-    ("Make a repository", create),
-    ("Import the files where they lie", import_files),
+    ("Create a repository", create),
+    ("Import the files without copying them", import_files),
     ("Tag this version", tag),
-    ("Branch, to work undisturbed", branch),
+    ("Create a branch", branch),
     ("Start Spark", start_spark),
     ("Write a partitioned table with Spark", write_table),
     ("Commit", commit_table),
-    ("Write it again, with a column more, and commit", mend_table),
-    ("See what the branch changed", diff),
+    ("Write it again with another column, and commit", mend_table),
+    ("Show the changes of the branch", diff),
     ("Edit the same files on both branches", edit_both),
-    ("Merge: both sides changed some objects", merge_with_conflicts),
+    ("Merge: some objects are in conflict", merge_with_conflicts),
     ("Merge, and let the branch win", merge),
-    ("The history", log),
+    ("Show the history", log),
     ("Read main, an older commit and the tag through Spark", read_back),
-    ("Change something, look, and drop it", change_uncommitted),
+    ("Change something, show it, and drop it", change_uncommitted),
 ]

@@ -29,7 +29,7 @@ ExpiresOption = Annotated[
     str | None,
     typer.Option(
         metavar="7d",
-        help="How long it lives from now: 30m, 12h, 7d or 2w. Then it may be pruned.",
+        help="Let the branch expire after 30m, 12h, 7d or 2w.",
         show_default=False,
     ),
 ]
@@ -42,9 +42,11 @@ def create(
     uri: BranchArgument,
     source: Annotated[
         str,
-        typer.Option(metavar="lakefs://REPO/REF", help="Where it begins.", show_default=False),
+        typer.Option(
+            metavar="lakefs://REPO/REF", help="Start the branch at this ref.", show_default=False
+        ),
     ],
-    hidden: Annotated[bool, typer.Option("--hidden", help="Leave it out of listings.")] = False,
+    hidden: Annotated[bool, typer.Option("--hidden", help="Hide the branch in listings.")] = False,
     expires: ExpiresOption = None,
 ) -> None:
     """Create a branch at any ref, in constant time."""
@@ -60,7 +62,7 @@ def create(
 def list_branches(
     session: Session,
     uri: RepositoryArgument,
-    every: Annotated[bool, typer.Option("--all", help="The hidden ones, too.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Include hidden branches.")] = False,
 ) -> None:
     """List the branches of a repository."""
     _table(session, session.repository(repository_uri(uri)).branch_states(hidden=every))
@@ -72,12 +74,12 @@ def set_branch(
     session: Session,
     uri: BranchArgument,
     expires: ExpiresOption = None,
-    never: Annotated[bool, typer.Option("--never", help="Let it never expire.")] = False,
+    never: Annotated[bool, typer.Option("--never", help="Let the branch never expire.")] = False,
 ) -> None:
-    """Set when a branch expires, from which moment on `branch prune` deletes it."""
+    """Set when a branch expires and `branch prune` may delete it."""
     branch, lifetime = ref_uri(uri), duration(expires)
     if never is (lifetime is not None):
-        raise InvalidInputError("say either --expires, such as 7d, or --never")
+        raise InvalidInputError("choose either --expires, such as 7d, or --never")
     found = session.repository(branch.repository).branch(branch.ref)
     state = found.set_expiry(lifetime)
     text = "never expires" if state.expires is None else f"expires at {date(state.expires)}"
@@ -89,9 +91,11 @@ def set_branch(
 def prune(
     session: Session,
     uri: RepositoryArgument,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell which ones.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the branches; delete nothing.")
+    ] = False,
 ) -> None:
-    """Delete the branches that have expired, but for the default one and protected ones."""
+    """Delete expired branches, except default and protected ones."""
     pruned = session.repository(repository_uri(uri)).prune_branches(dry_run)
     _table(session, pruned)
     done = "would be deleted" if dry_run else "deleted"
@@ -101,7 +105,7 @@ def prune(
 @app.command()
 @command
 def delete(session: Session, uri: BranchArgument) -> None:
-    """Delete a branch and what is staged on it; its commits stay."""
+    """Delete a branch and its staged changes; its commits stay."""
     branch = ref_uri(uri)
     session.repository(branch.repository).delete_branch(branch.ref)
     session.out.one({"name": branch.ref, "deleted": True}, f"{branch} is deleted")
@@ -119,7 +123,7 @@ def _table(session: Session, states: Sequence[BranchState]) -> None:
 
 
 def _remarks(branch: Document) -> str:
-    """Return what is not as it is with most branches."""
+    """Return the remarks on a branch: staged changes, hidden, protected, expiry."""
     remarks = ["uncommitted changes"] if branch["dirty"] else []
     if branch["hidden"]:
         remarks.append("hidden")

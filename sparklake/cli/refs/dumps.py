@@ -25,9 +25,9 @@ RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show
 @app.command()
 @command
 def dump(session: Session, uri: RepositoryArgument) -> None:
-    """Write all branches, tags and commits into the storage namespace, as lakeFS does.
+    """Write all branches, tags and commits into the storage namespace.
 
-    What is staged is not part of it: commit it first.
+    The dump has lakeFS's format. It does not include staged changes: commit them first.
     """
     repository = session.repository(repository_uri(uri))
     made = repository.dump_refs()
@@ -38,7 +38,7 @@ def dump(session: Session, uri: RepositoryArgument) -> None:
         f"{one_line(repository.info.storage_namespace)}",
     )
     if made.dirty:
-        session.out.note(f"staged changes are not: commit those of {', '.join(made.dirty)}")
+        session.out.note(f"staged changes are not dumped: commit those of {', '.join(made.dirty)}")
 
 
 @app.command()
@@ -49,25 +49,21 @@ def restore(
     storage_namespace: Annotated[
         str,
         typer.Argument(
-            help="Where sparklake or lakeFS has dumped a repository's refs.", show_default=False
+            help="The namespace with a dump of sparklake or lakeFS.", show_default=False
         ),
     ],
     default_branch: Annotated[
         str | None,
-        typer.Option(
-            help="Its default branch, where a dump of lakeFS has no main.", show_default=False
-        ),
+        typer.Option(help="Default branch, if a dump of lakeFS has no main.", show_default=False),
     ] = None,
     range_records: Annotated[
         int | None,
-        typer.Option(
-            help="How many objects a range holds, about, where lakeFS dumped.", show_default=False
-        ),
+        typer.Option(help="Average objects per range, for a dump of lakeFS.", show_default=False),
     ] = None,
 ) -> None:
-    """Make a repository out of the dump in a storage namespace, all of it verified.
+    """Create a repository from the dump in a storage namespace.
 
-    No other repository may go on in the namespace.
+    The whole dump is verified first. No other repository may keep using the namespace.
     """
     name = repository_uri(uri)
     repository = session.lake.restore_repository(

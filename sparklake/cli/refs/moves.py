@@ -1,4 +1,4 @@
-"""`sparklake op`: log, undo. And the hard reset of a branch, which moves it anywhere."""
+"""`sparklake op`: log, undo. Also `sparklake hard-reset`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _NOWHERE = "-"
 def log(
     session: Session,
     uri: Annotated[str, typer.Argument(metavar="lakefs://REPO[/REF]", show_default=False)],
-    amount: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
+    amount: Annotated[int, typer.Option(min=1, help="Show at most this many.")] = 100,
 ) -> None:
-    """Show who has moved which branch or tag, when, how and where; the latest first."""
+    """Show all moves of branches and tags, newest first."""
     repository, ref = refs_uri(uri)
     found = session.repository(repository).operations(amount, ref)
     session.out.table(
@@ -45,7 +45,7 @@ def log(
 @app.command()
 @command
 def undo(session: Session, uri: BranchArgument) -> None:
-    """Move a branch back to before its latest move; done twice, it makes the move again."""
+    """Undo the latest move of a branch; a second undo repeats it."""
     target = ref_uri(uri)
     branch = session.repository(target.repository).branch(target.ref)
     made = branch.undo()
@@ -59,9 +59,13 @@ def hard_reset(
     ref: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)],
     expect: Annotated[
         str | None,
-        typer.Option(metavar="lakefs://REPO/REF", help="Where it must be now.", show_default=False),
+        typer.Option(
+            metavar="lakefs://REPO/REF",
+            help="Move only if the branch is at this ref.",
+            show_default=False,
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Drop what is staged on it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Drop staged changes.")] = False,
 ) -> None:
     """Move a branch to any ref, without a commit."""
     target, to = ref_uri(uri), ref_uri(ref)

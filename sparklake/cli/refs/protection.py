@@ -34,14 +34,14 @@ def add(
         list[Action] | None,
         typer.Option(
             metavar="ACTION",
-            help="What is blocked, of stage, commit, reset and delete; all of it where nothing is "
-            "said. May be given several times.",
+            help="Block only stage, commit, reset or delete; repeatable.",
         ),
     ] = None,
 ) -> None:
-    """Protect all branches whose names fit, now or later; merges into them go on.
+    """Protect all matching branches; merges into them stay allowed.
 
-    In a pattern * is any characters and ? is one. A rule of the same pattern is replaced.
+    This includes future branches. In a pattern, * matches any characters and ? matches one. A rule
+    with the same pattern is replaced.
     """
     repository = session.repository(repository_uri(uri))
     repository.settings.protect(*patterns, block=block or ALL_ACTIONS)
@@ -51,14 +51,14 @@ def add(
 @app.command("list")
 @command
 def list_rules(session: Session, uri: RepositoryArgument) -> None:
-    """List the rules of a repository."""
+    """List the protection rules of a repository."""
     _table(session, session.repository(repository_uri(uri)))
 
 
 @app.command()
 @command
 def remove(session: Session, uri: RepositoryArgument, patterns: PatternsArgument) -> None:
-    """Remove the rules of these very patterns, all of them or none."""
+    """Remove the rules with exactly these patterns (all or none)."""
     repository = session.repository(repository_uri(uri))
     repository.settings.unprotect(*patterns)
     _table(session, repository)

@@ -23,7 +23,7 @@ app = typer.Typer(
 app.callback()(global_options)
 
 RepositoryArgument = Annotated[str, typer.Argument(metavar="lakefs://REPO", show_default=False)]
-ReadOnlyOption = Annotated[bool, typer.Option("--read-only", help="Let it refuse all changes.")]
+ReadOnlyOption = Annotated[bool, typer.Option("--read-only", help="Refuse all changes.")]
 
 
 @app.command()
@@ -35,17 +35,17 @@ def create(
         str,
         typer.Argument(help="An unused directory, or s3://bucket/prefix.", show_default=False),
     ],
-    default_branch: Annotated[str, typer.Option(help="Its first branch.")] = "main",
+    default_branch: Annotated[str, typer.Option(help="Name of the first branch.")] = "main",
     range_records: Annotated[
         int | None,
-        typer.Option(help="How many objects a range holds, about.", show_default=False),
+        typer.Option(help="Average number of objects per range.", show_default=False),
     ] = None,
     read_only: ReadOnlyOption = False,
     meta: MetaOption = None,
 ) -> None:
     """Create a repository in an unused storage namespace."""
     name, metadata = repository_uri(uri), labels(meta)
-    # Not at the top: it loads what --help does not need.
+    # Lazy import: --help does not need it.
     from sparklake.graveler.planning.split import DEFAULT_RANGE_RECORDS
 
     records = DEFAULT_RANGE_RECORDS if range_records is None else range_records
@@ -66,7 +66,9 @@ def list_repositories(session: Session) -> None:
     """List the repositories of the lake."""
     found = [repository_document(each.info) for each in session.lake.repositories()]
     if not found:
-        session.out.note("no repository yet: sparklake repo create lakefs://REPO STORAGE_NAMESPACE")
+        session.out.note(
+            "no repositories yet: sparklake repo create lakefs://REPO STORAGE_NAMESPACE"
+        )
     session.out.table(
         found,
         {
@@ -82,7 +84,7 @@ def list_repositories(session: Session) -> None:
 @app.command()
 @command
 def show(session: Session, uri: RepositoryArgument) -> None:
-    """Show a repository: where it is, what is set of it, and its labels."""
+    """Show the location, settings and metadata of a repository."""
     _print(session, session.repository(repository_uri(uri)).info)
 
 
@@ -92,18 +94,18 @@ def set_repository(
     session: Session,
     uri: RepositoryArgument,
     read_only: ReadOnlyOption = False,
-    writable: Annotated[bool, typer.Option("--writable", help="Let it change again.")] = False,
+    writable: Annotated[bool, typer.Option("--writable", help="Allow changes again.")] = False,
     meta: MetaOption = None,
     unset: Annotated[
         list[str] | None,
-        typer.Option(metavar="K", help="A label to remove; may be given several times."),
+        typer.Option(metavar="K", help="Remove this metadata; repeatable."),
     ] = None,
 ) -> None:
-    """Make a repository read-only or writable, and set or remove its labels."""
+    """Make a repository read-only or writable, or edit its metadata."""
     name, metadata = repository_uri(uri), labels(meta)
     change = settings_change(read_only=read_only, writable=writable)
     if change is None and not metadata and not unset:
-        raise InvalidInputError("say what to set: --read-only, --writable, --meta or --unset")
+        raise InvalidInputError("choose what to set: --read-only, --writable, --meta or --unset")
     session.repository(name).settings.edit_metadata(metadata, unset or (), change)
     _print(session, session.repository(name).info)
 
@@ -113,21 +115,23 @@ def set_repository(
 def delete(
     session: Session,
     uri: RepositoryArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Even if it is read-only.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Delete even if the repository is read-only.")
+    ] = False,
 ) -> None:
-    """Forget a repository and its history; its storage namespace stays as it is."""
+    """Delete a repository and its history, but no stored objects."""
     name = repository_uri(uri)
     namespace = session.repository(name).info.storage_namespace
     if not yes:
         session.out.confirm(
-            f"This forgets {SCHEME}{name} for good: its branches, tags and commits, and what is "
-            f"staged. What is in {one_line(namespace)} stays. Delete it?"
+            f"This permanently deletes the branches, tags, commits and staged changes of "
+            f"{SCHEME}{name}. The files in {one_line(namespace)} stay. Delete it?"
         )
     session.lake.delete_repository(name, force)
     session.out.one(
         {"name": name, "deleted": True, "storage_namespace": namespace},
-        f"{SCHEME}{name} is forgotten; what is in {one_line(namespace)} stays",
+        f"{SCHEME}{name} is deleted; the files in {one_line(namespace)} stay",
     )
 
 

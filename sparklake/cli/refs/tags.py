@@ -25,7 +25,7 @@ def create(
     uri: TagArgument,
     target: Annotated[str, typer.Argument(metavar="lakefs://REPO/REF", show_default=False)],
 ) -> None:
-    """Name the commit of a ref for good."""
+    """Create a tag, which never moves, at any ref."""
     tag, ref = ref_uri(uri), ref_uri(target)
     made = session.repository(same_repository(tag, ref)).create_tag(tag.ref, ref.ref)
     session.out.one(tag_document(made), f"{tag} is {short(made.commit_id)}")

@@ -67,7 +67,7 @@ def check_fits(before: Mapping[str, Any], after: Mapping[str, Any], changer: str
     Nullable columns may be added. Everything else that a file depends on must be unchanged.
     """
     if before.get("id") != after.get("id"):
-        raise NotUnitedError(f"{changer} replaced the table by another one (its id is new)")
+        raise NotUnitedError(f"{changer} replaced the table by another one (with a new id)")
     for name in ("partitionColumns", "format"):
         if before.get(name) != after.get(name):
             raise NotUnitedError(f"{changer} changed the table's {name}, and the other side wrote")
@@ -122,7 +122,7 @@ def _schema(metadata: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return decode_json(text if isinstance(text, str) else b"", dict[str, Any], "it")
     except CorruptFileError as error:
-        raise NotUnitedError(f"the table's schema is no JSON of a schema ({error})") from error
+        raise NotUnitedError(f"the table's schema is not the JSON of a schema ({error})") from error
 
 
 def _is_field(field: object) -> bool:

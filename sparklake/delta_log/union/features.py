@@ -40,7 +40,7 @@ _IDENTITY = "delta.identity."
 def check_features(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
     """Raise NotUnitedError for a table with an unsupported feature in use."""
     for what in _obstacles(protocol, metadata):
-        raise NotUnitedError(f"the table uses what cannot be united: {what}")
+        raise NotUnitedError(f"the table uses a feature that cannot be united: {what}")
 
 
 def _obstacles(protocol: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[str]:
@@ -68,7 +68,7 @@ def check_covers(one: Mapping[str, Any], other: Mapping[str, Any], holder: str, 
         lacking = {*(other.get(name) or ())} - {*(one.get(name) or ())}
         if lacking:
             raise NotUnitedError(
-                f"{holder}'s table has no feature {min(lacking)!r}, {asker}'s has it"
+                f"{holder}'s table lacks the feature {min(lacking)!r} of {asker}'s table"
             )
 
 

@@ -85,7 +85,7 @@ class FileStates:
             if self.state.get(each) is False and not self._had(each, commit)
         ]
         if lost:
-            raise NotUnitedError("dest removed files that source added once more", lost)
+            raise NotUnitedError("dest removed files that source added again", lost)
         absent = [each.path for each in others if each in self.in_source and not self.is_live(each)]
         if absent:
             raise NotUnitedError("source added files once more that dest does not have", absent)

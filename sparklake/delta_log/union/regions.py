@@ -63,8 +63,8 @@ def region_of(commit: DeltaCommit, metadata: Mapping[str, Any] | None) -> Region
         return _of_overwrite(commit, parameters, metadata or {})
     if operation in _FILES or commit.info.get("isBlindAppend") is True or not added_rows(commit):
         return None
-    done = repr(operation) if operation else "without an operation"
-    return Region(f"the table, as may commit {commit.version} ({done})", ends_files=False)
+    done = repr(operation) if operation else "without a recorded operation"
+    return Region(f"the table (commit {commit.version} may have, {done})", ends_files=False)
 
 
 def _of_overwrite(
@@ -73,7 +73,7 @@ def _of_overwrite(
     text = parameters.get("predicate")
     if text is not None:
         predicate = parse_predicate(str(text), metadata)
-        return Region(f"rows of {text}", predicate=predicate, ends_files=False)
+        return Region(f"the rows of {text}", predicate=predicate, ends_files=False)
     dynamic = _said(parameters, _DYNAMIC)
     if dynamic == "true" and metadata.get("partitionColumns"):
         return partitions_of(commit)

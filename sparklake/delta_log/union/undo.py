@@ -81,7 +81,7 @@ def _settings(
     for kind in ("metaData", "protocol", "domainMetadata"):
         changed = any(True for each in left for _ in each.said(kind))
         if changed and (kind == "domainMetadata" or not alone):
-            raise NotUnitedError(f"what is to be undone has changed the table's {kind}")
+            raise NotUnitedError(f"the commits to undo changed the table's {kind}")
     if not any(True for each in left for kind in ("metaData", "protocol") for _ in each.said(kind)):
         return []
     check_covers(dest.protocol or {}, source.protocol or {}, "dest", "source")
@@ -105,7 +105,7 @@ def _net(commits: Sequence[DeltaCommit], find_adds: FindAdds) -> _Net:
     before = find_adds(frozenset(ends))
     lost = [key.path for key in had if key not in before]
     if lost:
-        raise NotUnitedError("the log no longer says what is in files to come back", lost)
+        raise NotUnitedError("the log no longer describes the files to restore", lost)
     return _Net(
         {key: said for key, said in ends.items() if said is not None and key not in before},
         {key: before[key] for key, said in ends.items() if said is None and key in before},
@@ -121,19 +121,19 @@ def _check_files(net: _Net, files: FileStates) -> None:
     """Raise NotUnitedError unless dest's files are as the commits left them."""
     gone = [key.path for key in net.added if not files.is_live(key)]
     if gone:
-        raise NotUnitedError("files that are to be removed were removed or rewritten since", gone)
+        raise NotUnitedError("files to remove were removed or rewritten since", gone)
     back = [key.path for key in net.removed if files.is_live(key)]
     if back:
-        raise NotUnitedError("files that are to come back are back already", back)
+        raise NotUnitedError("files to restore were restored already", back)
 
 
 def _check_rows(net: _Net, dest: LogSide) -> None:
     """Raise NotUnitedError if table settings forbid removing or restoring rows."""
     settings = (dest.metadata or {}).get("configuration") or {}
     if net.added and _is_on(settings, "delta.appendOnly"):
-        raise NotUnitedError("the table only takes appends")
+        raise NotUnitedError("the table is append-only")
     if net.added and net.removed and _is_on(settings, "delta.enableChangeDataFeed"):
-        raise NotUnitedError("the table keeps a feed of changed rows, and rows are to change back")
+        raise NotUnitedError("the table has a change data feed, and reverting would change rows")
 
 
 def _is_on(settings: Mapping[str, Any], name: str) -> bool:

@@ -143,7 +143,7 @@ def _check_end(
     pairs = ((each.metadata, each.protocol) for each in (source, dest))
     if not any(same_metadata(metadata, one) and _same(protocol, other) for one, other in pairs):
         raise NotUnitedError(
-            "one side changed the table's schema or properties, the other one its protocol"
+            "one side changed the table's schema or properties, and the other side its protocol"
         )
     ends = [
         "metaData" in dropped
@@ -152,8 +152,8 @@ def _check_end(
     ]
     if not all(ends):
         raise NotUnitedError(
-            "dest has some of source's changes of the table's schema, properties or protocol "
-            "already, in another order"
+            "dest already has some of source's changes of the table's schema, properties or "
+            "protocol, in another order"
         )
 
 
@@ -182,7 +182,7 @@ def _changed(
     if not same(source, base) and not same(source, dest):
         if base is None:
             raise NotUnitedError("the table was created on both sides")
-        raise NotUnitedError(f"both sides changed the table's {_NAMES[kind]}, and differently")
+        raise NotUnitedError(f"both sides changed the table's {_NAMES[kind]} differently")
     return True
 
 

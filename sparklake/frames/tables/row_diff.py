@@ -57,16 +57,18 @@ def check_columns(
     both = [name for name in left.names if name in right.names]
     for name in key:
         if name not in both:
-            raise InvalidInputError(f"the tables have no column {name!r}; both have {both}")
+            raise InvalidInputError(
+                f"the tables do not both have a column {name!r}; common columns: {both}"
+            )
         if name in _OWN:
-            raise InvalidInputError(f"a key column cannot be called {name!r}: rename it before")
+            raise InvalidInputError(f"a key column cannot have the name {name!r}: rename it first")
         if any(_holds_map(each[name].dataType) for each in (left, right)):
-            raise InvalidInputError(f"{name!r} holds a map, of which no key is made")
+            raise InvalidInputError(f"{name!r} contains a map, which cannot be part of a key")
     for name in columns or ():
         if name not in {*left.names, *right.names}:
             raise InvalidInputError(f"neither table has a column {name!r}")
     if not key or len(set(key)) < len(key):
-        raise InvalidInputError("name the columns of the key, each once")
+        raise InvalidInputError("name each column of the key once")
 
 
 def row_diff(left: DataFrame, right: DataFrame, key: Sequence[str]) -> DataFrame:

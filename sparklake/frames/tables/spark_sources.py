@@ -80,8 +80,8 @@ def check_delta(spark: SparkSession) -> None:
     """Raise MissingDependencyError for a session that cannot read Delta tables."""
     if not has_delta(spark):
         raise MissingDependencyError(
-            "this session of Spark reads no Delta tables: pip install 'sparklake[delta]', and "
-            "start it with delta-spark's jars"
+            "this Spark session cannot read Delta tables: pip install 'sparklake[delta]', "
+            "and start Spark with delta-spark's jars"
         )
 
 
@@ -99,8 +99,8 @@ def missing_files() -> Iterator[None]:
             raise
         place = next(filter(None, gone.groups()))
         raise MissingFileError(
-            f"a data file of the table is gone: {place}. It was moved or deleted outside of the "
-            "lake; restore it there, or commit its removal"
+            f"a data file of the table is missing: {place}. It was moved or deleted outside "
+            "the lake. Restore it there, or commit its removal"
         ) from error
 
 
@@ -123,6 +123,7 @@ def missing_client() -> Iterator[None]:
         if not lacks_client(error):
             raise
         raise MissingDependencyError(
-            "tables in a bucket are read by Spark's S3 client, S3A, which this session lacks: add "
-            "hadoop-aws of Spark's Hadoop version to its jars, or read without Spark, by lakefs://"
+            "this Spark session lacks the S3 client S3A, which reads tables in buckets: add "
+            "hadoop-aws of Spark's Hadoop version to its jars, or read without Spark, "
+            "through lakefs://"
         ) from error

@@ -120,6 +120,6 @@ def _check(keys: pa.BinaryArray) -> None:
     wrong = pc.or_(wrong, pc.or_(pc.equal(keys, b""), pc.starts_with(keys, b"/")))
     for key in keys.filter(wrong).slice(0, 1).to_pylist():
         raise InvalidKeyError(
-            f"an object would become {key[:60]!r}..., a key of {len(key)} bytes: keys have 1 to "
-            f"{MAX_KEY_BYTES} and no '/' in front; choose another destination"
+            f"the new key {key[:60]!r}... is invalid, with {len(key)} bytes: a key has 1 to "
+            f"{MAX_KEY_BYTES} bytes and no leading '/'. Choose another destination"
         )

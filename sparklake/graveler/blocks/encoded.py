@@ -194,8 +194,8 @@ def joined_blocks(contents: Sequence[memoryview], counts: Positions) -> EncodedR
     pairs = list(zip(contents, ends, strict=True))
     if sum(ends) > MAX_BYTES:
         raise InvalidRecordError(
-            f"one range has {sum(ends):,} bytes of records, and more than {MAX_BYTES:,} cannot be "
-            "read at once: import its objects into a repository of smaller range_records"
+            f"one range has {sum(ends):,} bytes of records, and at most {MAX_BYTES:,} can be "
+            "read at once: import its objects into a repository with smaller range_records"
         )
     entries = b"".join([content[:end] for content, end in pairs])
     places = b"".join([content[end:-_PLACE_BYTES] for content, end in pairs])
@@ -240,7 +240,7 @@ def find_stored(content: memoryview, key: bytes) -> bytes | None:
     _, start, size = parts(places[row])
     stored = bytes(content[start : start + size])
     if not stored.endswith(decode_record(key, stored).id):
-        raise CorruptFileError("a data block holds a record under an id of another")
+        raise CorruptFileError("a data block has a record with the id of another record")
     return stored
 
 
@@ -276,4 +276,4 @@ def _shape_of(entries: pa.BinaryArray) -> Shape:
 
 
 def _other_form() -> CorruptFileError:
-    return CorruptFileError("a table that passed for one of ours has entries of another form")
+    return CorruptFileError("a table with our layout has entries in another layout")

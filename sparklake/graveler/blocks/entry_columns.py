@@ -95,9 +95,7 @@ def decode_entries(block: Block) -> EntryColumns:
         # The damaged row raises an error of its own.
         for record in block.records():
             record_entry(record)
-        raise CorruptFileError(
-            "records hold entries of objects in a form that is not theirs"
-        ) from None
+        raise CorruptFileError("records contain object entries in an invalid form") from None
 
 
 def _decoded(block: Block) -> EntryColumns:

@@ -89,7 +89,9 @@ def filter_for(paths: Sequence[str] | None) -> PathFilter:
         return ALL
     keys = [object_key(path) for path in path_tuple(paths, "the paths to choose")]
     if not keys:
-        raise InvalidInputError("no path is chosen: name an object, or a prefix that ends with '/'")
+        raise InvalidInputError(
+            "the list of paths is empty: name an object, or a prefix that ends with '/'"
+        )
     return PathFilter(tuple(_disjoint(map(_interval, sorted(keys)))))
 
 

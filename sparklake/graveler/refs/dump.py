@@ -49,8 +49,8 @@ def read_dump_manifest(store: ObjectStore) -> DumpManifest:
         body = store.get(MANIFEST_KEY)
     except MissingFileError as error:
         raise MissingFileError(
-            f"{store.uri} has no {MANIFEST_KEY}, and so no dump: `sparklake refs dump` writes one, "
-            "and so does lakeFS"
+            f"{store.uri} has no {MANIFEST_KEY}, so it contains no dump: write one with "
+            "`sparklake refs dump` or lakeFS"
         ) from error
     way_out = "dump the refs again, or restore the file from a backup"
     return decode_json(body, DumpManifest, f"the manifest {MANIFEST_KEY} in {store.uri}", way_out)
@@ -128,9 +128,11 @@ def _read(
         try:
             message = MESSAGES[entity].FromString(record.data)
         except DecodeError as error:
-            raise InvalidDumpError(f"{record.key!r} in the dump is no {entity.value}") from error
+            raise InvalidDumpError(f"{record.key!r} in the dump is not a {entity.value}") from error
         if message.id.encode() != record.key:
-            raise InvalidDumpError(f"{record.key!r} in the dump is the {entity.value} {message.id}")
+            raise InvalidDumpError(
+                f"{record.key!r} in the dump has the wrong content, the {entity.value} {message.id}"
+            )
         decoded.append(decode(record, message))
     return decoded
 
@@ -154,7 +156,7 @@ def _checked_name(
         return validate(message.id), CommitId(message.commit_id)
     except InvalidNameError as error:
         raise InvalidDumpError(
-            f"the dump has a name that cannot be kept: {error}. Rename it, and dump the refs again"
+            f"the dump contains an invalid name: {error}. Rename it, and dump the refs again"
         ) from error
 
 
@@ -178,7 +180,9 @@ def _commit(record: ValueRecord, message: Any) -> Commit:
         commit.metadata,
     )
     if not hashed == commit.id == record.identity.decode(errors="replace"):
-        raise InvalidDumpError(f"the commit {commit.id} in the dump is not what its id says")
+        raise InvalidDumpError(
+            f"the content of commit {commit.id} in the dump does not match its id"
+        )
     _check_kept(commit, message.version)
     return commit
 
@@ -187,12 +191,14 @@ def _check_kept(commit: Commit, version: int) -> None:
     """Raise InvalidDumpError for a commit that this version cannot keep unchanged."""
     if version > _VERSION or (version < _VERSION and len(commit.parents) > 1):
         raise InvalidDumpError(
-            f"the commit {commit.id} in the dump is of version {version}, whose meaning is not "
-            "known here: use a sparklake that knows it"
+            f"the commit {commit.id} in the dump has the unknown version {version}: use a "
+            "newer sparklake"
         )
     texts = (commit.committer, commit.message, *commit.metadata, *commit.metadata.values())
     if any("\0" in text for text in texts):
-        raise InvalidDumpError(f"the commit {commit.id} in the dump has a NUL in its texts")
+        raise InvalidDumpError(
+            f"the commit {commit.id} in the dump has a NUL in its message or metadata"
+        )
     if commit.meta_range_id and not is_commit_id(commit.meta_range_id):
         raise InvalidDumpError(f"the commit {commit.id} in the dump names no tree")
 
@@ -204,18 +210,18 @@ def _check_graph(refs: RefsSnapshot) -> None:
         missing = [each for each in commit.parents if each not in generations]
         if missing:
             raise InvalidDumpError(
-                f"the commit {commit.id} in the dump comes from {missing[0]}, which is not there "
-                "or claims no lower generation"
+                f"the parent {missing[0]} of commit {commit.id} in the dump is missing or has "
+                "no lower generation"
             )
         expected = 1 + max((generations[each] for each in commit.parents), default=0)
         if commit.generation != expected:
             raise InvalidDumpError(
-                f"the commit {commit.id} in the dump is of generation {expected}, "
-                f"not {commit.generation}"
+                f"the commit {commit.id} in the dump must have generation {expected}, not "
+                f"{commit.generation}"
             )
         generations[commit.id] = commit.generation
     for named in refs.named:
         if named.commit_id not in generations:
             raise InvalidDumpError(
-                f"{named.name!r} in the dump names the commit {named.commit_id}, which is not there"
+                f"{named.name!r} in the dump names the commit {named.commit_id}, which is missing"
             )

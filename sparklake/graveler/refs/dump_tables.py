@@ -90,7 +90,9 @@ def _read(
     """Yield the records of each table."""
     for each in table_ids:
         if not is_commit_id(each):  # Both ids have the same form.
-            raise InvalidDumpError(f"{each!r} is no id of a table of refs: dump them again")
+            raise InvalidDumpError(
+                f"{each!r} is not the id of a table of refs: dump the refs again"
+            )
     files = store.get_many([table_key(each) for each in table_ids])
     for table_id, file in zip(table_ids, files, strict=True):
         yield _read_table(table_id, file[:], entity, kind)
@@ -109,7 +111,9 @@ def _read_table(table_id: str, file: bytes, entity: Entity, kind: str) -> list[V
     if lakefs_id(records, hashed) != table_id:
         raise damaged_table(name)
     if (hashed.get("entity"), hashed.get("type")) != (entity.value, kind):
-        raise InvalidDumpError(f"{name} holds no {kind} of {entity.value} records: dump them again")
+        raise InvalidDumpError(
+            f"{name} does not contain {kind} of {entity.value} records: dump the refs again"
+        )
     return [decode_record(*each) for each in records]
 
 

@@ -64,7 +64,8 @@ def parse_ref(text: str) -> Ref:
         return Ref(base, committed=modifiers == "@", staged=modifiers == "$")
     if "@" in modifiers or "$" in modifiers:
         raise InvalidRefError(
-            f"{text!r} mixes '@' or '$' with more: either follows a branch name, and stands alone"
+            f"{text!r} combines '@' or '$' with other steps: use only one of them, after "
+            "a branch name"
         )
     return Ref(base, tuple(_step(text, kind, digits) for kind, digits in _STEP.findall(modifiers)))
 
@@ -94,8 +95,8 @@ def validate_repository_name(name: str) -> str:
     """Return the name; raise InvalidNameError."""
     if not _REPOSITORY.fullmatch(name):
         raise InvalidNameError(
-            f"{name!r} cannot name a repository: use 3 to 63 lower-case letters, digits and '-', "
-            "beginning with a letter or digit"
+            f"{name!r} cannot be the name of a repository: use 3 to 63 lower-case letters, "
+            "digits and '-', starting with a letter or digit"
         )
     return name
 
@@ -119,12 +120,14 @@ def _validate_name(name: str, noun: str) -> str:
     )
     if not well_formed:
         raise InvalidNameError(
-            f"{name!r} cannot name a {noun}: use letters, digits and _ . : + = -, beginning with a "
-            f"letter, digit or _, without '..', not ending in '.' or '.lock', at most "
-            f"{MAX_NAME_CHARACTERS} characters"
+            f"{name!r} cannot be the name of a {noun}: use letters, digits and _ . : + = -, "
+            "starting with a letter, digit or _, without '..', not ending in '.' or '.lock', "
+            f"at most {MAX_NAME_CHARACTERS} characters"
         )
     if is_commit_id(name):
-        raise InvalidNameError(f"{name!r} cannot name a {noun}: it reads as a commit id")
+        raise InvalidNameError(
+            f"{name!r} cannot be the name of a {noun}: it looks like a commit id"
+        )
     return name
 
 
@@ -136,11 +139,11 @@ def check_pattern(pattern: str) -> None:
     literal = pattern.replace(_ANY, "").replace(_ONE, "")
     if not pattern or not is_part_of_name(literal):
         raise InvalidInputError(
-            f"{pattern!r} fits no branch: write a name, with * for any characters and ? "
-            "for one; no branch has a / in its name"
+            f"{pattern!r} matches no branch name: use a name with * for any characters and ? "
+            "for one. Branch names contain no /"
         )
     if len(pattern) > MAX_NAME_CHARACTERS:
-        raise InvalidInputError(f"a pattern has at most {MAX_NAME_CHARACTERS} characters")
+        raise InvalidInputError(f"a pattern may have at most {MAX_NAME_CHARACTERS} characters")
 
 
 def fits(pattern: str, name: str) -> bool:

@@ -239,14 +239,14 @@ def _masked(checksum: int) -> int:
 def damaged_table(name: str) -> CorruptFileError:
     """Return the error for a table file whose records do not match its name."""
     return CorruptFileError(
-        f"{name} does not hold the records that its name promises; "
-        "restore the file from a backup of the storage namespace"
+        f"{name} does not contain the records that match its name; restore the file from a "
+        "backup of the storage namespace"
     )
 
 
 def out_of_order(key: bytes) -> CorruptFileError:
     """Return the error for keys out of order in tables that were read."""
     return CorruptFileError(
-        f"keys from {key!r} on are out of order: a table that they were read from is damaged; "
-        "restore its file from a backup of the storage namespace"
+        f"keys from {key!r} on are out of order, because a table is damaged; restore its file "
+        "from a backup of the storage namespace"
     )

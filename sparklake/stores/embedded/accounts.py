@@ -76,8 +76,8 @@ def unprivileged_account() -> Account:
             continue
         return Account(name, entry.pw_uid, entry.pw_gid)
     raise RefStoreUnavailableError(
-        "Postgres does not run as root, and there is no account 'postgres' or 'nobody' to run it "
-        "as: work as an ordinary user, or give the DSN of a Postgres"
+        "Postgres does not run as root, and there is no account 'postgres' or 'nobody' to "
+        "run it as: work as an ordinary user, or set the DSN of a Postgres"
     )
 
 
@@ -86,8 +86,8 @@ def _account_of(uid: int) -> Account:
         entry = pwd.getpwuid(uid)
     except KeyError:
         raise RefStoreUnavailableError(
-            f"Postgres does not run under user id {uid}, which has no account: add one, or give "
-            "the DSN of a Postgres"
+            f"Postgres does not run under user id {uid}, which has no account: add one, or "
+            "set the DSN of a Postgres"
         ) from None
     gid = os.getegid() if uid == os.geteuid() else entry.pw_gid
     return Account(entry.pw_name, uid, gid)

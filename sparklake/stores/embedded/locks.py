@@ -57,8 +57,8 @@ class FileLock:
         while not self._try(kind):
             if time.monotonic() > deadline:
                 raise RefStoreUnavailableError(
-                    f"another process has kept {self.path} locked for {seconds:.0f} s: see which "
-                    "one hangs while it starts or stops Postgres"
+                    f"another process has locked {self.path} for {seconds:.0f} s: find the "
+                    "process that hangs while it starts or stops Postgres"
                 )
             time.sleep(_POLL_SECONDS)
 

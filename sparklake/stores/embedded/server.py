@@ -95,9 +95,9 @@ def _wait_while(layout: Layout, condition: Callable[[], bool]) -> None:
     while condition():
         if time.monotonic() > deadline:
             raise RefStoreUnavailableError(
-                f"a Postgres in {layout.data}, or what is left of one after a crash, does not end "
-                f"within {_STOP_SECONDS:.0f} s, or runs in another container that does not share "
-                f"the folder of its socket; see {layout.log}"
+                f"a Postgres in {layout.data}, or its remains after a crash, did not stop "
+                f"within {_STOP_SECONDS:.0f} s. It may run in another container that does not "
+                f"share the folder of its socket. See {layout.log}"
             )
         time.sleep(_POLL_SECONDS)
 

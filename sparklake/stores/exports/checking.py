@@ -48,7 +48,7 @@ class ExpectedObject:
         if _ETAG_OF_PARTS.fullmatch(self.checksum):
             found = find()
             if found is not None and found.checksum != self.checksum:
-                raise self.corrupt(f"has no longer the ETag {self.checksum}")
+                raise self.corrupt(f"no longer has the ETag {self.checksum}")
 
     @property
     def has_md5(self) -> bool:
@@ -58,15 +58,15 @@ class ExpectedObject:
     def missing(self) -> MissingFileError:
         """Return the error of an object that is missing at its place."""
         return MissingFileError(
-            f"{self.path!r} is gone from {self.address}: it was moved or deleted outside of the "
+            f"{self.path!r} is missing at {self.address}: it was moved or deleted outside the "
             "lake; restore it there"
         )
 
     def corrupt(self, what: str) -> CorruptFileError:
         """Return the error of an object that has changed; `what` is the difference."""
         return CorruptFileError(
-            f"{self.path!r} {what} at {self.address}: it was overwritten outside of the lake; "
-            "restore what was there"
+            f"{self.path!r} {what} at {self.address}: it was overwritten outside the lake; "
+            "restore the original"
         )
 
 

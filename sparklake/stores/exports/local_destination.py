@@ -134,8 +134,8 @@ class LocalDestination:
             temporary.replace(target)
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise InvalidKeyError(
-                f"{target} cannot be written: a file is where a folder must be, or the other way "
-                "round"
+                f"{target} cannot be written: a file is in the place of a folder, or a folder "
+                "in the place of a file"
             ) from error
         self._dirty.add(target.parent)
 

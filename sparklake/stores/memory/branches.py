@@ -37,7 +37,7 @@ class MemoryBranches:
             state.require_writable(force=self._force)
             state.check_kept(commit_id)
             if name in state.branches:
-                raise AlreadyExistsError(f"there is a branch {name!r} already")
+                raise AlreadyExistsError(f"the branch {name!r} already exists")
             state.require_commit(commit_id)
             state.branches[name] = BranchState(
                 name,
@@ -66,7 +66,7 @@ class MemoryBranches:
         with state.lock:
             branch = state.open_branch(name, Action.DELETE, force=self._force)
             if if_expired and not state.seen(branch, force=self._force).may_be_pruned:
-                raise RaceLostError(f"branch {name!r} is protected, or not past its expiry")
+                raise RaceLostError(f"branch {name!r} is protected, or has not expired")
             state.drop_layers(branch, {layer.id for layer in branch.layers})
             del state.branches[name]
             verb = RefVerb.PRUNE_BRANCH if if_expired else RefVerb.DELETE_BRANCH
@@ -90,7 +90,9 @@ class MemoryBranches:
             if branch.commit_id != move.expected:
                 raise RaceLostError(f"branch {move.branch!r} has moved to {branch.commit_id}")
             if not sealed.issuperset(move.applied_layers):
-                raise RaceLostError(f"staged changes of {move.branch!r} were taken by another")
+                raise RaceLostError(
+                    f"another writer has committed the staged changes of {move.branch!r}"
+                )
             if all(each.id != move.to for each in move.commits):
                 state.require_commit(move.to)
                 state.check_kept(move.to)
@@ -144,7 +146,7 @@ class MemoryTags:
             state.require_writable(force=self._force)
             state.check_kept(commit_id)
             if name in state.tags:
-                raise AlreadyExistsError(f"there is a tag {name!r} already")
+                raise AlreadyExistsError(f"the tag {name!r} already exists")
             state.require_commit(commit_id)
             state.tags[name] = TagInfo(name, commit_id)
             state.log(who, RefVerb.CREATE_TAG.value, name, None, commit_id)

@@ -52,7 +52,7 @@ class MemorySettings:
     def _require_repository(self) -> None:
         # A repository always has its default branch.
         if not self._state.branches:
-            raise RepositoryNotFoundError("the repository is gone by now")
+            raise RepositoryNotFoundError("the repository no longer exists")
 
 
 class MemoryRefStore:
@@ -82,7 +82,7 @@ class MemoryRefStore:
     def _create(self, info: RepositoryInfo, refs: RefsSnapshot, who: str, verb: RefVerb) -> None:
         with self._lock:
             if info.name in self._infos:
-                raise AlreadyExistsError(f"there is a repository {info.name!r} already")
+                raise AlreadyExistsError(f"the repository {info.name!r} already exists")
             others = ((each.name, each.storage_namespace) for each in self._infos.values())
             refuse_overlapping(info.storage_namespace, others)
             state = self._state(info.uid)

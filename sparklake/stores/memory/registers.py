@@ -27,7 +27,7 @@ class MemoryWrites:
             if self._state.is_gone:
                 raise RepositoryNotFoundError("the repository was deleted")
             if write_id in self._state.writes:
-                raise AlreadyExistsError(f"there is a write {write_id!r} already")
+                raise AlreadyExistsError(f"the write {write_id!r} already exists")
             made = Write(write_id, place, branch, who, int(time.time()))
             self._state.writes[write_id] = made
             return made
@@ -74,7 +74,7 @@ class MemoryCollections:
     def alone(self) -> Iterator[None]:
         """Exclude every other collection."""
         if not self._state.collecting.acquire(blocking=False):
-            raise CollectionOpenError("a garbage collection is under way: wait for its end")
+            raise CollectionOpenError("a garbage collection is running: wait for its end")
         try:
             yield
         finally:

@@ -89,7 +89,7 @@ class State:
     def layer_rows(self, layer_id: int) -> dict[bytes, bytes]:
         """Return the records of a rows layer; raise RaceLostError if it is gone."""
         if layer_id not in self.rows:
-            raise RaceLostError(f"staging layer {layer_id} is gone: read the branch again")
+            raise RaceLostError(f"staging layer {layer_id} no longer exists: read the branch again")
         return self.rows[layer_id]
 
     def drop_layers(self, branch: BranchState, gone: set[int]) -> BranchState:

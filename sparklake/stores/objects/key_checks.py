@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def check_key(key: str) -> None:
     """Raise InvalidKeyError for an empty key, a non-UTF-8 one or one outside the root."""
     if not key:
-        raise InvalidKeyError("An object key may not be empty: name the object.")
+        raise InvalidKeyError("The object key is empty: name the object.")
     _check(key, key.split("/"))
 
 
@@ -24,10 +24,10 @@ def check_prefix(prefix: str) -> None:
 
 def _check(text: str, parts: Sequence[str]) -> None:
     if text.startswith("/"):
-        raise _invalid(text, "begins with '/'; keys are relative to the store's root")
+        raise _invalid(text, "starts with '/'; keys are relative to the store's root")
     # Stores treat dot parts differently: a file system resolves them, S3 keeps them.
     if ".." in parts or "." in parts:
-        raise _invalid(text, "has a '.' or '..' part; write it without")
+        raise _invalid(text, "has a '.' or '..' part; remove it")
     if "\0" in text:
         raise _invalid(text, "has a NUL character; remove it")
     if not is_utf8(text):

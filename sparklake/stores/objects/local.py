@@ -84,7 +84,9 @@ class LocalStore:
         source = self._path(key)
         with self._reading(source):
             if not path.parent.is_dir():
-                raise StoreError(f"There is no directory {path.parent} to read into: create it.")
+                raise StoreError(
+                    f"The directory {path.parent} to copy into does not exist: create it."
+                )
             link_or_copy(source, path)
 
     def put_if_absent(self, key: str, body: bytes) -> bool:
@@ -221,8 +223,8 @@ class LocalStore:
     def _check_root(self) -> None:
         if not self.root.is_dir():
             raise StoreUnreachableError(
-                f"There is no directory {self.root}: correct the path, mount the disk that holds "
-                "it, or create the repository first."
+                f"The directory {self.root} does not exist: correct the path, mount its disk, "
+                "or create the repository first."
             )
 
     @contextmanager
@@ -233,8 +235,8 @@ class LocalStore:
             except NO_FILE_ERRORS as error:
                 self._check_root()
                 raise MissingFileError(
-                    f"There is no object {path}: it was moved or deleted outside of the lake; "
-                    "restore it from a backup."
+                    f"The object {path} does not exist: it was moved or deleted outside the "
+                    "lake; restore it from a backup."
                 ) from error
 
 

@@ -49,8 +49,8 @@ def store_errors(path: Path) -> Iterator[None]:
         raise
     except PermissionError as error:
         raise StorePermissionError(
-            f"The system refuses access to {_place(error, path)}: give this user the right to "
-            "read and write there."
+            f"The system refuses access to {_place(error, path)}: allow this user to read and "
+            "write there."
         ) from error
     except OSError as error:
         if error.errno == errno.EROFS:
@@ -59,7 +59,8 @@ def store_errors(path: Path) -> Iterator[None]:
             ) from error
         raise StoreError(
             f"The file system failed at {_place(error, path)}: {error.strerror or error}. "
-            "Correct that, then run it again: what is written already is kept."
+            "Correct that, then run the command again: files that are already written are "
+            "kept."
         ) from error
 
 
@@ -88,7 +89,7 @@ def link_new(source: Path, target: Path) -> bool:
         if target.is_file():
             return False
         raise StoreError(
-            f"{target} is in the way: it is no file. Move it, or use another key."
+            f"{target} is not a file and blocks the key: move it, or use another key."
         ) from error
     except OSError as error:
         if error.errno in _NO_LINKS_HERE:
@@ -278,7 +279,7 @@ def resolve(root: Path, folder: Path) -> Path:
     real = Path(os.path.realpath(folder))
     if not real.is_relative_to(os.path.realpath(root)):
         raise InvalidKeyError(
-            f"The symbolic link {folder} leads out of the store {root}, to {real}: replace it by "
-            "a directory, or use the store that it leads to."
+            f"The symbolic link {folder} leads out of the store {root}, to {real}: replace it "
+            "with a directory, or use its target as the store."
         )
     return real

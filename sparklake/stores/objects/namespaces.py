@@ -43,7 +43,7 @@ def refuse_overlapping(uri: str, others: Iterable[tuple[str, str]]) -> None:
     for name, other in others:
         if roots_overlap(uri, other):
             raise NamespaceInUseError(
-                f"{uri} overlaps the storage namespace of repository {name!r}: choose another"
+                f"{uri} overlaps the storage namespace of repository {name!r}: choose another one"
             )
 
 
@@ -114,9 +114,9 @@ class NamespaceMarks:
 def nested_error(root: str) -> NamespaceInUseError:
     """Return the error for objects in a namespace inside another one."""
     return NamespaceInUseError(
-        f"{root} is marked as the storage namespace of another repository, and lies inside of "
-        "what was to be deleted: nothing in it may go. Move it elsewhere; only if nothing in it "
-        f"is needed any more, delete its {MARKER_KEY}"
+        f"nothing was deleted: {root} is inside the folder to delete, and marked as the "
+        f"storage namespace of another repository. Move it elsewhere. Delete its {MARKER_KEY} "
+        "only if nothing in it is needed any more"
     )
 
 

@@ -237,7 +237,7 @@ def _read(target: Mapping[str, str], consume: Callable[[_Answer], _T]) -> _T:
         with closing(answer["Body"]), suppress(*CUT_SHORT):
             return consume(answer)
         _LOG.warning(
-            "s3://%s/%s came damaged or not to its end: it is read again, after attempt %d",
+            "s3://%s/%s arrived damaged or incomplete: reading it again, after attempt %d",
             target["Bucket"],
             target["Key"],
             attempt,

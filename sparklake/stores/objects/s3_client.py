@@ -131,7 +131,7 @@ def _client(pid: int, environment: tuple[tuple[str, str], ...], patience: S3Time
         client = Session(botocore_session=core).client("s3", config=config)
     except ValueError as error:
         raise StoreUnreachableError(
-            "The S3 endpoint is no URL: correct AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL."
+            "The S3 endpoint is not a URL: correct AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL."
         ) from error
 
     client.meta.events.register_first("before-send.s3", _before_send)
@@ -173,7 +173,7 @@ def s3_errors(address: str) -> Iterator[None]:
         raise _refusal(error, address) from error
     except _NO_CREDENTIALS as error:
         raise StorePermissionError(
-            f"There are no usable credentials for {address} ({type(error).__name__}): set "
+            f"No usable credentials were found for {address} ({type(error).__name__}): set "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role."
         ) from error
     except (FlexibleChecksumError, IncompleteReadError, ResponseStreamingError) as error:
@@ -194,32 +194,33 @@ def s3_errors(address: str) -> Iterator[None]:
 def no_object(address: str) -> MissingFileError:
     """Return the error for a missing object."""
     return MissingFileError(
-        f"There is no object {address}: it was moved or deleted outside of the lake; restore it "
-        "from a backup or an older version."
+        f"The object {address} does not exist: it was moved or deleted outside the lake; "
+        "restore it from a backup or an older version."
     )
 
 
 def no_bucket(address: str) -> StoreUnreachableError:
     """Return the error for a missing bucket."""
     return StoreUnreachableError(
-        f"There is no bucket for {address}: create it, or correct the name or the endpoint."
+        f"The bucket of {address} does not exist: create it, or correct the name or the endpoint."
     )
 
 
 def _broken_body(error: BotoCoreError, address: str) -> StoreError:
     """Return the error for a body that is cut off or has the wrong checksum."""
     if isinstance(error, FlexibleChecksumError):
-        what = "does not have the checksum that S3 announces for it"
+        what = "does not match the checksum that S3 sends for it"
     elif isinstance(error, IncompleteReadError) or "IncompleteRead" in str(error):
         what = "ends before its announced length"
     else:
         return StoreUnreachableError(
-            f"The connection broke while {address} was read ({type(error).__name__}): check the "
-            "network, and try again."
+            f"The connection failed while reading {address} ({type(error).__name__}): check "
+            "the network, and try again."
         )
     return CorruptFileError(
-        f"The body of {address} {what}, each time it was read: it is damaged in the bucket or on "
-        "the way. Check proxies between here and the store, and restore the object if it stays so."
+        f"The body of {address} {what} at every attempt: it is damaged in the bucket or in "
+        "transit. Check proxies between this machine and the store. If that does not help, "
+        "restore the object."
     )
 
 
@@ -242,14 +243,15 @@ def _refusal(error: ClientError, address: str) -> StoreError:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     if code in _REFUSED or status == 403:
         return StorePermissionError(
-            f"S3 refuses {error.operation_name} for {address} ({code}): check the credentials in "
-            "use, and that they may get, put, delete and list there."
+            f"S3 refuses {error.operation_name} for {address} ({code}): check that the "
+            "credentials in use may get, put, delete and list there."
         )
     if code in _NOT_IMPLEMENTED:
         return StoreError(
-            f"The store of {address} has no conditional put (If-None-Match), without which two "
-            "writers would overwrite each other: use a store that has it, such as AWS or MinIO."
+            f"The store of {address} has no conditional put (If-None-Match), so two writers "
+            "could overwrite each other: use a store with conditional puts, such as AWS or "
+            "MinIO."
         )
     return StoreError(
-        f"S3 failed at {error.operation_name} for {address} ({code}): try again, which is safe."
+        f"S3 failed at {error.operation_name} for {address} ({code}): try again. This is safe."
     )

@@ -35,7 +35,7 @@ def normalise_store_uri(uri_or_path: str) -> str:
     if not _is_s3(uri_or_path):
         path = _local_path(uri_or_path)
         if path == "/":
-            raise _invalid(uri_or_path, "is the whole file system: name a directory in it")
+            raise _invalid(uri_or_path, "is the root of the file system: choose a directory in it")
         return f"file://{path}"
     bucket, prefix = _bucket_and_rest(uri_or_path)
     prefix = prefix.rstrip("/")
@@ -65,7 +65,7 @@ def check_object_uri(uri: str) -> None:
     """Raise InvalidUriError for an invalid object address, without opening it."""
     key = _bucket_and_rest(uri)[1] if _is_s3(uri) else _local_path(uri).removeprefix("/")
     if not key:
-        raise _invalid(uri, "names no object: add its key")
+        raise _invalid(uri, "has no object key: add one")
 
 
 def normalise_object_uri(uri: str) -> str:
@@ -96,12 +96,14 @@ def _local_path(uri: str) -> str:
         return _absolute(os.path.expanduser(uri) if at_home else uri)  # noqa: PTH111
     if scheme[1].lower() != "file":
         # The URI is omitted from the message, because it may contain credentials.
-        raise InvalidUriError(f"There is no object store for {scheme[1]}:// here: use {SUPPORTED}.")
+        raise InvalidUriError(
+            f"{scheme[1]}:// is not supported as an object store: use {SUPPORTED}."
+        )
     path = uri[len("file:") :]
     if path.startswith("//"):
         host, _, rest = path[2:].partition("/")
         if host not in ("", "localhost"):
-            raise _invalid(uri, f"names the host {host!r}: write file:/// and the absolute path")
+            raise _invalid(uri, f"contains the host {host!r}: write file:/// and the absolute path")
         path = f"/{rest}"
     return _absolute(path)
 
@@ -117,8 +119,8 @@ def _bucket_and_rest(uri: str) -> tuple[str, str]:
     bucket, _, rest = place.partition("/")
     if "@" in bucket:
         raise InvalidUriError(
-            "An S3 URI may not carry credentials: remove them, and give them by the environment, "
-            "a profile or a role."
+            "An S3 URI may not contain credentials: remove them, and use the environment, a "
+            "profile or a role."
         )
     if not separator or not _BUCKET.fullmatch(bucket):
         raise _invalid(uri, "does not name a bucket: write s3://bucket/prefix")
@@ -127,7 +129,7 @@ def _bucket_and_rest(uri: str) -> tuple[str, str]:
 
 def _check_text(uri: str) -> None:
     if not uri:
-        raise InvalidUriError(f"A store's URI may not be empty: use {SUPPORTED}.")
+        raise InvalidUriError(f"The URI of the store is empty: use {SUPPORTED}.")
     if "\0" in uri or not is_utf8(uri):
         raise _invalid(uri, "has a NUL character or is not UTF-8: rename the directory")
 
@@ -136,7 +138,9 @@ def _check_prefix(uri: str, prefix: str) -> None:
     try:
         check_key(prefix)
     except InvalidKeyError as error:
-        raise _invalid(uri, "has a '.' or '..' part, or two slashes: write it without") from error
+        raise _invalid(
+            uri, "has a '.' or '..' part, or two slashes in a row: remove them"
+        ) from error
     if "//" in prefix:
         raise _invalid(uri, "has two slashes in a row, which Spark would read as one: remove one")
 

@@ -147,7 +147,7 @@ class PostgresBranches:
                 raise RefNotFoundError(f"there is no commit {commit_id!r}") from None
             if not made:
                 check_not_expired(connection, self._uid, commit_id)
-                raise AlreadyExistsError(f"there is a branch {name!r} already")
+                raise AlreadyExistsError(f"the branch {name!r} already exists")
             verb = RefVerb.CREATE_BRANCH.value
             log_operation(connection, self._uid, who, verb, name, None, commit_id)
             return locked_state(connection, self._scope, name)
@@ -166,7 +166,7 @@ class PostgresBranches:
         with self._connections.transaction() as connection:
             head = lock_branch(connection, self._scope, name, Action.DELETE)
             if if_expired and not locked_state(connection, self._scope, name).may_be_pruned:
-                raise RaceLostError(f"branch {name!r} is protected, or not past its expiry")
+                raise RaceLostError(f"branch {name!r} is protected, or has not expired")
             drop_layers(connection, self._uid, name)
             connection.execute(
                 "DELETE FROM sparklake.branches WHERE repository_uid = %s AND name = %s",
@@ -202,7 +202,9 @@ class PostgresBranches:
                 # object.
                 renew_commits(connection, self._uid, known)
             if not self._take_layers(connection, move):
-                raise RaceLostError(f"staged changes of {move.branch!r} were taken by another")
+                raise RaceLostError(
+                    f"another writer has committed the staged changes of {move.branch!r}"
+                )
             if move.to != move.expected:
                 log_operation(
                     connection,

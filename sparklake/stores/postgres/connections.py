@@ -252,18 +252,19 @@ class Connections:
             yield
         except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure) as error:
             raise RaceLostError(
-                f"another writer got in the way, try again: {self.target.explain(error)}"
+                f"another writer interfered, try again: {self.target.explain(error)}"
             ) from None
         except UnicodeEncodeError as error:
             raise InvalidInputError(
-                f"the ref store cannot hold this, which is not UTF-8: {error.object!r}"
+                f"the ref store cannot store this text, which is not UTF-8: {error.object!r}"
             ) from None
         except psycopg.DataError as error:
             raise InvalidInputError(
-                f"the ref store cannot hold this: {self.target.explain(error)}"
+                f"the ref store cannot store this value: {self.target.explain(error)}"
             ) from None
         except psycopg.Error as error:
             raise RefStoreUnavailableError(
-                f"the ref store at {self.target} cannot be used: {self.target.explain(error)}; "
-                "check that the server runs, the DSN and the rights of its role"
+                f"the ref store at {self.target} cannot be used: "
+                f"{self.target.explain(error)}. Check that the server runs, the DSN, and the "
+                "permissions of its role"
             ) from None

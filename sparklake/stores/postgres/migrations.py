@@ -72,8 +72,8 @@ def _version(connection: psycopg.Connection, target: str, newest: int) -> int | 
     version: int = (row[0] if row else None) or 0
     if version > newest:
         raise RefStoreUnavailableError(
-            f"the ref store at {target} has schema version {version}, and this sparklake knows "
-            f"only up to {newest}: upgrade sparklake"
+            f"the ref store at {target} has schema version {version}, but this sparklake "
+            f"supports versions up to {newest}: upgrade sparklake"
         )
     return version
 

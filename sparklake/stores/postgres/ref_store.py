@@ -152,7 +152,7 @@ def _refuse_taken(connection: psycopg.Connection, info: RepositoryInfo) -> None:
         "SELECT 1 FROM sparklake.repositories WHERE name = %s OR uid = %s", (info.name, info.uid)
     ).fetchone()
     if taken is not None:
-        raise AlreadyExistsError(f"there is a repository {info.name!r} already")
+        raise AlreadyExistsError(f"the repository {info.name!r} already exists")
     # Not in SQL: only this machine can resolve the links of its file systems.
     others = connection.execute(
         "SELECT name, storage_namespace FROM sparklake.repositories ORDER BY name"

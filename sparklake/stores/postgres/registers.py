@@ -63,7 +63,7 @@ class PostgresCollections:
                 (f"{self._uid} collection",),
             ).fetchone()
             if row is None or not row[0]:
-                raise CollectionOpenError("a garbage collection is under way: wait for its end")
+                raise CollectionOpenError("a garbage collection is running: wait for its end")
             yield
             # The work is valid, even if the server has become unreachable since.
             with suppress(RefStoreUnavailableError):

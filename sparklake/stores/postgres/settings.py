@@ -109,7 +109,7 @@ def _retention(said: Mapping[str, Any] | None) -> Retention | None:
 
 def _found(rows: Sequence[tuple[Any, ...]]) -> RepositorySettings:
     if not rows:
-        raise RepositoryNotFoundError("the repository is gone by now")
+        raise RepositoryNotFoundError("the repository no longer exists")
     return settings_of(*rows[0])
 
 

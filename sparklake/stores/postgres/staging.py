@@ -66,7 +66,7 @@ class PostgresWrites:
                 values,
             ).fetchone()
         if row is None:
-            raise AlreadyExistsError(f"there is a write {write_id!r} already")
+            raise AlreadyExistsError(f"the write {write_id!r} already exists")
         return _write(row)
 
     def find(self, write_id: str) -> Write | None:
@@ -296,4 +296,4 @@ def _upsert(connection: psycopg.Connection, layer_id: int, rows: Sequence[Record
 
 
 def _gone(layer_id: int) -> RaceLostError:
-    return RaceLostError(f"staging layer {layer_id} is gone: read the branch again")
+    return RaceLostError(f"staging layer {layer_id} no longer exists: read the branch again")

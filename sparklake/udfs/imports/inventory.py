@@ -101,17 +101,17 @@ def read_inventory_manifest(inventory: S3Inventory) -> InventoryManifest:
         manifest = msgspec.json.decode(store.get(key), type=InventoryManifest)
     except BAD_JSON as error:
         raise InvalidInputError(
-            f"{uri} is no manifest of an S3 Inventory ({error}): name its manifest.json"
+            f"{uri} is not the manifest of an S3 Inventory ({error}): use its manifest.json"
         ) from error
     if manifest.file_format.lower() not in _READERS:
         raise InvalidInputError(
-            f"{uri} is of files in {manifest.file_format}: they may be Parquet, ORC or CSV"
+            f"{uri} lists files in {manifest.file_format}: only Parquet, ORC and CSV are supported"
         )
     words = re.findall(r"\w+", manifest.file_schema.lower())
     if not {"key", "size"} <= set(words):
         raise InvalidInputError(
             f"the inventory of {uri} has no column for keys, or none for sizes, but "
-            f"{manifest.file_schema[:200]!r}: let it have the optional field Size"
+            f"{manifest.file_schema[:200]!r}: add the optional field Size"
         )
     return manifest
 
@@ -152,8 +152,8 @@ def read_inventory(
                         yield _objects(rows, settings)
                 except (pa.ArrowException, OSError) as error:
                     raise CorruptFileError(
-                        f"s3://{settings.place}/{file.key} of the inventory is not what its "
-                        f"manifest says ({error}): use another inventory"
+                        f"s3://{settings.place}/{file.key} of the inventory does not match its "
+                        f"manifest ({error}): use another inventory"
                     ) from error
 
 
@@ -167,8 +167,8 @@ def _fetched(settings: InventoryTaskSettings, file: InventoryFile, scratch: Path
             digest.update(chunk)
     if file.md5 and digest.hexdigest() != file.md5.lower():
         raise CorruptFileError(
-            f"s3://{settings.place}/{file.key} does not have the MD5 that the inventory's manifest "
-            "says: it was overwritten or is damaged; use another inventory"
+            f"s3://{settings.place}/{file.key} does not have the MD5 in the inventory's "
+            "manifest: it was overwritten or is damaged; use another inventory"
         )
     return path
 

@@ -164,7 +164,7 @@ class _RowEncoder:
         if size is None:
             return Reason.MISSING_SIZE, "the row has no size"
         if size < 0:
-            return Reason.INVALID_SIZE, f"the size is {size}: give bytes, 0 or more"
+            return Reason.INVALID_SIZE, f"the size is {size}: use a number of bytes, 0 or more"
         if address is None:
             return Reason.MISSING_ADDRESS, "the row has no address"
         if (said := _wrong_address(address)) is not None:
@@ -179,8 +179,8 @@ _UNREADABLE = {"path": Reason.INVALID_PATH, "address": Reason.INVALID_ADDRESS}
 
 _Wrong = tuple[Reason, str] | None
 _OWN = (
-    "the address lies in the repository's own storage namespace, of which nothing can be imported: "
-    "cp gives an object of a ref another path"
+    "the address is in the repository's own storage namespace, which cannot be imported: use "
+    "`sparklake cp` to copy an object of a ref to another path"
 )
 
 
@@ -195,7 +195,7 @@ def _odd(row: dict[str, Any]) -> _Wrong:
     if not is_storable((row.get("mtime") or 0) * MICROSECOND):
         return Reason.INVALID_MTIME, f"the mtime is {OUT_OF_YEARS}"
     if any(value is None for _, value in row.get("metadata") or ()):
-        return Reason.INVALID_TEXT, "the metadata have a name without a value"
+        return Reason.INVALID_TEXT, "the metadata has a name without a value"
     return None
 
 
@@ -210,7 +210,7 @@ def _wrong_path(path: str, folder: str) -> str | None:
 
 def _wrong_address(address: str) -> str | None:
     if "://" not in address:
-        return "the address is no URI: write s3://bucket/key or file:///path"
+        return "the address is not a URI: write s3://bucket/key or file:///path"
     try:
         check_object_uri(address)
         check_key(normalise_object_uri(address).split("/", 3)[3])

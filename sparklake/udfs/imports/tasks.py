@@ -135,7 +135,7 @@ class Ledger:
         group = sorted(group, key=_precedence)
         path = key_path(group[0][0])
         address = object_info(group[0], self.workspace.storage_namespace).address
-        message = f"{address} has the same path, and is later or has the lesser address"
+        message = f"{address} has the same path, and is newer or has the smaller address"
         self.note([self._loser(path, each, message) for each in group[1:]])
         return group[0]
 

@@ -91,8 +91,8 @@ def _unless_there(blocks: Blocks, existing: Blocks) -> Iterator[Block]:
             if found.any():
                 key = block.keys[int(found.argmax())]
                 raise AlreadyExistsError(
-                    f"there is an object {key.decode(errors='replace')!r} already, and maybe more "
-                    "of them: choose another destination, or overwrite by force"
+                    f"the object {key.decode(errors='replace')!r} already exists, and maybe "
+                    "others: choose another destination, or overwrite with --force"
                 )
         if len(block):
             yield block

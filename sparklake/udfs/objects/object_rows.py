@@ -157,7 +157,7 @@ def microsecond_mtimes(batch: pa.RecordBatch) -> pa.RecordBatch:
     column = batch.column(index)
     if pa.types.is_timestamp(column.type):
         return batch.set_column(index, "mtime", unix_microseconds(column))
-    raise InvalidRecordError(f"the column mtime is {column.type}; give timestamps")
+    raise InvalidRecordError(f"the column mtime is {column.type}; it must contain timestamps")
 
 
 def unix_microseconds(times: pa.TimestampArray) -> pa.Int64Array:

@@ -57,8 +57,9 @@ def _decision(row: dict[str, Any], objects: Objects) -> Decision:
     for each in filter(None, (base, source, dest)):
         if each["size"] > MAX_BYTES:
             raise StrategyError(
-                f"the object {row['path'] or row['key']!r} has {each['size']:,} bytes on a side, "
-                f"and by lines at most {MAX_BYTES:,} are merged: decide it by another rule"
+                f"the object {row['path'] or row['key']!r} has {each['size']:,} bytes on one "
+                f"side, and union-lines merges at most {MAX_BYTES:,}: decide it with another "
+                "rule"
             )
     texts = [objects.read(each) if each else b"" for each in (base, source, dest)]
     if any(b"\0" in text for text in texts):

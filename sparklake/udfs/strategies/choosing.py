@@ -50,14 +50,15 @@ def parse_resolution(
     """Return the resolution of a strategy and rules; raise InvalidInputError."""
     pairs: Any = rules.items() if isinstance(rules, Mapping) else rules or ()
     if not isinstance(pairs, Iterable):
-        raise InvalidInputError(f"rules are pairs of a glob and a strategy, not {rules!r}")
+        raise InvalidInputError(f"rules must be pairs of a glob and a strategy, not {rules!r}")
     rest = tuple(_rule(each) for each in pairs)
     resolution = Resolution(parse_strategy(strategy), rest, delta)
     size = len(resolution.label.encode())
     if size > _MAX_LABEL_BYTES:
         raise InvalidInputError(
             f"the rules take {size:,} bytes of the commit's metadata, more than "
-            f"{_MAX_LABEL_BYTES:,}: write fewer and wider globs, or one function that decides"
+            f"{_MAX_LABEL_BYTES:,}: use fewer and wider globs, or one function as the "
+            "strategy"
         )
     return resolution
 
@@ -72,7 +73,7 @@ def parse_strategy(strategy: StrategyLike) -> Chosen:
             chosen.load()
         return chosen
     if not callable(strategy):
-        raise InvalidInputError(f"{strategy!r} is no merge strategy: give a name or a function")
+        raise InvalidInputError(f"{strategy!r} is not a merge strategy: use a name or a function")
     name = getattr(strategy, "__qualname__", type(strategy).__qualname__)
     module = getattr(strategy, "__module__", None) or type(strategy).__module__
     # The name goes into the metadata of a commit, which are UTF-8.
@@ -82,7 +83,7 @@ def parse_strategy(strategy: StrategyLike) -> Chosen:
         pickle.dumps(carried)
     except Exception as error:  # Objects inside of a user's function may raise any error.
         raise InvalidInputError(
-            f"the merge strategy {carried.name!r} cannot travel to tasks: "
+            f"the merge strategy {carried.name!r} cannot be sent to tasks: "
             f"{type(error).__name__}: {error}"
         ) from error
     return carried
@@ -105,7 +106,7 @@ def named_strategy(name: str) -> Chosen:
         [*(each.value for each in Strategy), *BUILT_IN, NO_STRATEGY, *sorted(offered)]
     )
     raise InvalidInputError(
-        f"{name!r} is no merge strategy: choose {known}, or name a function as module:function"
+        f"{name!r} is not a merge strategy: choose {known}, or name a function as module:function"
     )
 
 
@@ -120,15 +121,13 @@ def rule_pair(text: str) -> tuple[str, str]:
     """Return the glob and the strategy of a `GLOB=STRATEGY` text; raise InvalidInputError."""
     glob, _, name = text.rpartition("=")
     if not (glob and name):
-        raise InvalidInputError(
-            f"a rule is GLOB=STRATEGY, such as 'tables/**=source-wins', not {text!r}"
-        )
+        raise InvalidInputError(f"{text!r} is not GLOB=STRATEGY, such as 'tables/**=source-wins'")
     return glob, name
 
 
 def _rule(pair: object) -> Rule:
     if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str)):
-        raise InvalidInputError(f"a rule is a glob and a strategy, not {pair!r}")
+        raise InvalidInputError(f"a rule must be a glob and a strategy, not {pair!r}")
     glob, strategy = pair
     glob_pattern(glob)
     return Rule(glob, parse_strategy(strategy))

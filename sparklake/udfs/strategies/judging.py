@@ -147,8 +147,9 @@ class Judge:
 def _base_expired(conflict: Conflict, commit_id: CommitId) -> ExpiredError:
     path = find_path(conflict.key) or conflict.key
     return ExpiredError(
-        f"the merge base {commit_id[:12]} has expired, so that its object at {path!r} cannot be "
-        "taken or read; nothing has changed. Choose source or dest for this path by a rule",
+        f"the merge was not applied: the merge base {commit_id[:12]} has expired, so its "
+        f"object at {path!r} can no longer be used. Choose source or dest for this path with "
+        "a rule",
         commit_id,
     )
 
@@ -156,8 +157,8 @@ def _base_expired(conflict: Conflict, commit_id: CommitId) -> ExpiredError:
 def too_many_kept() -> StrategyError:
     """Return the error for too many objects kept under other paths."""
     return StrategyError(
-        f"more than {MAX_KEPT:,} conflicts keep both objects; nothing has changed. Decide some of "
-        "them by another rule"
+        f"the merge was not applied: more than {MAX_KEPT:,} conflicts keep both objects. "
+        "Decide some of them with another rule"
     )
 
 
@@ -210,7 +211,7 @@ def _check_new(
     try:
         new_record(conflict.key, answer)
     except (InvalidRecordError, UnicodeEncodeError) as error:
-        raise _failure(chosen, [conflict], f"wrote what cannot be kept: {error}") from error
+        raise _failure(chosen, [conflict], f"wrote an invalid object: {error}") from error
 
 
 def new_record(key: bytes, made: NewObject) -> Record:
@@ -239,6 +240,7 @@ def _failure(
     some = ", ".join(repr(find_path(each.key) or each.key) for each in conflicts[:3])
     rest = f" and {len(conflicts) - 3:,} more" if len(conflicts) > 3 else ""
     return StrategyError(
-        f"the merge strategy {strategy_name(chosen)!r}, asked about {some}{rest}, {what}; nothing "
-        "has changed. Correct the strategy, or choose another one for these paths by a rule"
+        f"the merge was not applied: the merge strategy {strategy_name(chosen)!r}, called for "
+        f"{some}{rest}, {what}. Correct the strategy, or choose another one for these paths "
+        "with a rule"
     )

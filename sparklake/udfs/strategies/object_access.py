@@ -89,7 +89,7 @@ def _check(side: Mapping[str, Any], body: bytes) -> None:
     digest = hashlib.md5(body, usedforsecurity=False).hexdigest()
     if len(body) != side["size"] or contradicts(checksum, digest, lambda: store.find(key)):
         raise CorruptFileError(
-            f"{address} has {len(body)} bytes of the MD5 {digest}, not {side['size']} of "
-            f"{checksum}: it was overwritten outside of the lake, or damaged; "
-            "restore what was there"
+            f"{address} has {len(body)} bytes with the MD5 {digest}, not {side['size']} with "
+            f"{checksum}: it was overwritten outside the lake, or damaged; restore the "
+            "original"
         )

@@ -20,11 +20,13 @@ from sparklake.stores.objects.key_checks import is_utf8
 def glob_pattern(glob: str) -> re.Pattern[str]:
     """Return a pattern that matches the same whole paths; raise InvalidInputError."""
     if not isinstance(glob, str):
-        raise InvalidInputError(f"a glob is a text, not {glob!r}")
+        raise InvalidInputError(f"a glob must be a string, not {glob!r}")
     if not glob:
-        raise InvalidInputError("an empty glob matches no path: write one such as 'tables/**'")
+        raise InvalidInputError("an empty glob matches no path: use a glob such as 'tables/**'")
     if not is_utf8(glob) or "\0" in glob:
-        raise InvalidInputError(f"the glob {glob!r} is not UTF-8 without NUL: write `?` for that")
+        raise InvalidInputError(
+            f"the glob {glob!r} must be UTF-8 without NUL: use `?` for other characters"
+        )
     parts = glob.split("/")
     if any("**" in part and part != "**" for part in parts):
         raise InvalidInputError(

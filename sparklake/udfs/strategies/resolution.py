@@ -137,12 +137,12 @@ def imported(target: str) -> Function:
         found: Any = attrgetter(name)(import_module(module))
     except Exception as error:  # The import of a user's module may raise any error.
         raise InvalidInputError(
-            f"the merge strategy {target!r} cannot be imported: {type(error).__name__}: {error}; "
-            "put its module where Python finds it, on executors too"
+            f"the merge strategy {target!r} cannot be imported: {type(error).__name__}: "
+            f"{error}; install its module where Python finds it, also on executors"
         ) from error
     if not callable(found):
         raise InvalidInputError(
-            f"the merge strategy {target!r} is no function, but a {type(found).__name__}"
+            f"the merge strategy {target!r} is not a function, but a {type(found).__name__}"
         )
     return found  # type: ignore[no-any-return]
 

@@ -29,7 +29,7 @@ def upload_body(
         files = {f"{place}/{name}": Path(folder, name) for name in rows.column("name").to_pylist()}
         for file in files.values():
             if not file.is_file():
-                raise not_shared(f"{file} is not there")
+                raise not_shared(f"{file} is missing")
         store.put_files_if_absent(files)
         yield rows
 
@@ -37,7 +37,8 @@ def upload_body(
 def not_shared(what: str) -> MissingFileError:
     """Return the error for machines that do not share a local disk."""
     return MissingFileError(
-        f"{what}: the driver and the executors of Spark do not see the same disk, so that files "
-        "written there cannot be staged. Give Spark the S3 client S3A (hadoop-aws) and write to a "
-        "bucket, or keep SPARKLAKE_SCRATCH or the storage namespace on a disk that all share"
+        f"{what}: the driver and the executors of Spark do not see the same disk, so files "
+        "written there cannot be staged. Add the S3 client S3A (hadoop-aws) to Spark and "
+        "write to a bucket, or put SPARKLAKE_SCRATCH or the storage namespace on a disk that "
+        "all machines share"
     )

@@ -1,1 +1,1 @@
-"""What all verbs share: open, resolve, snapshot, stage, publish."""
+"""Steps that all verbs share: open, resolve, snapshot, stage, publish."""

@@ -1,4 +1,4 @@
-"""Makes trees of plans, time after time while a branch moves under them."""
+"""Repeated attempts of a verb to write a tree while its branch moves."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sparklake.graveler.ranges import MetaRange
 from sparklake.verbs.base.context import Context
 
 _MOST_PIECES = 10_000
-"""Up to how many pieces of a plan are looked at for what they changed."""
+"""The maximum number of pieces of a plan that are searched for changes."""
 
 
 @dataclass(slots=True)
 class Attempts:
-    """Holds what one verb has made so far: a later attempt reads only what has moved since.
+    """The results of one verb's attempts: a later one reads only ranges that have moved.
 
     The title is the verb's, for the Spark UI. With `layered`, the sides of its plans are a base and
     staged layers.
@@ -29,20 +29,20 @@ class Attempts:
     title: str
     layered: bool = False
     logs: set[bytes] = field(default_factory=set)
-    """The folders of Delta logs that any attempt has met: what is taken over is silent of them."""
+    """The folders of Delta logs that any attempt has seen: reused pieces do not report theirs."""
     _made: ExecutedPlan | None = None
     _ran: Plan = field(default_factory=lambda: Plan(()))
 
     @property
     def has_lost(self) -> bool:
-        """Whether an attempt made a tree in vain.
+        """Whether an earlier attempt has written a tree and lost.
 
-        From then on an outcome does not count the changes that are taken over from it.
+        After that, an outcome does not count the changes that it reuses from that tree.
         """
         return self._made is not None
 
     def run(self, body: Body, plan: Plan) -> PlanResult:
-        """Run a plan, but for what was made already."""
+        """Run a plan, except for pieces with reusable results."""
         rest = reusing(plan, self._made, layered=self.layered) if self._made else plan
         self._ran = rest
         runners = self.context.runners
@@ -62,5 +62,5 @@ class Attempts:
         return tree
 
     def forget(self) -> None:
-        """Let a later attempt begin anew: what was made says not all that its tasks said."""
+        """Make a later attempt start from nothing: these results are incomplete."""
         self._made = None

@@ -1,6 +1,6 @@
 """The content of objects.
 
-What is read as a whole is checked against the MD5 of its entry, where the entry has one.
+An object that is read as a whole is checked against the MD5 of its entry, if it has one.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ AHEAD_BYTES = 1 << 20
 
 
 def read_body(found: ObjectInfo, ref: str) -> bytes:
-    """Return the bytes of an object that a ref holds.
+    """Return the bytes of an object of a ref.
 
-    Raises MissingFileError when the file at its address is gone, CorruptFileError when it has
-    another size or another MD5 than it had when it was added.
+    Raises MissingFileError if the file at its address is missing, and CorruptFileError if its size
+    or MD5 has changed.
     """
     store, key = open_object(found.address)
     with _missing(found, ref):
@@ -36,9 +36,9 @@ def read_body(found: ObjectInfo, ref: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ObjectContent:
-    """The content of an object that a ref holds, read in the parts that are asked for.
+    """The content of an object of a ref, read in the requested parts.
 
-    To ask for one raises what `read_body` raises, but the bytes of a part are not checked: see
+    Reading a part raises the errors of `read_body`, but the bytes of a part are not checked: see
     CheckedContent.
     """
 
@@ -46,7 +46,7 @@ class ObjectContent:
     ref: str
 
     def __len__(self) -> int:
-        """Return how many bytes there are."""
+        """Return the number of bytes."""
         return self.found.size
 
     def __getitem__(self, part: slice, /) -> bytes:
@@ -61,16 +61,16 @@ class ObjectContent:
         return read.body
 
     def check_digest(self, digest: str) -> None:
-        """Raise CorruptFileError where the MD5 of all bytes is not that of the entry."""
+        """Raise CorruptFileError if the MD5 of all bytes differs from that of the entry."""
         _check_digest(self.found, self.ref, digest)
 
 
 class CheckedContent:
-    """The content of an object that one reader reads, checked when all of it has been read.
+    """The content of an object for one reader, checked after a complete read.
 
-    The MD5 is taken of what is read in order from the start. Parts that are read before, between
-    or once more do no harm; a reader that leaves gaps gets no check. The read that completes the
-    content raises CorruptFileError if the MD5 is wrong, and so does every later one.
+    The MD5 is computed over bytes that are read in order from the start. Parts that are read
+    before, between or again do no harm. A reader that leaves gaps gets no check. The read that
+    completes the content raises CorruptFileError if the MD5 is wrong, and so does every later one.
     """
 
     def __init__(self, content: ObjectContent) -> None:
@@ -80,7 +80,7 @@ class CheckedContent:
         self._hashed = 0
 
     def __len__(self) -> int:
-        """Return how many bytes there are."""
+        """Return the number of bytes."""
         return len(self._content)
 
     def __getitem__(self, part: slice, /) -> bytes:
@@ -101,9 +101,9 @@ class CheckedContent:
 
 
 class ReadAhead:
-    """Content of which more is read than is asked for, where it is asked for in order.
+    """Content that is read ahead of sequential requests.
 
-    Lines are so read in large parts, and columns here and there without what lies between them.
+    So lines are read in large parts, and single columns without the bytes between them.
     """
 
     def __init__(self, content: Content, ahead: int = AHEAD_BYTES) -> None:
@@ -114,7 +114,7 @@ class ReadAhead:
         self._start = 0
 
     def __len__(self) -> int:
-        """Return how many bytes there are."""
+        """Return the number of bytes."""
         return len(self._content)
 
     def __getitem__(self, part: slice, /) -> bytes:
@@ -139,8 +139,8 @@ def _missing(found: ObjectInfo, ref: str) -> Iterator[None]:
         yield
     except MissingFileError as error:
         raise MissingFileError(
-            f"{found.path!r} at {ref!r} is gone from {found.address}: it was moved or deleted "
-            "outside of the lake; restore it there"
+            f"{found.path!r} at {ref!r} is missing from {found.address}: it was moved or "
+            "deleted outside the lake; restore it there"
         ) from error
 
 
@@ -148,7 +148,7 @@ def _check_size(found: ObjectInfo, ref: str, size: int) -> None:
     if size != found.size:
         raise CorruptFileError(
             f"{found.path!r} at {ref!r} has {size} bytes at {found.address}, not "
-            f"{found.size}: it was overwritten outside of the lake; restore what was there"
+            f"{found.size}: it was overwritten outside the lake; restore the original"
         )
 
 
@@ -157,6 +157,6 @@ def _check_digest(found: ObjectInfo, ref: str, digest: str) -> None:
     if contradicts(found.checksum, digest, lambda: store.find(key)):
         raise CorruptFileError(
             f"{found.path!r} at {ref!r} has the MD5 {digest} at {found.address}, not "
-            f"{found.checksum}: it was overwritten outside of the lake, or damaged on the disk or "
-            "on the way. Read it again; if that does not help, restore what was there"
+            f"{found.checksum}: it was overwritten outside the lake, or damaged on the disk "
+            "or in transit. Read it again. If that does not help, restore the original"
         )

@@ -1,4 +1,4 @@
-"""What every verb of a repository works with."""
+"""The environment of every verb of a repository."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LAST_STRETCH = 4096
 
 
 class MoveGuard(Protocol):
-    """What may refuse a change of refs before it, and hears of it after it."""
+    """A guard that may refuse a change of refs, and that is notified after it."""
 
     def around_move(self, context: Context, move: BranchMove) -> AbstractContextManager[None]:
         """Guard the move of a branch over new commits; raise HookFailedError before it."""
@@ -45,12 +45,15 @@ class MoveGuard(Protocol):
     def around_name(
         self, context: Context, verb: RefVerb, name: str, start: Commit | None = None
     ) -> AbstractContextManager[None]:
-        """Guard a name's coming, at `start`, or its going; raise HookFailedError before it."""
+        """Guard the creation of a name, at `start`, or its deletion.
+
+        Raises HookFailedError before the change.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One repository, opened."""
+    """An open repository."""
 
     info: RepositoryInfo
     workspace: Workspace
@@ -64,11 +67,11 @@ class Context:
     move_guard: MoveGuard
 
     def title(self, verb: str, what: str) -> str:
-        """Return what the Spark UI shows of a verb's jobs."""
+        """Return the description of a verb's jobs for the Spark UI."""
         return f"sparklake {verb} {self.info.name}: {what}"
 
     def runner(self, records: int, verb: str, what: str) -> Runner:
-        """Return the runner for a plan of some size."""
+        """Return the runner for a plan of this size."""
         return self.runners.choose(records, self.title(verb, what))
 
     def tree(self, commit: Commit) -> MetaRange:
@@ -76,14 +79,14 @@ class Context:
         return self.trees.get(commit.meta_range_id)
 
     def tree_before(self, commit: Commit, number: int = 1) -> MetaRangeId:
-        """Return the tree of a parent of a commit, of a first commit the empty one."""
+        """Return the tree of a commit's parent, or the empty tree for a first commit."""
         if not commit.parents:
             return EMPTY_META_RANGE
         return self.graph.commit(commit.parents[number - 1]).meta_range_id
 
 
 class Trees:
-    """Reads metaranges, and keeps the latest ones: they never change."""
+    """A reader of metaranges that keeps the latest ones: they never change."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -104,12 +107,12 @@ class Trees:
         return tree
 
     def keep_known(self, before: MetaRangeId, after: MetaRangeId, known: KnownKeys) -> None:
-        """Keep what is known of the keys that differ between two trees."""
+        """Keep the known changed keys between two trees."""
         with self._lock:
             self._known[before, after] = known
 
     def change_summary(self, before: MetaRangeId, after: MetaRangeId) -> ChangeSummary | None:
-        """Return what may differ between two trees; None unless both are at hand."""
+        """Return the possible changes between two trees; None unless both are in memory."""
         with self._lock:
             one, other = self._kept.get(before), self._kept.get(after)
             known = self._known.get((before, after))
@@ -120,10 +123,10 @@ class Trees:
 
 @dataclass(slots=True)
 class CommitGraph:
-    """Reads commits, and keeps the latest ones: they never change.
+    """A reader of commits that keeps the latest ones: they never change.
 
-    A walk fetches ever larger stretches of history, so its round trips grow with the logarithm of
-    its length.
+    A walk fetches ever larger parts of history, so its round trips grow with the logarithm of its
+    length.
     """
 
     refs: RepositoryRefs
@@ -131,22 +134,22 @@ class CommitGraph:
     _stretch: int = _FIRST_STRETCH
 
     def commit(self, commit_id: CommitId) -> Commit:
-        """Return one commit that must be there, since a ref or another commit names it."""
+        """Return a commit that must exist, because a ref or another commit names it."""
         found = self._known.get(commit_id) or self.refs.commits.find(commit_id)
         if found is None:
-            raise CorruptFileError(f"the commit {commit_id} is named but not there")
+            raise CorruptFileError(f"the commit {commit_id} is named but does not exist")
         self._keep([found])
         return found
 
     def ancestor(self, commit_id: CommitId) -> Commit:
-        """Return a commit as a walk does that will ask for its ancestors next."""
+        """Return a commit for a walk that will read its ancestors next."""
         if commit_id not in self._known:
             self._keep(self.refs.commits.ancestry([commit_id], self._stretch))
             self._stretch = min(2 * self._stretch, _LAST_STRETCH)
         return self.commit(commit_id)
 
     def first_ancestor(self, commit: Commit, steps: int) -> Commit | None:
-        """Return the commit that many first parents back, None past the first."""
+        """Return the ancestor this many first parents back, or None past the first commit."""
         if steps > _FIRST_STRETCH:
             found = self.refs.commits.first_ancestor(commit.id, steps)
             return found and self._known.setdefault(found.id, found)
@@ -157,9 +160,9 @@ class CommitGraph:
         return commit
 
     def known_below(self, commit: Commit, most: int, but: Container[CommitId]) -> list[CommitId]:
-        """Return the nearest commits that have been read of a generation no higher, but for some.
+        """Return the nearest commits already read with at most this generation.
 
-        There are at most so many of them.
+        The number of commits is limited, and the `but` commits are left out.
         """
         below = (
             each
@@ -179,7 +182,7 @@ class CommitGraph:
         return found
 
     def _keep(self, commits: Sequence[Commit]) -> None:
-        """Keep commits, and let go of those that were read longest ago when there are many."""
+        """Keep commits, and drop the least recently read ones above a limit."""
         for each in commits:
             self._known.pop(each.id, None)
             self._known[each.id] = each
@@ -191,26 +194,26 @@ class CommitGraph:
 
 @dataclass(slots=True)
 class Walk:
-    """A way down a history by descending generation.
+    """A walk down a history by descending generation.
 
-    It reads a band of generations at a time, of all its lines at once: a commit is read about once,
-    however often branches part and merge, and round trips grow with the logarithm of the number of
+    It reads bands of generations, for all lines together. So each commit is read about once,
+    however often branches split and merge, and round trips grow with the logarithm of the number of
     commits until a band has enough of them.
     """
 
     graph: CommitGraph
     _band: int = _FIRST_STRETCH
     _missing: dict[CommitId, int] = field(default_factory=dict)
-    """The generation of a child of each parent that was met and is not known."""
+    """The generation of a child of each parent that was met but not read."""
 
     def commit(self, commit_id: CommitId) -> Commit:
-        """Return where the walk begins, or a parent of what it has met."""
+        """Return the start of the walk, or a parent that it has met."""
         if commit_id in self._missing and self.graph.find_known(commit_id) is None:
             self._read(self._missing[commit_id] - self._band)
         return self.graph.commit(commit_id)
 
     def parents(self, commit_id: CommitId) -> Sequence[CommitId]:
-        """Return the parents of a commit, which the walk goes on to."""
+        """Return the parents of a commit, where the walk continues."""
         commit = self.commit(commit_id)
         self._meet(commit)
         return commit.parents

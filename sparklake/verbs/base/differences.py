@@ -1,4 +1,4 @@
-"""Differences as rows, by folder, in all, and as a tree."""
+"""Differences as rows, by folder, in total, and as a tree."""
 
 from __future__ import annotations
 
@@ -31,30 +31,32 @@ FOLDERS: RowShape[FolderDiff] = RowShape(FOLDER_SCHEMA, FOLDER_DDL, folder_rows)
 
 @dataclass(frozen=True, slots=True)
 class Differences(Rows[DiffRow]):
-    """What differs, a row an object; it can be rolled up by tasks."""
+    """Differences, one row per object. Tasks can sum them by folder."""
 
     prefix: str = ""
 
     def by_folder(self, depth: int = 1) -> FolderDiffs:
-        """Return what differs in each folder so many levels below the prefix.
+        """Return the differences of each folder this many levels below the prefix.
 
-        Objects that lie less deep have rows of their own. Raises InvalidInputError.
+        Objects at a lower depth have their own rows. Raises InvalidInputError.
         """
         if not 1 <= depth <= MOST_LEVELS:
-            raise InvalidInputError(f"a depth of {depth}: ask for 1 to {MOST_LEVELS} levels")
+            raise InvalidInputError(
+                f"a depth of {depth} is invalid: choose 1 to {MOST_LEVELS} levels"
+            )
         return FolderDiffs(self.encoded_as(FOLDERS, FolderBatch(self.prefix, depth)))
 
     def summary(self) -> FolderDiff:
-        """Return how many objects and bytes differ in all."""
+        """Return the total number of objects and bytes that differ."""
         total = FolderDiff("")
         for each in self.encoded_as(FOLDERS, FolderBatch(self.prefix, 0)):
             total = total.plus(each)
         return total
 
     def tree(self, depth: int = 3, most: int = 100) -> DiffTree:
-        """Return the folders that differ as a tree, at most so many levels deep.
+        """Return the folders that differ as a tree, with a limited number of levels.
 
-        Where it would have more than `most` nodes, its deepest levels are left out, down to one.
+        If it would have more than `most` nodes, its deepest levels are left out, except the first.
         """
         tree = DiffTree(FolderDiff(self.prefix))
         for each in self.by_folder(depth):
@@ -71,7 +73,7 @@ class Differences(Rows[DiffRow]):
 
 @dataclass(frozen=True, slots=True)
 class FolderDiffs:
-    """What differs by folder, in the byte order of paths. Iterating streams it."""
+    """Differences by folder, in the byte order of paths. Iterating streams them."""
 
     _parts: Rows[FolderDiff]
 
@@ -94,7 +96,7 @@ class FolderDiffs:
         return pa.table(columns or [[]] * len(FOLDER_SCHEMA), schema=FOLDER_SCHEMA)
 
     def to_df(self) -> DataFrame:
-        """Return the rows as a Spark DataFrame, computed by its tasks, in no promised order."""
+        """Return the rows as a Spark DataFrame, computed by its tasks, in no fixed order."""
         # Not at the top: reading must not pay for importing Spark.
         from sparklake.frames.differences import summed
 
@@ -103,15 +105,15 @@ class FolderDiffs:
 
 @dataclass(slots=True)
 class DiffTree:
-    """A folder with what differs in all of it, and the folders and objects below."""
+    """A folder with the total of its differences, and its folders and objects."""
 
     total: FolderDiff
     children: dict[str, DiffTree] = field(default_factory=dict)
     size: int = 1
-    """How many nodes there are, this one included."""
+    """The number of nodes, including this one."""
 
     def add(self, row: FolderDiff, depth: int) -> int:
-        """Add a row that lies at most so many levels below; return how many nodes that made."""
+        """Add a row at most this many levels below; return the number of new nodes."""
         self.total = self.total.plus(row)
         rest = row.path[len(self.total.path) :]
         if not rest or not depth:
@@ -124,7 +126,7 @@ class DiffTree:
         return made
 
     def folded(self, depth: int) -> DiffTree:
-        """Return the tree without what lies deeper."""
+        """Return the tree without deeper levels."""
         if not depth:
             return DiffTree(self.total)
         children = {name: each.folded(depth - 1) for name, each in self.children.items()}

@@ -1,4 +1,4 @@
-"""Ranges that were read lately, kept in memory: single objects are looked up in them."""
+"""Recently read ranges in memory, for lookups of single objects."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from sparklake.graveler.ranges import RangeInfo, Ranges, position_reaching
 from sparklake.graveler.sstable.range_files import read_each, read_packed
 
 OPEN_BYTES = 512 * 1024 * 1024
-"""How much memory open ranges may take: about a million objects."""
+"""The memory limit of open ranges: about a million objects."""
 
 _BYTES_A_RECORD = 180
-"""What a record takes beside its bytes: its key once more, hashed, and its places."""
+"""The memory of a record besides its bytes: a second, hashed copy of its key, and positions."""
 
 _DIRECTORY_BYTES_A_RECORD = 48
-"""What a record takes of which only the id is known, and its data block."""
+"""The memory of a record with only its id read, including its data block."""
 
 _PART_OPENED = 4
-"""A range is opened in full when about one in so many of its data blocks may be open."""
+"""A range is opened in full when about one in this many of its data blocks may be open."""
 
 _ROWS = tuple(range(1 << 16))
-"""Row numbers that all open ranges share: each an object of Python's."""
+"""Row numbers that all open ranges share: each is a Python object."""
 
 Offsets = NDArray[np.int32]
 
 
 def full_size(raw_size: int, count: int) -> int:
-    """Return about how many bytes of memory a range takes that is opened in full."""
+    """Return the approximate memory of a range that is opened in full, in bytes."""
     return raw_size + _BYTES_A_RECORD * count
 
 
 class OpenRange:
-    """The records of a range, to be found by their keys; `raw_size` is in bytes."""
+    """The records of a range, found by their keys; `raw_size` is in bytes."""
 
     def __init__(self, block: Block, raw_size: int = 0) -> None:
         self.block = block
@@ -53,7 +53,7 @@ class OpenRange:
 
     @property
     def size(self) -> int:
-        """About how many bytes of memory it takes."""
+        """The approximate memory in bytes."""
         return full_size(self.raw_size, len(self.block))
 
     def find(self, key: bytes) -> bytes | None:
@@ -66,7 +66,7 @@ class OpenRange:
         return value
 
     def holding(self, intervals: Sequence[Interval]) -> Iterator[Interval]:
-        """Yield those of some intervals in which there is a key."""
+        """Yield the intervals that contain a key."""
         keys = self.block.keys
         for each in intervals:
             at = bisect_left(keys, each.start)
@@ -84,13 +84,13 @@ class OpenRange:
 
     @cached_property
     def _values(self) -> tuple[Bytes, Offsets, Offsets]:
-        """The data of the block, and where in it the stored values begin and end."""
+        """The data of the block, and the positions of the stored values in it."""
         starts = self.block.value_starts.astype(np.int32)
         return self.block.data, starts, self.block.value_ends.astype(np.int32)
 
 
 class PackedRange:
-    """The records of a range of which a data block is opened for a key, and not kept."""
+    """The records of a range, with data blocks that are opened per lookup and not kept."""
 
     def __init__(self, info: RangeInfo, block: Block) -> None:
         self._block = block
@@ -99,7 +99,7 @@ class PackedRange:
 
     @property
     def is_worn(self) -> bool:
-        """Whether it has been asked so often that it should be opened in full."""
+        """Whether so many lookups have happened that it should be opened in full."""
         return self._left < 0
 
     def find(self, key: bytes) -> bytes | None:
@@ -108,7 +108,7 @@ class PackedRange:
         return self._block.stored(key)
 
     def holding(self, intervals: Sequence[Interval]) -> Iterator[Interval]:
-        """Yield those of some intervals, of keys up to a stop, in which there is a key."""
+        """Yield the intervals, of keys up to a stop, that contain a key."""
         self._left -= 1
         # A block of its own: it remembers what it opens, and is for one thread.
         block = Block(self._block.units, self._block.ids)
@@ -121,9 +121,9 @@ class PackedRange:
 
 
 class OpenRanges:
-    """Opens ranges of a store, and keeps the latest ones: they never change.
+    """The open ranges of a store; the latest ones are kept, because they never change.
 
-    For a single key now and then a data block is opened, for many the range.
+    A few lookups of single keys open data blocks. Many lookups open the range.
     """
 
     def __init__(self, store: ObjectStore, max_bytes: int = OPEN_BYTES) -> None:
@@ -140,9 +140,9 @@ class OpenRanges:
         return self._ready(info, found or self._read([info])[0]).find(key)
 
     def holding(self, ranges: Ranges, intervals: Iterable[Interval]) -> list[Interval]:
-        """Return those of some intervals in which a tree, or a layer of ranges, has a key.
+        """Return the intervals in which a tree, or a layer of ranges, has a key.
 
-        What is said of the ranges often tells. Else a data block is opened, as for a single key.
+        The metarange often answers this. Otherwise a data block is opened, as for a single key.
         """
         held: list[Interval] = []
         inside: dict[RangeInfo, list[Interval]] = {}
@@ -161,7 +161,7 @@ class OpenRanges:
         return held
 
     def _opened(self, infos: Sequence[RangeInfo]) -> list[OpenRange | PackedRange]:
-        """Return ranges to look up a few keys in; those that are not known are read together."""
+        """Return ranges for the lookup of a few keys; unknown ones are read together."""
         with self._lock:
             kept = {each.id: self._kept.get(each.id) for each in infos}
         missing = [each for each in infos if kept[each.id] is None]
@@ -177,23 +177,23 @@ class OpenRanges:
         return found
 
     def _ready(self, info: RangeInfo, found: OpenRange | PackedRange) -> OpenRange | PackedRange:
-        """Return a range opened in full where it has been asked for keys often enough."""
+        """Return a range, opened in full after enough lookups."""
         if isinstance(found, PackedRange) and found.is_worn and self._has_room(info):
             (opened,) = self.get_many([info])
             return opened
         return found
 
     def lookup(self, ranges: Ranges, key: bytes) -> bytes | None:
-        """Return the stored value that a key has in a tree; raise as `find` does."""
+        """Return the stored value of a key in a tree; raise as `find` does."""
         at = position_reaching(ranges, key)
         if at == len(ranges) or key < ranges[at].min_key:
             return None
         return self.find(ranges[at], key)
 
     def lookup_many(self, ranges: Ranges, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the stored values that ascending keys have in a tree; raise as `find` does.
+        """Return the stored values of ascending keys in a tree; raise as `find` does.
 
-        Each range is looked for once, for all keys in it.
+        Each range is looked up once, for all its keys.
         """
         found: list[bytes | None] = []
         place = 0
@@ -208,7 +208,7 @@ class OpenRanges:
         return found
 
     def _find_many(self, info: RangeInfo, keys: Sequence[bytes]) -> Iterator[bytes | None]:
-        """Yield the stored values of ascending keys that do not lie behind a range."""
+        """Yield the stored values of ascending keys up to the end of a range."""
         for at, key in enumerate(keys):
             with self._lock:
                 opened = self._kept.get(info.id)
@@ -218,7 +218,7 @@ class OpenRanges:
             yield None if key < info.min_key else self.find(info, key)
 
     def get_many(self, infos: Sequence[RangeInfo]) -> list[OpenRange]:
-        """Return ranges, of which those that are not open yet are read together."""
+        """Return ranges; those that are not open yet are read together."""
         with self._lock:
             kept = {each.id: self._kept.get(each.id) for each in infos}
         found = {name: each for name, each in kept.items() if isinstance(each, OpenRange)}
@@ -232,7 +232,7 @@ class OpenRanges:
         return [found[info.id] for info in infos]
 
     def _has_room(self, info: RangeInfo) -> bool:
-        """Return whether a range can be opened in full without letting go of another one."""
+        """Return whether a range fits in full without dropping another one."""
         with self._lock:
             return self._kept.currsize + full_size(info.size, info.count) <= self._kept.maxsize
 

@@ -1,4 +1,4 @@
-"""The mark by which a storage namespace belongs to one repository, of whatever lake."""
+"""The mark that assigns a storage namespace to one repository, of any lake."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sparklake.udfs.strategies.object_access import DATA_FOLDER
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Says whose a storage namespace is."""
+    """The owner of a storage namespace."""
 
     repository: str
     uid: str
@@ -36,11 +36,11 @@ class Mark:
 
 
 def take_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> RepositoryInfo:
-    """Mark a namespace as taken, so that of two repositories only one can have it.
+    """Mark a namespace as used, so that only one repository can have it.
 
-    Returns the repository to create. Where an earlier attempt to create it died after it had put
-    the mark, that attempt is carried on, under its uid. Raises NamespaceInUseError, also for a
-    namespace that lies in another one, of whatever lake, or that has objects already.
+    Returns the repository to create. If an earlier attempt to create it died after writing the
+    mark, that attempt continues, under its uid. Raises NamespaceInUseError, also for a namespace
+    inside another one, of any lake, or with existing objects.
     """
     marked = _put_mark(store, refs, info)
     try:
@@ -60,74 +60,74 @@ def _put_mark(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> Repos
         if found and found == replace(mark, uid=found.uid) and _is_abandoned(store, refs, found):
             return replace(info, uid=found.uid)
         raise NamespaceInUseError(
-            f"{store.uri} is, or was, the storage namespace of a repository: choose an unused one. "
-            f"Only if nothing in it is needed any more, delete it with its {MARKER_KEY}"
+            f"{store.uri} is, or was, the storage namespace of a repository: choose an unused "
+            f"one. Delete it with its {MARKER_KEY} only if nothing in it is needed any more"
         )
     _check_conditional(store, encoded)
     return info
 
 
 def take_over_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> None:
-    """Mark a namespace as this repository's, whosever it was; who had it dumps there no more."""
+    """Mark a namespace as this repository's. A previous owner can no longer dump there."""
     encoded = msgspec.json.encode(Mark(info.name, info.uid, refs.id()))
     store.replace(MARKER_KEY, encoded)
     _check_conditional(store, encoded)
 
 
 def check_owner(store: ObjectStore, info: RepositoryInfo) -> None:
-    """Raise NamespaceInUseError where a namespace has been taken over from a repository."""
+    """Raise NamespaceInUseError if another repository has taken over the namespace."""
     mark = _find_mark(store)
     if mark is None or mark.uid != info.uid:
         raise NamespaceInUseError(
-            f"{store.uri} is not marked as that of {info.name!r}: its refs were restored as those "
-            f"of {repr(mark.repository) if mark else 'another repository'}, which goes on from "
-            "there. To go on here, delete the repository and restore it"
+            f"{store.uri} is not marked as the storage namespace of {info.name!r}: its refs "
+            f"were restored to {repr(mark.repository) if mark else 'another repository'}, "
+            "which uses it now. To use it here again, delete the repository and restore it"
         )
 
 
 def _check_conditional(store: ObjectStore, encoded: bytes) -> None:
-    """Raise StoreError where a mark that is there can be put once more."""
+    """Raise StoreError if the store lets a second put overwrite the mark."""
     if store.put_if_absent(MARKER_KEY, encoded):
         store.delete(MARKER_KEY)
         raise StoreError(
-            f"{store.uri} overwrites objects where it was told not to (If-None-Match): use a store "
-            "with conditional puts, without which writers could destroy each other's files"
+            f"{store.uri} ignores conditional puts (If-None-Match), so writers could destroy "
+            "each other's files: use a store with conditional puts"
         )
 
 
 def leave_namespace(store: ObjectStore, refs: RefStore, info: RepositoryInfo) -> None:
-    """Remove the mark of a repository that was refused, unless another attempt has created it."""
+    """Remove the mark of a refused repository, unless another attempt has created it."""
     made = refs.find_repository(info.name)
     if made is None or made.uid != info.uid:
         store.delete(MARKER_KEY)
 
 
 def check_namespace(store: ObjectStore) -> None:
-    """Raise StoreUnreachableError where a local namespace is not to be seen.
+    """Raise StoreUnreachableError for a local namespace that is not accessible.
 
-    The directory under a disk that is not mounted takes files too, and hides them afterwards. A
-    bucket that is away says so itself.
+    The directory below an unmounted disk also accepts files, and hides them after the mount. An
+    unreachable bucket raises its own error.
     """
     if store.uri.startswith("file://") and store.find(MARKER_KEY) is None:
         raise StoreUnreachableError(
-            f"{store.uri} is not the storage namespace that it was, for it has no {MARKER_KEY}: "
-            "mount the disk that holds it, or restore it from a backup"
+            f"{store.uri} is no longer the storage namespace of this repository, because "
+            f"{MARKER_KEY} is missing: mount its disk, or restore it from a backup"
         )
 
 
 @contextmanager
 def first_write(store: ObjectStore, verb: str) -> Iterator[None]:
-    """Turn the refusal of what a verb writes first into ReadOnlyNamespaceError."""
+    """Turn a refusal of a verb's first write into ReadOnlyNamespaceError."""
     try:
         yield
     except StorePermissionError as error:
         raise ReadOnlyNamespaceError(
-            f"{verb} writes to {store.uri}, and may not: {error} Nothing was done"
+            f"nothing was done: {verb} must write to {store.uri}, but cannot: {error}"
         ) from error
 
 
 def check_namespace_writable(store: ObjectStore, verb: str) -> None:
-    """Raise ReadOnlyNamespaceError where nothing can be written beside the mark."""
+    """Raise ReadOnlyNamespaceError if nothing can be written next to the mark."""
     with first_write(store, verb):
         if store.uri.startswith("file://"):
             probe = f"_sparklake/probe-{uuid4().hex}"
@@ -139,39 +139,40 @@ def check_namespace_writable(store: ObjectStore, verb: str) -> None:
 
 
 def check_apart(info: RepositoryInfo, uri: str) -> str:
-    """Return the one spelling of a store's root.
+    """Return the canonical root of a store.
 
-    Raises InvalidInputError where it overlaps the storage namespace.
+    Raises InvalidInputError if it overlaps the storage namespace.
     """
     root, own = normalise_store_uri(uri), info.storage_namespace
     if roots_overlap(root, own):
         raise InvalidInputError(
-            f"{root} overlaps the storage namespace of {info.name}, {own}: name a folder that "
-            "neither contains the namespace nor lies in it"
+            f"{root} overlaps the storage namespace of {info.name}, {own}: choose a folder "
+            "outside the namespace that does not contain it"
         )
     return root
 
 
 def check_enclosing(uri: str) -> None:
-    """Raise NamespaceInUseError for a root that lies in a storage namespace of any lake."""
+    """Raise NamespaceInUseError for a root inside a storage namespace of any lake."""
     if (found := find_enclosing(uri)) is not None:
         raise NamespaceInUseError(
-            f"{uri} lies in {found}, which is, or was, the storage namespace of a repository: "
-            f"choose a place outside of it. Only if nothing in {found} is needed any more, delete "
-            f"it with its {MARKER_KEY}"
+            f"{uri} is inside {found}, which is, or was, the storage namespace of a "
+            f"repository: choose a location outside. Delete {found} with its {MARKER_KEY} "
+            "only if nothing in it is needed any more"
         )
 
 
 def _check_unused(store: ObjectStore) -> None:
-    """Raise NamespaceInUseError where a new repository would adopt objects as its own.
+    """Raise NamespaceInUseError if the new namespace has objects.
 
-    They may be those of another repository, whose namespace lies in this one.
+    A new repository would treat them as its own, but they may belong to another repository, whose
+    namespace is inside this one.
     """
     if next(iter(store.list(f"{DATA_FOLDER}/")), None) is not None:
         raise NamespaceInUseError(
-            f"{store.uri}/{DATA_FOLDER} holds files already, which a garbage collection of the new "
-            "repository would delete: choose an unused namespace, and import them from where they "
-            "are"
+            f"{store.uri}/{DATA_FOLDER} already contains files, which a garbage collection of "
+            "the new repository would delete: choose an unused namespace, and import the "
+            "files from their location"
         )
 
 
@@ -183,6 +184,6 @@ def _find_mark(store: ObjectStore) -> Mark | None:
 
 
 def _is_abandoned(store: ObjectStore, refs: RefStore, mark: Mark) -> bool:
-    """Return whether a mark of this lake stands for no repository that ever was."""
+    """Return whether a mark of this lake belongs to a repository that was never created."""
     was_made = refs.refs(mark.uid).operations.list(1)
     return not was_made and all(each.key == MARKER_KEY for each in store.list())

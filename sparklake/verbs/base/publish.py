@@ -1,4 +1,4 @@
-"""Publish by one compare-and-swap, behind the fence of a collection."""
+"""Publishing by one compare-and-swap, protected by the fence of garbage collection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def retry_lost_races(attempt: Callable[[], T]) -> T:
-    """Call `attempt` until it does not lose a race; it must begin from the branch's head."""
+    """Retry `attempt` while it loses races; it must start from the branch's head."""
     retrying = Retrying(
         stop=stop_after_attempt(MAX_ATTEMPTS),
         wait=wait_random_exponential(multiplier=_WAIT_SECONDS, max=_MAX_WAIT_SECONDS),
@@ -42,10 +42,10 @@ def retry_lost_races(attempt: Callable[[], T]) -> T:
 
 
 def with_branch_queue(context: Context, branch: str, attempt: Callable[[], T]) -> T:
-    """Call `attempt` until it does not lose a race for a branch.
+    """Retry `attempt` while it loses races for a branch, in the branch's queue.
 
-    Who has lost queues for the branch, and who comes while others queue does so, too. So nobody is
-    unlucky for long, and few work in vain.
+    After losing a race, wait in the branch's FIFO queue. New writers queue, too, while others wait.
+    This bounds starvation and wasted work.
     """
     branches = context.refs.branches
     if not branches.is_turn_held(branch):
@@ -68,9 +68,10 @@ def publish(
     applied_layers: Sequence[int] = (),
     cut: LayerCut | None = None,
 ) -> Commit:
-    """Move a branch from the head that was seen to a new commit of a tree; raise RaceLostError.
+    """Move a branch from the expected head to a new commit; raise RaceLostError.
 
-    `applied_layers` are the staging layers that the tree contains; with a cut, only that of them.
+    `applied_layers` are the staging layers that the tree contains. With a cut, it contains only the
+    cut part of them.
     """
     made = signed_commit(parents, meta_range_id, signature)
     publish_all(context, state, verb, [made], applied_layers, cut)
@@ -80,7 +81,7 @@ def publish(
 def signed_commit(
     parents: Sequence[Commit], meta_range_id: MetaRangeId, signature: Signature
 ) -> Commit:
-    """Return a commit of a tree, made now and not yet published."""
+    """Return an unpublished commit of a tree, with the current time."""
     return new_commit(
         parents=parents,
         committer=signature.committer,
@@ -99,11 +100,11 @@ def publish_all(
     applied_layers: Sequence[int] = (),
     cut: LayerCut | None = None,
 ) -> None:
-    """Move a branch from the head that was seen over a row of new commits to the last of them.
+    """Move a branch from the expected head over new commits to the last of them.
 
-    All of them are there then, or none. The state's fence is as of when the verb began. Raises
-    RaceLostError, CollectionBegunError, and HookFailedError where a hook of
-    the branch refuses them.
+    Either all of them exist afterwards, or none. The state's fence is the one that the verb read at
+    its start. Raises RaceLostError, CollectionBegunError, and HookFailedError if a hook of the
+    branch refuses the move.
     """
     move = BranchMove(
         branch=state.name,
@@ -122,7 +123,10 @@ def publish_all(
 
 
 def change_summaries(context: Context, commits: Sequence[Commit]) -> dict[CommitId, bytes]:
-    """Return what new commits may have changed of their first parents; nothing is read for it."""
+    """Return the possible changes of new commits against their first parents.
+
+    Nothing is read for this.
+    """
     trees = {each.id: each.meta_range_id for each in commits}
     found = {}
     for each in commits:
@@ -150,7 +154,7 @@ P = ParamSpec("P")
 
 
 def retry_on_gc(verb: Callable[P, T]) -> Callable[P, T]:
-    """Return a verb that begins anew, with nothing of what it has made, after such a refusal."""
+    """Return a verb that restarts from nothing when a collection has started."""
 
     @wraps(verb)
     def run(*arguments: P.args, **options: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""Read verbs: list, cat, and diff of two trees or of what is staged."""
+"""Read verbs: list, cat, and diff of two trees or of staged changes."""
 
 from __future__ import annotations
 
@@ -40,14 +40,16 @@ from sparklake.verbs.base.staging import StagedLayers
 
 
 def purged_error(context: Context, found: ObjectInfo, error: MissingFileError) -> MissingFileError:
-    """Return the error for an object that is gone: by a purge, where one took it.
+    """Return the error for a missing object: PurgedError if a purge deleted it.
 
-    A damaged receipt is told of with the error that is given.
+    For a damaged receipt, the given error also names the damage.
     """
     try:
         return _find_purged_error(context, found) or error
     except CorruptFileError as damage:
-        return MissingFileError(f"{error}; maybe a purge took it, which cannot be told: {damage}")
+        return MissingFileError(
+            f"{error}; a purge may have deleted it, but its receipt is unreadable: {damage}"
+        )
 
 
 def _find_purged_error(context: Context, found: ObjectInfo) -> PurgedError | None:
@@ -59,8 +61,8 @@ def _find_purged_error(context: Context, found: ObjectInfo) -> PurgedError | Non
         ):
             why = f": {each.message}" if each.message else ""
             return PurgedError(
-                f"{found.path!r} was purged from all history by {each.who} (purge {each.id}{why}); "
-                "its record stays, and its bytes are gone for good",
+                f"{found.path!r} was purged from all of history by {each.who} (purge "
+                f"{each.id}{why}); its record stays, but its bytes are permanently deleted",
                 each.id,
                 each.who,
                 each.date,
@@ -69,7 +71,7 @@ def _find_purged_error(context: Context, found: ObjectInfo) -> PurgedError | Non
 
 
 def _is_listed(store: ObjectStore, purge: Purge, address: str) -> bool:
-    """Return whether the receipt of a purge has an address."""
+    """Return whether the receipt of a purge contains an address."""
     for part in store.list(f"{purge_folder(purge.id)}receipt/"):
         what = f"the receipt {part.key} in {store.uri}"
         rows = decode_parquet(store.get(part.key), what, columns=["address"])
@@ -83,7 +85,7 @@ DIFFS: RowShape[DiffRow] = RowShape(DIFF_SCHEMA, DIFF_DDL, diff_rows)
 
 
 def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
-    """Return the objects of a ref whose path begins with a prefix, in the byte order of paths."""
+    """Return the objects of a ref with a prefix, in the byte order of paths."""
     start = key_prefix(prefix)
 
     def plan(found: ResolvedRef) -> Plan:
@@ -94,20 +96,20 @@ def list_objects(context: Context, ref: str, prefix: str) -> Rows[ObjectInfo]:
 
 
 def list_tree(context: Context, tree: MetaRange, prefix: str, what: str) -> Rows[ObjectInfo]:
-    """Return the objects of a tree, of a commit or of none yet."""
+    """Return the objects of a tree, with or without a commit."""
     plan = plan_listing(tree.ranges, (), prefix_interval(key_prefix(prefix)))
     return listing_of_plan(context, plan, what)
 
 
 def listing_of_plan(context: Context, plan: Plan, what: str) -> Rows[ObjectInfo]:
-    """Return the objects of a listing that is planned."""
+    """Return the objects of a planned listing."""
     return _rows(context, plan, OBJECTS, list_body, "ls", what, LAYERED)
 
 
 def diff_trees(
     context: Context, left: MetaRange, right: MetaRange, prefix: str, what: str
 ) -> Rows[DiffRow]:
-    """Return what differs from one tree to another."""
+    """Return the differences from one tree to another."""
     plan = plan_diff(left.ranges, right.ranges, prefix_interval(key_prefix(prefix)))
     return diff_of_plan(context, plan, what, "diff")
 
@@ -115,8 +117,8 @@ def diff_trees(
 def read_object(context: Context, ref: str, path: str) -> bytes:
     """Return the bytes of one object.
 
-    Raises MissingFileError when the file at its address is gone, CorruptFileError when it is not
-    what was added (see `read_body`), PurgedError where a purge took it, ExpiredError.
+    Raises MissingFileError if the file at its address is missing, CorruptFileError if its content
+    has changed (see `read_body`), PurgedError if a purge deleted it, and ExpiredError.
     """
     found = kept_object(context, ref, path)
     try:
@@ -127,7 +129,7 @@ def read_object(context: Context, ref: str, path: str) -> bytes:
 
 
 def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
-    """Return what is staged on a branch and would change it."""
+    """Return the staged changes of a branch that would change it."""
     name, start = get_branch(context, branch).name, key_prefix(prefix)
 
     def plan(found: ResolvedRef) -> Plan:
@@ -141,7 +143,7 @@ def diff_uncommitted(context: Context, branch: str, prefix: str) -> Differences:
 def diff_of_plan(
     context: Context, plan: Plan, what: str, verb: str, prefix: str = ""
 ) -> Differences:
-    """Return the rows of a two-way diff that is planned."""
+    """Return the rows of a planned two-way diff."""
     return differences_of_plan(context, plan, diff_body, verb, what, TWO_WAY, prefix)
 
 
@@ -154,7 +156,7 @@ def differences_of_plan(
     sides: Sequence[str],
     prefix: str,
 ) -> Differences:
-    """Return the rows of a diff of some sides that is planned, which a task body makes."""
+    """Return the rows of a planned diff, computed by a task body."""
     title, task = context.title(verb, what), partial(body, context.workspace)
     return Differences(plan, DIFFS, title, task, context.runners, verb, sides, prefix)
 

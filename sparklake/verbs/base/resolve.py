@@ -1,4 +1,4 @@
-"""From ref expressions to commits."""
+"""Resolution of ref expressions to commits."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRef:
-    """What a ref shows: the tree of a commit, and over it what is staged, of a bare branch.
+    """The content of a ref: the tree of a commit, and a branch's staged layers over it.
 
-    `staged` marks `branch$`, which shows what is staged over nothing. Where the ref `is_name` of a
+    `staged` marks `branch$`, which shows staged layers over nothing. If the ref `is_name` of a
     branch or tag, the commit has not expired.
     """
 
@@ -42,7 +42,7 @@ class ResolvedRef:
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """What is staged over the tree, the newest layer first."""
+        """The staged layers over the tree, newest first."""
         return self.branch.layers if self.branch else ()
 
     def tree(self, context: Context) -> MetaRange:
@@ -50,7 +50,7 @@ class ResolvedRef:
         return context.trees.get(EMPTY_META_RANGE) if self.staged else context.tree(self.commit)
 
     def check_kept(self, context: Context) -> None:
-        """Raise ExpiredError where objects of the tree may be gone."""
+        """Raise ExpiredError if objects of the tree may be deleted."""
         if not self.is_name:
             check_kept(context, [self.commit.id])
 
@@ -63,7 +63,8 @@ def get_commit(context: Context, text: str) -> Commit:
 def kept_commit(context: Context, text: str) -> Commit:
     """Return the commit of a ref, to read its objects or to name them elsewhere.
 
-    Who publishes what names them has read a fence before. Raises ExpiredError.
+    A caller that publishes references to its objects must have read a fence before. Raises
+    ExpiredError.
     """
     found = _of_commit(context, text)
     found.check_kept(context)
@@ -71,7 +72,7 @@ def kept_commit(context: Context, text: str) -> Commit:
 
 
 def check_kept(context: Context, commit_ids: Sequence[CommitId]) -> None:
-    """Raise ExpiredError for the first of some commits that has expired."""
+    """Raise ExpiredError for the first expired commit."""
     expired = context.refs.commits.expired(commit_ids) if commit_ids else ()
     first = next(filter(expired.__contains__, commit_ids), None)
     if first is not None:
@@ -82,17 +83,19 @@ def _of_commit(context: Context, text: str) -> ResolvedRef:
     ref = parse_ref(text)
     if ref.staged:
         raise InvalidRefError(
-            f"{text!r} is what is staged, and no commit: write {ref.base!r} for the head; "
-            "`sparklake diff` of the branch alone shows what is staged"
+            f"{text!r} means staged changes, not a commit: write {ref.base!r} for the head; "
+            "`sparklake diff` of the branch alone shows the staged changes"
         )
     return _resolve(context, text, ref)
 
 
 def _resolve(context: Context, text: str, ref: Ref) -> ResolvedRef:
-    """Return what a ref means: full commit id, branch, tag, unique id prefix, in this order."""
+    """Return the meaning of a ref: full commit id, branch, tag, unique prefix, in this order."""
     found = _base(context, ref)
     if (ref.committed or ref.staged) and found.branch is None:
-        raise InvalidRefError(f"{text!r}: {text[-1]!r} follows a branch, and {ref.base!r} is none")
+        raise InvalidRefError(
+            f"{text!r}: {text[-1]!r} must follow a branch, and {ref.base!r} is not a branch"
+        )
     commit = found.commit
     for step in ref.steps:
         commit = _follow(context, text, commit, step)
@@ -102,10 +105,10 @@ def _resolve(context: Context, text: str, ref: Ref) -> ResolvedRef:
 
 
 def read_consistently(context: Context, ref: str, read: Callable[[ResolvedRef], T]) -> T:
-    """Return what `read` makes of a ref as it was at one moment.
+    """Return the result of `read` for a ref at one moment.
 
-    A commit takes the rows that it has applied out of Postgres. Who comes to read them then is told
-    so by a RaceLostError, and begins again from the new head.
+    A commit removes the rows that it has applied from Postgres. A later read of these rows raises
+    RaceLostError, and is repeated from the new head.
     """
     parsed = parse_ref(ref)
     return retry_lost_races(lambda: read(_resolve(context, ref, parsed)))
@@ -116,15 +119,16 @@ def get_branch(context: Context, name: str) -> BranchState:
     state = context.refs.branches.find(name)
     if state is None:
         raise RefNotFoundError(
-            f"{context.info.name} has no branch {name!r}; `sparklake branch list` shows what it has"
+            f"{context.info.name} has no branch {name!r}; `sparklake branch list` shows "
+            "its branches"
         )
     return state
 
 
 def open_branch(context: Context, name: str, *actions: Action) -> BranchState:
-    """Return a branch that is to be changed; raise ReadOnlyError, ProtectedError at once.
+    """Return a branch to change; raise ReadOnlyError or ProtectedError at once.
 
-    That is before any work is done for it. The ref store asks again when it makes the change.
+    This check avoids useless work. The ref store checks again when it makes the change.
     """
     state = get_branch(context, name)
     state.guard.check(name, *actions)
@@ -156,11 +160,11 @@ def _base(context: Context, ref: Ref) -> ResolvedRef:
 def _by_prefix(context: Context, prefix: str) -> Commit:
     found = context.refs.commits.find_by_prefix(prefix) if is_commit_id_prefix(prefix) else ()
     if len(found) > 1:
-        raise AmbiguousRefError(f"{prefix!r} begins several commit ids; give more of its digits")
+        raise AmbiguousRefError(f"several commit ids start with {prefix!r}: add more digits")
     if not found:
         raise RefNotFoundError(
-            f"{context.info.name} has no branch, tag or commit {prefix!r}; "
-            "`sparklake branch list` and `sparklake log` show what it has"
+            f"{context.info.name} has no branch, tag or commit {prefix!r}; `sparklake branch "
+            "list`, `sparklake tag list` and `sparklake log` show them"
         )
     return found[0]
 

@@ -1,4 +1,4 @@
-"""What the author says of a commit."""
+"""The message, committer and metadata of a commit."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ MAX_TEXT_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What the author says of a commit."""
+    """The message, committer and metadata of a commit."""
 
     message: str
     committer: str
     metadata: Mapping[str, str]
 
     def labelled(self, labels: Mapping[str, str]) -> Signature:
-        """Return the same with more metadata."""
+        """Return the signature with additional metadata."""
         return replace(self, metadata={**self.metadata, **labels})
 
 
@@ -32,7 +32,7 @@ def sign(
 ) -> Signature:
     """Return a checked signature; raise InvalidInputError."""
     if not message.strip():
-        raise InvalidInputError("a commit needs a message: say what changed and why")
+        raise InvalidInputError("a commit needs a message: describe what changed and why")
     who = committer or context.committer
     texts = [message, who, *(metadata or {}).keys(), *(metadata or {}).values()]
     check_texts(texts, "a commit's message, committer and metadata")
@@ -40,13 +40,13 @@ def sign(
 
 
 def check_texts(texts: Sequence[str], noun: str) -> None:
-    """Raise InvalidInputError for texts that cannot be kept, or not so many of them."""
+    """Raise InvalidInputError for texts that cannot be stored, or are too long."""
     if not all(isinstance(text, str) for text in texts):
-        raise InvalidInputError(f"{noun} are texts: {texts!r} has something else")
+        raise InvalidInputError(f"{noun} must be strings: {texts!r} contains another type")
     if any("\0" in text or not _is_utf8(text) for text in texts):
-        raise InvalidInputError(f"{noun} are UTF-8 without NUL")
+        raise InvalidInputError(f"{noun} must be UTF-8 without NUL")
     if sum(len(text.encode()) for text in texts) > MAX_TEXT_BYTES:
-        raise InvalidInputError(f"{noun} take at most {MAX_TEXT_BYTES} bytes")
+        raise InvalidInputError(f"{noun} may take at most {MAX_TEXT_BYTES} bytes")
 
 
 def _is_utf8(text: str) -> bool:

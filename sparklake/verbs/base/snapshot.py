@@ -1,4 +1,4 @@
-"""A ref at one moment: resolved once, then asked for objects as often as one likes."""
+"""A ref at one moment: resolved once, for any number of lookups."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from sparklake.verbs.base.staging import StagedLayers
 LOOKUP_SCHEMA = pa.schema(
     [OBJECT_SCHEMA.field("path"), *(each.with_nullable(True) for each in list(OBJECT_SCHEMA)[1:])]
 )
-"""A row for each path that was asked for; all but `path` is null where there is no object."""
+"""The rows of a lookup, one per path; all columns except `path` are null without an object."""
 
 Paths: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray
 
 
 def stat_object(context: Context, ref: str, path: str) -> ObjectInfo:
-    """Return one object of a ref as it is now; raise ObjectNotFoundError."""
+    """Return one object of a ref in its current state; raise ObjectNotFoundError."""
     return open_snapshot(context, ref, object_key(path)).stat(path)
 
 
@@ -49,10 +49,10 @@ def kept_object(context: Context, ref: str, path: str) -> ObjectInfo:
 def open_snapshot(
     context: Context, ref: str, prefix: bytes = b"", *, kept: bool = False
 ) -> Snapshot:
-    """Return a ref as it is now; a branch's staged changes count.
+    """Return the current state of a ref, including a branch's staged changes.
 
-    Only paths with the prefix may be asked for: of staged rows, no others are read. One whose
-    objects are to be read or named is to be `kept`: else it raises ExpiredError.
+    Only paths with the prefix can be looked up: other staged rows are not read. With `kept`,
+    objects may be read or named elsewhere, and an expired commit raises ExpiredError.
     """
 
     def read(found: ResolvedRef) -> Snapshot:
@@ -67,14 +67,14 @@ def open_snapshot(
 def snapshot_over(
     context: Context, what: str, tree: MetaRange, sides: Sequence[SideStream] = ()
 ) -> Snapshot:
-    """Return a tree, of a commit or of none yet, under staged layers, to ask for objects."""
+    """Return a snapshot of a tree under staged layers, with or without a commit."""
     base = RangeLayer(context.open_ranges, tree.ranges)
     return Snapshot(context, what, (*(_layer(context, side) for side in sides), base))
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a ref holds at one moment, whatever happens to it later."""
+    """The content of a ref at one moment. Later changes do not affect it."""
 
     _context: Context
     _ref: str
@@ -86,20 +86,20 @@ class Snapshot:
         stored = self._stored(key)
         if stored is None:
             raise ObjectNotFoundError(
-                f"{self._ref!r} has no object {path!r}; `sparklake ls` shows what it has"
+                f"{self._ref!r} has no object {path!r}; `sparklake ls` shows its objects"
             )
         return object_info((key, stored), self._context.info.storage_namespace)
 
     def exists(self, path: str) -> bool:
-        """Return whether there is an object at a path; raises InvalidKeyError."""
+        """Return whether an object exists at a path; raise InvalidKeyError."""
         return self._stored(object_key(path)) is not None
 
     def lookup(self, paths: Paths) -> pa.Table:
-        """Return a row of LOOKUP_SCHEMA for each path, in the order given.
+        """Return a row of LOOKUP_SCHEMA for each path, in the given order.
 
-        The paths and the answer are in the memory of this process. To look up a DataFrame of many
-        millions, join it with `repository.objects(ref).to_df()` on `path`. Raises InvalidInputError
-        for what is no text and for a path that is null.
+        The paths and the result are in the memory of this process. To look up a DataFrame of many
+        millions of paths, join it with `repository.objects(ref).to_df()` on `path`. Raises
+        InvalidInputError for a value that is not a string, and for a null path.
         """
         asked = _texts(paths)
         order = pc.sort_indices(asked)
@@ -117,7 +117,7 @@ class Snapshot:
         return None
 
     def _found(self, keys: Sequence[bytes]) -> tuple[pa.Table, Positions]:
-        """Return the objects of ascending keys without their paths, and whose they are."""
+        """Return the objects of ascending keys without their paths, and the keys' positions."""
         namespace = self._context.info.storage_namespace
         batches: list[pa.RecordBatch] = []
         rows: list[Positions] = [np.zeros(0, np.int64)]
@@ -145,12 +145,12 @@ class _MemoryLayer:
         return self._range.find(key)
 
     def found(self, keys: Sequence[bytes]) -> Iterator[tuple[Block, Positions]]:
-        """Yield the records of ascending keys that are here, and the place of each one's key."""
+        """Yield the records of ascending keys in this layer, and the position of each key."""
         yield _found([self._range], keys, [slice(0, len(keys))])
 
 
 class RangeLayer:
-    """A tree, or a layer of ranges over one, opened where it is asked for."""
+    """A tree, or a layer of ranges over one, whose ranges are opened on demand."""
 
     def __init__(self, opened: OpenRanges, ranges: Ranges) -> None:
         self._opened = opened
@@ -167,13 +167,13 @@ class RangeLayer:
         return None if key < each.min_key else self._opened.find(each, key)
 
     def found(self, keys: Sequence[bytes]) -> Iterator[tuple[Block, Positions]]:
-        """Yield the records of ascending keys that are here, and the place of each one's key."""
+        """Yield the records of ascending keys in this layer, and the position of each key."""
         asked = dict(self._touched(keys))
         for group in read_together(asked):
             yield _found(self._opened.get_many(group), keys, [asked[each] for each in group])
 
     def _touched(self, keys: Sequence[bytes]) -> Iterator[tuple[RangeInfo, slice]]:
-        """Yield each range that may hold some of the keys, and which."""
+        """Yield each range that may contain some of the keys, and those keys."""
         start = at = 0
         while start < len(keys):
             at = bisect_left(self._max_keys, keys[start], at)
@@ -196,7 +196,7 @@ def _layer(context: Context, side: SideStream) -> RangeLayer | _MemoryLayer:
 def _found(
     opened: Sequence[OpenRange], keys: Sequence[bytes], parts: Sequence[slice]
 ) -> tuple[Block, Positions]:
-    """Return the records that ranges have of some keys, of each range a part of them."""
+    """Return the records of some keys in ranges, each range with its part of the keys."""
     blocks, places = [], []
     for each, part in zip(opened, parts, strict=True):
         rows = each.rows(keys[part])
@@ -207,17 +207,17 @@ def _found(
 
 
 def _texts(paths: Paths) -> pa.StringArray:
-    """Return paths as one array; raise InvalidInputError for what is none."""
+    """Return paths as one array; raise InvalidInputError."""
     if isinstance(paths, str):
-        raise InvalidInputError(f"{paths!r} is one path: give a list of them")
+        raise InvalidInputError(f"{paths!r} is one path: pass a list of paths")
     try:
         column = paths if isinstance(paths, pa.Array | pa.ChunkedArray) else pa.array(paths)
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         if not any(each(kind) for each in _TEXT_TYPES):
-            raise InvalidInputError(f"paths to look up are {column.type}: give texts")
+            raise InvalidInputError(f"paths to look up must be strings, not {column.type}")
         texts = column.cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, UnicodeEncodeError) as error:
-        raise InvalidInputError(f"paths to look up are no texts: {error}") from error
+        raise InvalidInputError(f"paths to look up must be strings: {error}") from error
     if texts.null_count:
         raise InvalidInputError("a path to look up is null: drop such rows first")
     return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts

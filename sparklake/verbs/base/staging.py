@@ -1,4 +1,4 @@
-"""Staged changes as sides of a plan, and what remains of partly used layers."""
+"""Staged changes as sides of a plan, and the rest of partly used layers."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 INLINE_ROWS = 10_000
-"""Up to how many rows of a layer travel inside of a plan; more are written as a run first."""
+"""The maximum number of rows of a layer in a plan; more are first written as a run."""
 
 _BATCH_ROWS = 8192
 
 Planned = Callable[[Ranges, Sequence[SideStream], Iterable[Interval]], Plan]
-"""Makes a plan of a base, layers, and the intervals that these touch."""
+"""A function that makes a plan from a base, layers, and their intervals."""
 
 
 class StagedLayers:
-    """Reads staging layers for plans, and keeps what it has read: a sealed layer never changes.
+    """A reader of staging layers for plans, which keeps what it has read.
 
-    With `dry`, all rows travel inside of the plan, and nothing is ever written. Of the keys that
-    are not chosen, or that begin with none of the prefixes, it has nothing, but for what else a
-    range holds that has some.
+    Sealed layers never change. With `dry`, all rows are in the plan, and nothing is ever written.
+    Keys that are not chosen, or that have none of the prefixes, are left out, except those in
+    ranges that are included.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class StagedLayers:
     def plan(
         self, base: MetaRange, layers: Sequence[Layer], planned: Planned | None = None
     ) -> Plan:
-        """Return the plan of layers over a base, which opens only what they touch."""
+        """Return the plan of layers over a base, which opens only the ranges that they touch."""
         return self.plan_sides(base, self.sides(layers), planned)
 
     def plan_sides(
@@ -125,7 +125,7 @@ def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
 
 
 def cut_out(context: Context, state: BranchState, path_filter: PathFilter, verb: str) -> LayerCut:
-    """Return the cut of some keys out of sealed layers, what is left of runs being written."""
+    """Return the cut of some keys out of sealed layers; the rest of runs is written."""
     runs = {}
     for layer in state.layers:
         if layer.meta_range_id is not None:
@@ -138,7 +138,7 @@ def cut_out(context: Context, state: BranchState, path_filter: PathFilter, verb:
 def _rest(
     context: Context, branch: str, run: Ranges, path_filter: PathFilter, verb: str
 ) -> MetaRangeId:
-    """Write what is left of a run; only ranges that lead out of the chosen keys are read."""
+    """Write the rest of a run; only ranges that extend beyond the chosen keys are read."""
     plan = plan_without(run, path_filter)
     runner = context.runner(plan.records, verb, branch)
     outcome = run_plan(runner, partial(apply_body, context.workspace), plan)

@@ -1,4 +1,4 @@
-"""Find a version that names an object at another address."""
+"""The search for a version that names an object at another address."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparklake.udfs.adopted_ranges import full_addresses
 from sparklake.verbs.base.context import Context
 
 VERSIONS_SEARCHED = 1_000
-"""How many commits are searched, those nearest to branches and tags first."""
+"""The number of commits to search, those nearest to branches and tags first."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,9 +25,9 @@ T = TypeVar("T")
 def with_versions(
     verb: Callable[Concatenate[Context, P], T],
 ) -> Callable[Concatenate[Context, P], T]:
-    """Return a verb that runs once more where a version names what an existing range names.
+    """Return a verb that is retried with a version that names the same address.
 
-    It raises AddressTakenError where none does. Its arguments must be readable more than once.
+    It raises AddressTakenError if no version does. Its arguments must be readable more than once.
     """
 
     @wraps(verb)
@@ -68,7 +68,7 @@ def _trees(context: Context) -> Iterator[MetaRange]:
 
 
 def _names(context: Context, tree: MetaRange, key: bytes, address: str, seen: set[RangeId]) -> bool:
-    """Tell whether a tree names an address at a key; ranges that were seen do not."""
+    """Return whether a tree names an address at a key; ranges seen before do not."""
     at = position_reaching(tree.ranges, key)
     if at == len(tree.ranges) or tree.ranges[at].id in seen:
         return False

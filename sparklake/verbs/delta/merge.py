@@ -172,7 +172,7 @@ def _union(
     if not sides.path_filter.holds(prefix_interval(folder)) and (
         dest.ids != base.ids or any(key not in sides.path_filter for key in changed)
     ):
-        return replace(union, refusal="only a part of its log is among the chosen paths")
+        return replace(union, refusal="the chosen paths include only a part of its log")
     if dest.ids == base.ids and not (sides.logs_grow and _takes_back(source, dest)):
         return _of_one_side(context, sides, union, logs, _SOURCE, moved)
     try:

@@ -116,7 +116,7 @@ class TableUnion:
             return self
         start = len(folder_of_log(self.folder))
         names = (key[start:].decode(errors="replace") for key in lost)
-        why = NotUnitedError("files that the table needs are not in what is merged", names)
+        why = NotUnitedError("the merge lacks files that the table needs", names)
         return replace(self, refusal=str(why))
 
 

@@ -73,14 +73,15 @@ def _version(options: Mapping[str, Any], log: _Log, table: TableVersion) -> int:
     asked = {name.lower(): value for name, value in options.items()}
     if _TIMESTAMP_AS_OF.lower() in asked:
         raise InvalidInputError(
-            f"{_TIMESTAMP_AS_OF} asks for the times at which files were made, and a version of "
-            f"{table.path!r} may hold them anew: name a ref, `timestamp`, or {VERSION_AS_OF}"
+            f"{_TIMESTAMP_AS_OF} is not supported, because it uses the times of files, and a "
+            f"version of {table.path!r} may have newer copies: use a ref, `timestamp`, or "
+            f"{VERSION_AS_OF}"
         )
     latest = max(log.versions)
     text = str(asked.get(VERSION_AS_OF.lower(), latest))
     if not re.fullmatch("[0-9]+", text) or int(text) > latest:
         raise InvalidInputError(
-            f"{table.path!r} has no version {text} at {table.ref!r}: its latest is {latest}"
+            f"{table.path!r} has no version {text} at {table.ref!r}: the latest is {latest}"
         )
     return int(text)
 
@@ -90,7 +91,7 @@ def _listed(table: TableVersion) -> _Log:
     log = log_listing(log_files(table), classic=True)
     if not log.versions:
         raise ObjectNotFoundError(
-            f"{table.ref!r} has no Delta table under {table.path!r}: there is no log in "
+            f"{table.ref!r} has no Delta table under {table.path!r}: no log was found in "
             f"{table.folder + LOG_FOLDER!r}"
         )
     return log
@@ -105,8 +106,8 @@ def _commits(
     if missing:
         raise MissingFileError(
             f"the Delta log of {table.path!r} at {table.ref!r} has no "
-            f"{log_key(missing[0])!r}, which its version {version} needs: restore the file, or "
-            "read a version behind a checkpoint"
+            f"{log_key(missing[0])!r}, which its version {version} needs: restore the file, "
+            "or read a version after a later checkpoint"
         )
     first = [] if base is None or base not in log.commits else [base]
     return {each: log.commits[each] for each in (*first, *numbers)}
@@ -169,16 +170,16 @@ def _rewritten(
 
 def _damaged(table: TableVersion, error: Exception) -> CorruptFileError:
     return CorruptFileError(
-        f"a checkpoint in the Delta log of {table.path!r} at {table.ref!r} is no Parquet: {error}"
+        f"a checkpoint in the Delta log of {table.path!r} at {table.ref!r} is not Parquet: {error}"
     )
 
 
 def _check_form(table: TableVersion, batch: pa.RecordBatch) -> None:
     if has_any(batch, *SECOND_FORM):
         raise InvalidInputError(
-            f"the Delta log of {table.path!r} at {table.ref!r} has a checkpoint of the second form "
-            "(v2Checkpoint), which is not read: set delta.checkpointPolicy to classic on the "
-            "table, and let it write a checkpoint"
+            f"the Delta log of {table.path!r} at {table.ref!r} has a V2 checkpoint "
+            "(v2Checkpoint), which is not supported: set delta.checkpointPolicy to classic "
+            "on the table, and write a new checkpoint"
         )
 
 

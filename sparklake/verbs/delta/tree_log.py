@@ -176,7 +176,7 @@ class TreeLog:
     def _parts(self, version: int, *columns: str) -> Iterator[pa.Table]:
         for key in self.checkpoints[version]:
             if key.endswith(b".json"):
-                raise NotUnitedError(f"checkpoint {version} is of a kind that is not read here")
+                raise NotUnitedError(f"checkpoint {version} has an unsupported format")
             body = self.body(key)
             try:
                 file = pq.ParquetFile(BytesIO(body))
@@ -239,7 +239,7 @@ def _parting(logs: Sequence[TreeLog]) -> int:
             at = version
             break
     if at and any(at - 1 not in each.commits for each in held):
-        raise NotUnitedError("the log no longer has the commits in which the sides parted")
+        raise NotUnitedError("the log no longer has the commits where the sides parted")
     return at
 
 
@@ -271,7 +271,7 @@ class _Shared:
         """Return the metadata or the protocol; raise NotUnitedError if it is missing."""
         found = self._state.get(kind)
         if found is None:
-            raise NotUnitedError(f"the log no longer says the table's {kind}")
+            raise NotUnitedError(f"the log no longer contains the table's {kind}")
         return found
 
     @cached_property

@@ -134,8 +134,8 @@ def _check_format(copy: _Copy) -> None:
         return
     if is_there(copy.context, request.branch, request.folder):
         raise InvalidInputError(
-            f"{request.folder!r} has objects on {request.branch!r}, and no Delta log: overwrite "
-            "it, or choose another path"
+            f"{request.folder!r} has objects on {request.branch!r}, but no Delta log: "
+            "overwrite it, or choose another path"
         )
 
 
@@ -153,8 +153,9 @@ def _stage(copy: _Copy) -> TableWrite:
     with written_files(context, request.branch, write.place, names) as files:
         if files.num_rows != len(names):
             raise MissingFileError(
-                f"{len(names) - files.num_rows} of the files that Delta has written to "
-                f"{write.place} are not there: check that driver and executors see the same storage"
+                f"{len(names) - files.num_rows} of the files that Delta wrote to "
+                f"{write.place} are missing: check that driver and executors see the same "
+                "storage"
             )
 
         def land() -> TableWrite:
@@ -232,6 +233,6 @@ def _landed_meanwhile(copy: _Copy, entries: Sequence[Sequence[Action]]) -> int:
         ):
             return len(newer)
     raise TableMovedError(
-        f"others have committed to the Delta table {request.path!r} on {request.branch!r} "
-        "meanwhile; nothing was staged. Read it again, and make the change again"
+        f"nothing was staged: others have committed to the Delta table {request.path!r} on "
+        f"{request.branch!r} meanwhile. Read it again, and repeat the change"
     )

@@ -63,7 +63,9 @@ def _manifest(context: Context, ref: str, to: str, options: ExportOptions) -> Ex
         InvalidInputError: The destination is not empty, and `overwrite` is not set.
     """
     if options.incremental:
-        raise InvalidInputError("a manifest alone goes on from no export: name a ref by `since`")
+        raise InvalidInputError(
+            "a manifest alone cannot continue an export: choose a ref with `since`"
+        )
     store = _open(context, to)
     commit = kept_commit(context, ref)
     if not (options.overwrite or is_empty(store)):
@@ -87,7 +89,7 @@ def _origins(
     The differences between each of them and the exported commit are written.
     """
     if options.since is not None and options.incremental:
-        raise InvalidInputError("`since` and `incremental` are two ways to say it: give one")
+        raise InvalidInputError("choose one of `since` and `incremental`")
     since = None if options.since is None else get_commit(context, options.since).id
     if options.overwrite:
         return (since,)
@@ -101,8 +103,8 @@ def _origins(
         return mark.origins
     if since is not None and since not in mark.origins:
         raise InvalidInputError(
-            f"{store.uri} holds {mark.commit[:12]}, and not {options.since!r}: go on from there "
-            "(incremental), or overwrite what is there"
+            f"{store.uri} contains {mark.commit[:12]}, not {options.since!r}: continue from "
+            "there (incremental), or overwrite it"
         )
     # The existing objects are written again or removed.
     return mark.origins if since is not None else tuple(dict.fromkeys((None, *mark.origins)))
@@ -114,13 +116,13 @@ def _open(context: Context, to: str) -> ObjectStore:
     check_enclosing(store.uri)
     if not is_empty(store) and store.find(NAMESPACE_KEY) is not None:
         raise InvalidInputError(
-            f"{store.uri} is the storage namespace of a repository: export to another place"
+            f"{store.uri} is the storage namespace of a repository: choose another destination"
         )
     return store
 
 
 def _not_empty(root: str) -> InvalidInputError:
     return InvalidInputError(
-        f"{root} is not empty, and no export of this repository made it: name an empty place, or "
-        "overwrite what has the same names there"
+        f"{root} is not empty, and is not an export of this repository: choose an empty "
+        "destination, or overwrite files with the same names"
     )

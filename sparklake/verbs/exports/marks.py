@@ -69,9 +69,9 @@ def find_mark(store: ObjectStore) -> ExportMark | None:
 def check_mark(store: ObjectStore, mark: ExportMark, info: RepositoryInfo, prefix: str) -> None:
     """Raise InvalidInputError for the mark of another repository or prefix."""
     if mark.uid != info.uid:
-        raise _foreign(store, f"is of another repository, {mark.repository!r}")
+        raise _foreign(store, f"belongs to another repository, {mark.repository!r}")
     if mark.prefix != prefix:
-        raise _foreign(store, f"is of another prefix, {mark.prefix!r}")
+        raise _foreign(store, f"belongs to another prefix, {mark.prefix!r}")
 
 
 def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
@@ -79,8 +79,8 @@ def check_still_ours(store: ObjectStore, mark: ExportMark) -> None:
     found = find_mark(store)
     if found is None or found.run != mark.run:
         raise RaceLostError(
-            f"another export to {store.uri} began meanwhile: run one at a time, and now the one "
-            "that is wanted once more"
+            f"another export to {store.uri} has started meanwhile: run one at a time, and "
+            "repeat the one that you want"
         )
 
 
@@ -93,5 +93,5 @@ def is_empty(store: ObjectStore) -> bool:
 
 def _foreign(store: ObjectStore, what: str) -> InvalidInputError:
     return InvalidInputError(
-        f"{store.uri}/{MARKER_KEY} {what}: export to another place, or overwrite what is there"
+        f"{store.uri}/{MARKER_KEY} {what}: choose another destination, or overwrite it"
     )

@@ -61,7 +61,7 @@ class ExportOptions:
         except ValueError as error:
             known = ", ".join(each.value for each in ManifestFormat)
             raise InvalidInputError(
-                f"there are no manifests as {self.format!r}: ask for {known}"
+                f"{self.format!r} is not a manifest format: choose {known}"
             ) from error
 
 
@@ -218,8 +218,7 @@ class ExportWork:
                 yield report
         if waiting:
             raise LostResultError(
-                "the engine returned no result for a part of the export; run it again, which "
-                "carries it on"
+                "the engine returned no result for a part of the export; run it again to resume it"
             )
 
 
@@ -234,8 +233,8 @@ def _ranges(task: Task) -> int:
 def _unfit(root: str, found: ExportReport) -> UnfitError:
     named = "; ".join(f"{each.path!r} {each.reason}" for each in found.unfit[:_UNFIT_NAMED])
     return UnfitError(
-        f"{root} cannot hold {found.unfit_count} of the objects: {named}; rename them, or export "
-        "prefixes without them, or to a bucket",
+        f"{root} cannot hold {found.unfit_count} of the objects: {named}; rename them, export "
+        "prefixes without them, or export to a bucket",
         [(each.path, each.reason) for each in found.unfit],
         found.unfit_count,
     )

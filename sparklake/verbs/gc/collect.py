@@ -91,9 +91,9 @@ def collect_garbage(
         ReadOnlyNamespaceError: The namespace cannot be written. Nothing has been read.
     """
     if not timedelta() <= grace <= _LONGEST:
-        raise InvalidInputError(f"{grace} cannot be a time of grace: give 0 to 36,500 days")
+        raise InvalidInputError(f"{grace} cannot be the grace period: choose 0 to 36,500 days")
     if dry_run and sweep is not None:
-        raise InvalidInputError("a dry run sweeps nothing: ask for one of the two")
+        raise InvalidInputError("a dry run does not sweep: choose one of the two")
     check_namespace(context.store)
     check_owner(context.store, context.info)
     with context.refs.collections.alone():

@@ -50,7 +50,9 @@ class RunFolder:
 
     def __init__(self, context: Context, run_id: str) -> None:
         if not _is_run_id(run_id):
-            raise InvalidInputError(f"{run_id!r} is no id of a collection: a report says it")
+            raise InvalidInputError(
+                f"{run_id!r} is not the id of a collection: the report of a run contains it"
+            )
         self.run_id = run_id
         self._context = context
         folder = f"{COLLECTIONS_FOLDER}/{run_id}"
@@ -61,7 +63,7 @@ class RunFolder:
 
     def begin(self) -> None:
         """Write the first state; raise ReadOnlyNamespaceError if that is impossible."""
-        with first_write(self._context.store, "A garbage collection, also a dry run,"):
+        with first_write(self._context.store, "a garbage collection, even a dry run,"):
             self.write(self.find() or CollectionRun(self.run_id, BEGUN, EMPTY_META_RANGE))
 
     def write(self, run: CollectionRun) -> None:
@@ -88,7 +90,7 @@ class RunFolder:
     def check_unswept(self, run: CollectionRun) -> None:
         """Raise InvalidInputError for a run that has nothing left to sweep."""
         if run.state == "swept":
-            raise InvalidInputError(f"the garbage collection {run.id!r} is swept already")
+            raise InvalidInputError(f"the garbage collection {run.id!r} was already swept")
 
     def tree(self, meta_range_id: MetaRangeId) -> MetaRange:
         """Return one of the lists."""
@@ -118,8 +120,9 @@ def find_open(store: ObjectStore) -> str | None:
         return None
     if not _is_run_id(run_id):
         raise CorruptFileError(
-            f"{MARKER_KEY} in {store.uri} is damaged: it names no garbage collection. Restore the "
-            f"file from a backup, or write the id of the last one into it, a folder beside it"
+            f"{MARKER_KEY} in {store.uri} is damaged: it names no garbage collection. Restore "
+            "the file from a backup, or write the id of the last one into it: the name of a "
+            "folder next to it"
         )
     return run_id
 

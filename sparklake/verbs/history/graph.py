@@ -78,7 +78,7 @@ class HistoryGraph:
         """Write the picture to a file named .svg or .png; raise InvalidInputError."""
         suffix = Path(path).suffix.lower()
         if suffix not in (".svg", ".png"):
-            raise InvalidInputError(f"{str(path)!r} ends neither in .svg nor in .png: name it so")
+            raise InvalidInputError(f"{str(path)!r} must end in .svg or .png")
         try:
             Path(path).write_bytes(self._drawn(suffix[1:]))
         except OSError as error:
@@ -110,7 +110,7 @@ def history_graph(
     for row, each in enumerate(commits):
         if row == MOST_COMMITS:
             raise InvalidInputError(
-                f"a picture of more than {MOST_COMMITS} commits: ask for fewer by an amount"
+                f"a picture can show at most {MOST_COMMITS} commits: set an amount"
             )
         parents = list(dict.fromkeys(each.parents[:sides]))
         lane = lanes.draw(each.id, parents).lane

@@ -224,13 +224,13 @@ def _second(moment: datetime | None, slack: int = 0) -> int | None:
 
 def _check(asked: LogOptions) -> None:
     if asked.amount is not None and asked.amount < 1:
-        raise InvalidInputError(f"a log of {asked.amount} commits: ask for 1 or more")
+        raise InvalidInputError(f"a log of {asked.amount} commits is invalid: choose 1 or more")
     for name, moment in (("since", asked.since), ("until", asked.until)):
         if moment is not None and moment.utcoffset() is None:
-            raise InvalidInputError(f"{name} {moment} has no time zone: give it one, such as UTC")
+            raise InvalidInputError(f"{name} {moment} has no time zone: add one, such as UTC")
     if asked.since is not None and asked.until is not None and asked.since > asked.until:
         raise InvalidInputError(
-            f"no commit is since {asked.since} and until {asked.until}: exchange the two"
+            f"no commit can be since {asked.since} and until {asked.until}: swap the two"
         )
 
 
@@ -316,7 +316,7 @@ def _behind(
 
 
 def _absent(ref: str, text: str) -> RefNotFoundError:
-    return RefNotFoundError(f"the log of {ref!r} does not come to {text!r}: name a commit in it")
+    return RefNotFoundError(f"the log of {ref!r} does not contain {text!r}: choose a commit in it")
 
 
 def show(context: Context, ref: str) -> CommitSummary:

@@ -39,7 +39,7 @@ def sought_in(path: str | None, prefix: str | None) -> SearchTarget | None:
         InvalidKeyError: No key can have the path or prefix.
     """
     if path is not None and prefix is not None:
-        raise InvalidInputError(f"a path, {path!r}, and a prefix, {prefix!r}: ask for one of them")
+        raise InvalidInputError(f"choose one of the path {path!r} and the prefix {prefix!r}")
     if path is not None:
         return SearchTarget.key(object_key(path))
     return None if prefix is None else SearchTarget.prefix(key_prefix(prefix))

@@ -1,7 +1,7 @@
-"""Hooks: what is declared where a ref is guarded runs before and after the ref moves.
+"""Hooks: hook files that guard a ref run before and after the ref moves.
 
-A move of a branch is guarded by the files at the branch's head, as it is before. The coming and
-going of a name is guarded by those at the head of the default branch.
+The files at a branch's head before a move guard the move. The files at the head of the default
+branch guard the creation and deletion of names.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from sparklake.hooks.declarations import HookFile
 
     Declared = Mapping[str, HookFile | InvalidHooksError]
-    """What files of hooks declare, or what is wrong with them, by their paths."""
+    """The declarations in hook files, or their errors, by path."""
 
 FOLDERS = ("_lakefs_actions/", "_sparklake/hooks/")
-"""Where files of hooks are, in the order in which they run; the first is lakeFS's own."""
+"""The folders of hook files, in the order in which they run; the first is lakeFS's."""
 
 _ENDINGS = (b".yaml", b".yml")
 _WITH_EVENTS = ("commit", "merge", "revert", "cherry-pick")
@@ -49,7 +49,7 @@ _LOG = logging.getLogger("sparklake.hooks")
 class HookGuard:
     """The hooks of one repository, as far as a lake's settings allow them.
 
-    What the files of hooks in some ranges declare is `known` once they have been read.
+    `known` caches the declarations of the hook files in some ranges.
     """
 
     settings: HookSettings
@@ -57,10 +57,10 @@ class HookGuard:
 
     @contextmanager
     def around_move(self, context: Context, move: BranchMove) -> Iterator[None]:
-        """Run the hooks of a branch round its move over new commits.
+        """Run the hooks of a branch around its move over new commits.
 
-        Where the head's tree has no range that may hold files of hooks, nothing else is looked at.
-        Raises HookFailedError before the move.
+        If the head's tree has no range that may contain hook files, nothing else is read. Raises
+        HookFailedError before the move.
         """
         head = context.graph.commit(move.expected)
         declared = self._declared(context, context.tree(head))
@@ -89,9 +89,9 @@ class HookGuard:
     def around_name(
         self, context: Context, verb: RefVerb, name: str, start: Commit | None = None
     ) -> Iterator[None]:
-        """Run the hooks of the default branch round a name's coming, at `start`, or its going.
+        """Run hooks around the creation of a name, at `start`, or its deletion.
 
-        Raises HookFailedError before it.
+        The hooks are those of the default branch. Raises HookFailedError before the change.
         """
         guard = context.refs.branches.find(context.info.default_branch)
         declared = guard and self._declared(
@@ -124,7 +124,7 @@ class HookGuard:
             yield
 
     def _declared(self, context: Context, tree: MetaRange) -> Declared:
-        """Return what the files of hooks in a tree declare, or what is wrong with them."""
+        """Return the declarations of the hook files in a tree, or their errors."""
         places = [overlapping(tree.ranges, prefix_interval(each.encode())) for each in FOLDERS]
         ranges = {each.id: each for place in places for each in place}
         if not ranges:
@@ -150,13 +150,13 @@ class HookGuard:
         try:
             run_event(self.settings, subject, f"post-{subject.verb}", actions)
         except Exception as error:  # noqa: BLE001  (what has happened stands, whatever a hook says)
-            _LOG.warning("%s of %r is done, but: %s", subject.verb, subject.ref, error)
+            _LOG.warning("%s of %r succeeded, but: %s", subject.verb, subject.ref, error)
 
 
 def list_hook_runs(context: Context, limit: int, ref: str | None) -> Sequence[HookRun]:
-    """Return what came of the latest hooks, newest first; raise InvalidInputError."""
+    """Return the latest runs of hooks, newest first; raise InvalidInputError."""
     if limit < 1:
-        raise InvalidInputError(f"a list of {limit} runs of hooks: ask for 1 or more")
+        raise InvalidInputError(f"a list of {limit} runs of hooks is invalid: choose 1 or more")
     return context.refs.hook_runs.list(limit, ref)
 
 
@@ -184,9 +184,9 @@ def _shown(record: Record) -> str:
 
 
 def _action(context: Context, record: Record) -> HookFile | InvalidHooksError:
-    """Return what a file declares, or why that is not known, whatever is stored under its key.
+    """Return the declarations of a hook file, or its error, for any content of the file.
 
-    An error that is raised here would refuse every later move of the branch, the repair too.
+    An error raised here would refuse every later move of the branch, including the repair.
     """
     # Not at the top: who has no hooks does not pay for what reads YAML.
     from sparklake.hooks.declarations import MAX_FILE_BYTES, parse_action
@@ -210,9 +210,9 @@ def _is_broken(declared: Declared) -> bool:
 
 
 def _usable(declared: Declared, mended: Declared) -> list[HookFile]:
-    """Return the hooks that guard; for a broken file, those that it is mended to.
+    """Return the hooks that guard; for a broken file, those of its repaired version.
 
-    Raises InvalidHooksError where it stays broken: nobody knows what it was to guard.
+    Raises InvalidHooksError if it stays broken: nobody knows what it was meant to guard.
     """
     found = {
         path: mended.get(path) if isinstance(each, InvalidHooksError) else each
@@ -223,8 +223,8 @@ def _usable(declared: Declared, mended: Declared) -> list[HookFile]:
         named = "; ".join(broken[:_NAMED])
         more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
         raise InvalidHooksError(
-            f"nothing has moved, for a file of hooks is broken: {named}{more}. Mend or delete it "
-            "by a commit to the branch that it is on, several of them by one commit; "
-            "`sparklake hooks validate` checks a file before"
+            f"the operation was refused, because a hook file is invalid: {named}{more}. "
+            "Repair or delete it with a commit to its branch, or several files with one "
+            "commit. `sparklake hooks validate` checks a file"
         )
     return [each for each in found.values() if each and not isinstance(each, InvalidHooksError)]

@@ -1,4 +1,4 @@
-"""Runs the hooks of one event, and keeps what came of them."""
+"""Execution of the hooks of one event, and the record of their results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_event(
 ) -> None:
     """Run the hooks of an event in the order of files and hooks, until one fails.
 
-    Of the file whose hook has failed, those go on that ask for it. Raises HookFailedError.
+    In the file of the failed hook, hooks that ask for it still run. Raises HookFailedError.
     """
     event = _event(subject, EventName(name))
     results: list[HookResult] = []
@@ -58,7 +58,7 @@ def _event(subject: RefChange, name: EventName) -> Event:
 def _run_action(
     settings: HookSettings, event: Event, action: HookFile, results: list[HookResult]
 ) -> HookFailedError | None:
-    """Run the hooks of a file, and adds what came of them; return the first refusal."""
+    """Run the hooks of a file, and add their results; return the first refusal."""
     refusal: HookFailedError | None = None
     for hook in action.hooks:
         if not hook.runs_after(has_failed=refusal is not None):
@@ -72,12 +72,12 @@ def _run_action(
 
 
 def _words(event: Event, result: HookResult) -> str:
-    said = result.output[-_SHOWN_CHARACTERS:].strip() or "it says nothing"
-    fate = "nothing has moved" if event.name.is_before else "what was done stands"
+    said = result.output[-_SHOWN_CHARACTERS:].strip() or "no output"
+    fate = "the operation was refused" if event.name.is_before else "the operation stays done"
     return (
-        f"the hook {result.hook!r} of {result.file} has failed on {event.name.value} of "
-        f"{event.ref!r}, and {fate}: {said}\n"
-        f"`sparklake hooks show lakefs://{event.repository} {event.run_id}` shows the run"
+        f"the hook {result.hook!r} of {result.file} failed on {event.name.value} of "
+        f"{event.ref!r}; {fate}: {said}\n`sparklake hooks show lakefs://{event.repository} "
+        f"{event.run_id}` shows the run"
     )
 
 

@@ -1,4 +1,4 @@
-"""What hooks are asked about."""
+"""The event that hooks check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparklake.verbs.base.context import Context
 
 @dataclass(frozen=True, slots=True)
 class RefChange:
-    """What happens to a ref, whichever hooks there are."""
+    """The event of a ref, independent of the hooks."""
 
     context: Context
     verb: str

@@ -1,4 +1,4 @@
-"""What a hook sees of the lake: the tree that is to be published, before it is."""
+"""A hook's view of the lake: the tree to publish."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PublishedTree:
-    """The tree of an event, which no ref need name yet, and the one that it replaces."""
+    """The tree of an event, which may have no ref yet, and the tree that it replaces."""
 
     _context: Context
     _ref: str
@@ -45,7 +45,7 @@ class PublishedTree:
         return self._snapshot.stat(path)
 
     def exists(self, path: str) -> bool:
-        """Return whether there is an object at a path."""
+        """Return whether an object exists at a path."""
         return self._snapshot.exists(path)
 
     def read_bytes(self, path: str) -> bytes:
@@ -63,7 +63,7 @@ class PublishedTree:
         return read_table(self._context, table, format, options, DELTA_FORMAT)
 
     def changes(self, prefix: str = "") -> Rows[DiffRow]:
-        """Return what the event changes; nothing for an event of a name alone."""
+        """Return the changes of the event; none for the creation or deletion of a name."""
         before = self._context.trees.get(self._before)
         return diff_trees(self._context, before, self._tree, prefix, self._ref)
 

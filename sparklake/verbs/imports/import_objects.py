@@ -162,7 +162,7 @@ def _import_objects(
     if not imported:
         if written.counts:
             raise _refusal(opened, written, settings)
-        raise InvalidInputError(f"{opened.name} holds no object; nothing was imported")
+        raise InvalidInputError(f"nothing was imported: {opened.name} contains no objects")
     attempts = Attempts(context, context.title("import", branch), layered=mode is ImportMode.ADD)
     planned = (
         partial(_addition, StagedLayers(context), imported)
@@ -199,7 +199,9 @@ def _checked(kind: type[E], text: str, name: str) -> E:
         return kind(text)
     except ValueError as error:
         words = " or ".join(each.value for each in kind)
-        raise InvalidInputError(f"{text!r} is no {name} of an import: choose {words}") from error
+        raise InvalidInputError(
+            f"{text!r} is not a valid {name} of an import: choose {words}"
+        ) from error
 
 
 def _checked_place(context: Context, errors_to: str) -> str:
@@ -213,7 +215,9 @@ def _checked_place(context: Context, errors_to: str) -> str:
             raise
         is_used = False
     if is_used:
-        raise InvalidInputError(f"{root} is not empty: name a new place for the table of errors")
+        raise InvalidInputError(
+            f"{root} is not empty: choose a new location for the table of errors"
+        )
     return root
 
 
@@ -258,10 +262,14 @@ def _refusal(
 ) -> ImportErrorsError:
     counts = ", ".join(f"{count:,} {name}" for name, count in written.said.items())
     shown = "; ".join(map(_shown, written.first[:_SHOWN]))
-    whole = f"all are in {settings.errors_to}" if settings.errors_to else "errors_to would keep all"
+    whole = (
+        f"all of them are in {settings.errors_to}"
+        if settings.errors_to
+        else "use errors_to to write all of them to a table"
+    )
     return ImportErrorsError(
-        f"nothing was imported of {opened.name}, of which some rows cannot be: {counts}. The "
-        f"first: {shown}. Mend these rows, or skip them; {whole}",
+        f"nothing was imported from {opened.name}: some rows are invalid: {counts}. The "
+        f"first: {shown}. Correct these rows, or skip them; {whole}",
         written.said,
         error_table(written.first),
         settings.errors_to,
@@ -285,7 +293,9 @@ def _import_once(
     outcome = attempts.run(partial(apply_body, context.workspace), plan)
     tree = attempts.finish(plan, outcome, head.meta_range_id)
     if tree.id == head.meta_range_id:
-        raise NoChangesError(f"{state.name!r} holds all of this already under {folder or '/'!r}")
+        raise NoChangesError(
+            f"{state.name!r} already has all of these objects under {folder or '/'!r}"
+        )
     return publish(context, state, "import", [head], tree.id, signature)
 
 

@@ -51,11 +51,11 @@ def one_source(
     Naming none or several sources is an error.
     """
     if (place is None) == (inventory is None):
-        raise InvalidInputError("name one source: --from, --inventory or --rows")
+        raise InvalidInputError("choose one source: --from, --inventory or --rows")
     if inventory is not None:
         return S3Inventory(inventory, inventory_prefix or "")
     if inventory_prefix is not None:
-        raise InvalidInputError("--inventory-prefix is for an --inventory: name that, too")
+        raise InvalidInputError("--inventory-prefix needs --inventory")
     return place or ""
 
 
@@ -88,8 +88,8 @@ def open_source(context: Context, source: ImportSource) -> OpenSource:
     columns = getattr(source, "columns", None)
     if columns is None or not hasattr(source, "mapInArrow"):
         raise InvalidInputError(
-            f"{type(source).__name__} cannot be imported: give a path or URI, an S3Inventory, an "
-            "Arrow table or reader, or a Spark DataFrame"
+            f"{type(source).__name__} cannot be imported: use a path or URI, an S3Inventory, "
+            "an Arrow table or reader, or a Spark DataFrame"
         )
     _check_columns(columns)
     return OpenSource(name, source, iter, _on_spark)

@@ -66,8 +66,8 @@ def _some_ancestors(context: Context, left: Commit, right: Commit) -> list[Commi
     bases = common_ancestors(context, left, right)
     if not bases:
         raise RefNotFoundError(
-            f"commits {left.id[:12]} and {right.id[:12]} have no common ancestor: "
-            "each stands on a first commit of its own"
+            f"commits {left.id[:12]} and {right.id[:12]} have no common ancestor: their "
+            "histories have different first commits"
         )
     return bases
 

@@ -1,4 +1,4 @@
-"""Diffs between refs, of which some compare with the base that a merge would have."""
+"""Diffs between refs, two-way, three-way and three-dot."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sparklake.verbs.merges.bases import BaseTrees, merge_base
 def diff_refs(
     context: Context, left: str, right: str, prefix: str, *, three_way: bool, three_dot: bool
 ) -> Differences:
-    """Return what differs from left to right, each as committed.
+    """Return the differences from left to right, each as committed.
 
-    Three-way: what merging right into left would change in left, conflicts included. Three-dot:
-    what right has changed since the merge base of both. Raises InvalidInputError for both at once.
+    Three-way: the changes in left if right were merged into it, including conflicts. Three-dot: the
+    changes of right since the merge base. Raises InvalidInputError for both at once.
     """
     if three_way and three_dot:
-        raise InvalidInputError("three-way and three-dot are two different diffs: ask for one")
+        raise InvalidInputError("choose one of a three-way and a three-dot diff")
     dest, source = (get_commit(context, ref) for ref in (left, right))
     within, what = prefix_interval(key_prefix(prefix)), f"{left} -> {right}"
     if not three_way:

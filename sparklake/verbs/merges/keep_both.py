@@ -73,8 +73,8 @@ def _record(each: KeptObject, key: bytes, identity: bytes, data: bytes) -> Recor
         return encode_record(key, identity, data)
     except InvalidKeyError as error:
         raise StrategyError(
-            f"what is kept of {each.key!r} finds no place beside it: {error}; nothing has changed. "
-            "Decide it by another rule"
+            f"the merge was not applied: no key is free to keep both objects of {each.key!r}: "
+            f"{error}. Decide it with another rule"
         ) from error
 
 

@@ -123,7 +123,7 @@ def merge_sides(context: Context, source: str, dest: str, options: MergeOptions)
 
 def _source(context: Context, source: str, dest: str) -> Commit:
     if source == dest:
-        raise NoChangesError(f"{source!r} cannot be merged into itself: name two different refs")
+        raise NoChangesError(f"{source!r} cannot be merged into itself: choose two different refs")
     return kept_commit(context, source)
 
 
@@ -144,9 +144,9 @@ def nothing_to_merge(
     source: Commit, dest: str, paths: Sequence[str] | None = None
 ) -> NoChangesError:
     """Return the error for a merge that would not change dest, or its chosen paths."""
-    what = "all" if paths is None else f"of {first_paths(paths)} all"
+    what = "all changes" if paths is None else f"all changes of {first_paths(paths)}"
     return NoChangesError(
-        f"nothing to merge: {dest!r} has {what} that commit {source.id[:12]} changed"
+        f"nothing to merge: {dest!r} already has {what} in commit {source.id[:12]}"
     )
 
 

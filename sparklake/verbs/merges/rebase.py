@@ -105,7 +105,7 @@ def _own(context: Context, state: BranchState, target: Commit) -> list[Commit]:
     in_a_row = all(each.parents[:1] == (at,) for each, at in zip(own, below, strict=False))
     if below[-1] == head.id and in_a_row:
         raise NoChangesError(
-            f"{state.name!r} stands on commit {target.id[:12]} already: there is nothing to rebase"
+            f"nothing to rebase: {state.name!r} is already based on commit {target.id[:12]}"
         )
     return own
 

@@ -146,8 +146,8 @@ def _change(context: Context, ref: str, options: ReplayOptions) -> _Change:
         raise InvalidInputError(f"commit {commit.id[:12]} has no parent {number}: it has {count}")
     if number is None and count > 1:
         raise InvalidInputError(
-            f"commit {commit.id[:12]} is a merge of {count} parents: say by a parent number, from "
-            "1 on, which of them its changes are counted from"
+            f"commit {commit.id[:12]} is a merge of {count} parents: choose the parent to "
+            "compare it with by a parent number, starting at 1"
         )
     before = context.graph.commit(commit.parents[(number or 1) - 1]) if commit.parents else None
     return _Change(commit, before)
@@ -162,7 +162,7 @@ def _replay(
     fence: int,
 ) -> list[Commit]:
     if not steps:
-        raise InvalidInputError(f"there is nothing to {verb}: name a commit")
+        raise InvalidInputError(f"nothing to {verb}: name a commit")
     check_namespace(context.store)
     works = [(Attempts(context, context.title(verb, branch)), step) for step in steps]
 
@@ -187,7 +187,7 @@ def _replayed(
     sides = ThreeWayTrees(base, source, head.meta_range_id, bases=bases, logs_grow=True)
     tree_id, labels = replayed_tree(attempts, sides, options.resolution, step.title)
     if tree_id == head.meta_range_id and not options.allow_empty:
-        raise NoChangesError(f"to {step.title} would change nothing")
+        raise NoChangesError(f"nothing to do: to {step.title} would change nothing")
     return signed_commit([head], tree_id, step.signature.labelled(labels))
 
 

@@ -134,16 +134,16 @@ def _conflict_error(outcome: PlanResult, refused: Sequence[TableUnion]) -> Merge
     ]
     total = outcome.left_count + len(logs)
     some = ", ".join(repr(row.path) for row in rows[:3])
-    count = "1 object was" if total == 1 else f"{total:,} objects were"
+    count = "1 conflicting object" if total == 1 else f"{total:,} conflicting objects"
     why = "".join(f". {each.said}" for each in refused[:3])
     hint = (
-        "Change one side, or choose a strategy: source-wins or dest-wins, for all or by rules"
+        "Change one side, or choose a strategy, such as source-wins or dest-wins, for "
+        "all paths or by rules"
         if outcome.left_count or any(each.may_be_taken for each in refused)
-        else "Change one side, as `restore` of the table from the other branch does"
+        else "Change one side, for example with `restore` of the table from the other branch"
     )
     return MergeConflictError(
-        f"{count} changed on both sides: {some}"
-        f"{', ...' if total > 3 else ''}; nothing has changed{why}. {hint}",
+        f"{count}; the merge was not applied: {some}{', ...' if total > 3 else ''}{why}. {hint}",
         rows,
         total,
     )

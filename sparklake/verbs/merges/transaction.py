@@ -53,9 +53,9 @@ class _Transaction:
     def kept(self) -> str:
         """Return a message with the place of the work and the next steps."""
         return (
-            f"the work is kept on the hidden branch {self.name!r}: look at it with `sparklake diff "
-            f"{self.uri}`, commit what is staged there and merge it into {self.target!r}, or "
-            f"delete it with `sparklake branch delete {self.uri}`"
+            f"the work is kept on the hidden branch {self.name!r}: view it with `sparklake "
+            f"diff {self.uri}`, commit its staged changes and merge it into {self.target!r}, "
+            f"or delete it with `sparklake branch delete {self.uri}`"
         )
 
     def drop(self) -> None:
@@ -63,7 +63,7 @@ class _Transaction:
         try:
             self.context.refs.branches.delete(self.name, self.context.committer)
         except SparklakeError as error:
-            _LOG.warning("%s is done with and could not be deleted: %s", self.uri, error)
+            _LOG.warning("%s is no longer needed, but could not be deleted: %s", self.uri, error)
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def transaction(
     try:
         _finish(work, state, options)
     except SparklakeError as error:
-        words = f"the transaction on {target!r} is not merged: {error}; {work.kept()}"
+        words = f"the transaction on {target!r} was not merged: {error}; {work.kept()}"
         raise TransactionError(words, work.name) from error
     except BaseException as error:
         _abandon(work, error)
@@ -137,7 +137,7 @@ def _abandon(work: _Transaction, error: BaseException) -> None:
         return  # The body has deleted the branch.
     except SparklakeError as unknown:
         # Possible changes are kept, and the body's error is the one that is raised.
-        _LOG.warning("cannot look at %s: %s", work.uri, unknown)
+        _LOG.warning("cannot read %s: %s", work.uri, unknown)
     note = f"of a transaction on {work.target!r}: {work.kept()}"
     _LOG.warning("%s, %s", type(error).__name__, note)
     # Python 3.10 has no add_note, and tools that show notes there read this attribute.

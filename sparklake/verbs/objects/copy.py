@@ -110,8 +110,8 @@ def move(context: Context, branch: str, request: CopyRequest) -> int:
     ways = routes(request.source, request.dest, recursive=request.recursive)
     if any(each.overlaps for each in ways):
         raise InvalidInputError(
-            f"{request.source!r} cannot be moved to {request.dest!r}: one lies in the other; move "
-            "it elsewhere first"
+            f"{request.source!r} cannot be moved to {request.dest!r}: one contains the other; "
+            "move it elsewhere first"
         )
     return _transfer(context, "mv", branch, request, ways)
 
@@ -148,8 +148,8 @@ def _transfer(
         moved = [each.info for share in shares for each in written[share.position]]
         if not moved:
             raise ObjectNotFoundError(
-                f"{request.ref or branch!r} has nothing at {request.source!r}; `sparklake ls` "
-                "shows what it has, and a folder ends with a slash"
+                f"{request.ref or branch!r} has no object at {request.source!r}; `sparklake ls` "
+                "shows its objects, and a folder ends with a slash"
             )
         rows = sorted(
             (row_of(each) for each in written.values() if each),
@@ -221,7 +221,7 @@ def _written(
     wanted = {at for each in shares for at in (each.position, each.removals) if at is not None}
     if found.keys() != wanted:
         raise LostResultError(
-            "the engine returned no result for a part of the objects; nothing was staged, so run "
-            "it again"
+            "nothing was staged: the engine returned no result for a part of the objects. "
+            "Run it again"
         )
     return found

@@ -43,8 +43,8 @@ class Mode:
         kind = text.replace("b", "", 1).replace("t", "", 1)
         if kind not in ("r", "w", "x") or {"b", "t"} <= set(text):
             raise InvalidInputError(
-                f"a file cannot be opened in mode {text!r}: choose rb, wb or xb, or r, w or x for "
-                "text. An object is written as a whole: nothing can be appended to it"
+                f"a file cannot be opened in mode {text!r}: choose rb, wb or xb, or r, w or x "
+                "for text. Objects are written as a whole, so appending is not possible"
             )
         return Mode(kind, is_text="b" not in text)
 
@@ -64,7 +64,9 @@ def open_to_read(context: Context, ref: str, path: str, mode: Mode, text: TextOp
     A read from start to end is verified. Raises ExpiredError.
     """
     if mode.kind != "r":
-        raise InvalidInputError(f"{ref!r} is opened to be read: to write, open a file of a branch")
+        raise InvalidInputError(
+            f"{ref!r} is open for reading only: to write, open a file on a branch"
+        )
     content = CheckedContent(ObjectContent(kept_object(context, ref, path), ref))
     file = io.BufferedReader(ContentReader(ReadAhead(content), path), _BUFFERED_BYTES)
     return (
@@ -102,7 +104,7 @@ def check_can_stage(context: Context, branch: str, path: str, *, exclusive: bool
         stat_object(context, branch, path)
     except ObjectNotFoundError:
         return
-    raise AlreadyExistsError(f"{branch!r} has an object {path!r} already: choose another path")
+    raise AlreadyExistsError(f"{branch!r} already has an object {path!r}: choose another path")
 
 
 def _publish(
@@ -140,7 +142,7 @@ class ContentReader(io.RawIOBase):
         """Set the position of the next read."""
         starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._content)}
         if whence not in starts or starts[whence] + offset < 0:
-            raise ValueError(f"there is no place {offset} from {whence} in {self.name!r}")
+            raise ValueError(f"the position {offset} from {whence} is invalid in {self.name!r}")
         self._at = starts[whence] + offset
         return self._at
 
@@ -233,7 +235,7 @@ class ObjectWriter(io.BufferedWriter):
     def __del__(self) -> None:
         """Discard a file that was never closed, because it may be incomplete."""
         if self._publish is not None:
-            warnings.warn(f"{self._name!r} was never closed: it is dropped", ResourceWarning, 2)
+            warnings.warn(f"{self._name!r} was never closed: it is not staged", ResourceWarning, 2)
             self.discard()
 
 

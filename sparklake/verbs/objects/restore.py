@@ -96,8 +96,11 @@ def _nothing(
     plan = filtered_plan(plan_diff(ranges[:0], ranges, path_filter.hull), path_filter)
     rows = diff_of_plan(context, plan, ref, "restore")
     if any(object_key(row.path) in path_filter for row in rows):
-        return NoChangesError(f"{first_paths(paths)} on {state.name!r} is as it is at {ref!r}")
+        return NoChangesError(
+            f"nothing to restore: {first_paths(paths)} on {state.name!r} is the same at {ref!r}"
+        )
     return ObjectNotFoundError(
-        f"neither {ref!r} nor {state.name!r} has {first_paths(paths)}: a path is that of an "
-        "object, or a prefix that ends with '/'; `sparklake ls` shows what there is"
+        f"neither {ref!r} nor {state.name!r} has {first_paths(paths)}: use the path of an "
+        "object, "
+        "or a prefix that ends with '/'; `sparklake ls` shows the objects"
     )

@@ -63,7 +63,7 @@ def put_bytes(
     """Write an object to a new key and stage it."""
     if not isinstance(body, bytes | bytearray | memoryview):
         raise InvalidInputError(
-            f"the body of {path!r} is {type(body)}: give bytes, or a file to `put_file`"
+            f"the body of {path!r} is {type(body)}: use bytes, or `put_file` for a file"
         )
     fence = open_branch(context, branch, Action.STAGE).fence
     check_namespace(context.store)
@@ -84,7 +84,7 @@ def put_file(
 ) -> ObjectInfo:
     """Copy a local file of any size to a new key and stage it."""
     if not file.is_file():
-        raise InvalidInputError(f"{file} is not a file: name one to put")
+        raise InvalidInputError(f"{file} is not a file")
     object_key(path)
     open_branch(context, branch, Action.STAGE)
     check_namespace(context.store)
@@ -142,7 +142,7 @@ def stage_rows(context: Context, branch: str, rows: pa.Table | DataFrame) -> Non
     fence = open_branch(context, branch, Action.STAGE).fence
     names = rows.schema.names if isinstance(rows, pa.Table) else getattr(rows, "columns", None)
     if names is None:
-        raise InvalidInputError(f"stage takes an Arrow table or a DataFrame, not {type(rows)}")
+        raise InvalidInputError(f"stage needs an Arrow table or a DataFrame, not {type(rows)}")
     _check_columns(names)
     if isinstance(rows, pa.Table):
         runner = context.runner(rows.num_rows, "stage", branch)
@@ -239,7 +239,7 @@ def _check_columns(names: Sequence[str]) -> None:
     given, known = set(names), set(STAGE_SCHEMA.names)
     if len(given) < len(names):
         raise InvalidRecordError(
-            f"of the columns {sorted(names)} one is there twice: name each once"
+            f"one of the columns {sorted(names)} occurs twice: use each name once"
         )
     required = {"path"} if "deleted" in given else {"path", "size", "address"}
     if not required <= given <= known:
@@ -296,6 +296,6 @@ def remove_folder(context: Context, branch: str, path: str) -> int:
             raise
     if not removed:
         raise ObjectNotFoundError(
-            f"{branch!r} has nothing below {path!r}; `sparklake ls` shows what it has"
+            f"{branch!r} has no objects below {path!r}; `sparklake ls` shows its objects"
         )
     return removed

@@ -99,7 +99,7 @@ def put_folder(
     `follow_links` is set. Raises InvalidInputError if a link leads to the namespace.
     """
     if not folder.is_dir():
-        raise InvalidInputError(f"{folder} is no folder: name one to put")
+        raise InvalidInputError(f"{folder} is not a folder")
 
     def check(place: Path) -> str:
         return check_apart(context.info, str(place))
@@ -117,8 +117,8 @@ def put_folder(
 
     count = put_many(context, branch, files(), labels, follow_links=follow_links)
     if not count:
-        why = f" but {len(skipped)} that are skipped, such as links" if skipped else ""
-        raise InvalidInputError(f"{folder} holds no file{why}; nothing was staged")
+        why = f" except {len(skipped)} that are skipped, such as links" if skipped else ""
+        raise InvalidInputError(f"nothing was staged: {folder} contains no files{why}")
     return FolderUpload(count, tuple(skipped))
 
 
@@ -184,14 +184,16 @@ def _checked(
         if isinstance(body, Path):
             if body.is_symlink() and not follow_links:
                 raise InvalidInputError(
-                    f"{body}, to be put at {path!r}, is a symbolic link: name the file that it "
-                    "leads to, or let links be followed (follow_links=True)"
+                    f"{body}, for the path {path!r}, is a symbolic link: use its target, or "
+                    "follow links (follow_links=True)"
                 )
             if not body.is_file():
-                raise InvalidInputError(f"{body} is not a file: name one to put at {path!r}")
+                raise InvalidInputError(
+                    f"{body} is not a file: choose a file for the path {path!r}"
+                )
         elif not isinstance(body, bytes):
             raise InvalidInputError(
-                f"the body of {path!r} is {type(body)}: give bytes, or the Path of a file"
+                f"the body of {path!r} is {type(body)}: use bytes, or the Path of a file"
             )
         yield path, body
 

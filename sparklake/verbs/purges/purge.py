@@ -58,7 +58,7 @@ def commit_removals(context: Context, patterns: Patterns, message: str) -> None:
 
     Raises ProtectedError and DirtyBranchError before the first commit.
     """
-    options = CommitOptions(message=message or "Remove what is purged")
+    options = CommitOptions(message=message or "Remove purged paths")
     sign(context, options.message, None, None)
     states = [each for each in context.refs.branches.list() if _first(context, each.name, patterns)]
     for each in states:
@@ -169,7 +169,7 @@ def receipt_of(context: Context, made: Purge) -> str:
 
 def _checked(context: Context, options: PurgeOptions) -> Patterns:
     if not options.patterns:
-        raise InvalidInputError("a purge needs paths: name some, or globs such as 'users/42/**'")
+        raise InvalidInputError("a purge needs at least one path, or a glob such as 'users/42/**'")
     for each in options.patterns:
         glob_pattern(each)
     check_texts([*options.patterns, options.message], "the paths and the message of a purge")
@@ -212,8 +212,8 @@ def _refuse_live(found: FoundReport) -> None:
     if found.live_count:
         named = ", ".join(f"{path!r} on {name!r}" for name, path in found.live[:_NAMED])
         raise PurgeBlockedError(
-            f"branches still have {named}: delete that and commit, or let the purge do so "
-            "(--commit); nothing was purged"
+            f"nothing was purged: branches still have {named}. Delete these paths and commit, "
+            "or let the purge do this (--commit)"
         )
 
 
@@ -221,8 +221,9 @@ def _refuse_foreign(found: FoundReport) -> None:
     if found.foreign_count:
         path, owner = found.foreign[0]
         raise PurgeBlockedError(
-            f"{path!r}, and {found.foreign_count} objects in all, lie in the storage namespace of "
-            f"another repository, such as {owner}: purge them there; nothing was purged"
+            f"nothing was purged: {path!r}, and {found.foreign_count} objects in total, are "
+            f"in the storage namespace of another repository, such as {owner}. Purge them "
+            "there"
         )
 
 
@@ -230,11 +231,11 @@ def _refuse_shared(found: FoundReport, options: PurgeOptions) -> None:
     if found.counts.shared and not options.even_shared:
         named = ", ".join(map(repr, found.shared[:_NAMED]))
         raise PurgeBlockedError(
-            f"other paths name the same bytes as {named}, {found.counts.shared} in all: purge "
-            "these, too, or all of them --even-shared; nothing was purged"
+            f"nothing was purged: other paths share the bytes of {named}, "
+            f"{found.counts.shared} in total. Purge these paths too, or use --even-shared"
         )
     if not found.parts:
-        raise NoChangesError("no commit, and nothing staged, names such a path")
+        raise NoChangesError("no commit and no staged change has such a path")
 
 
 def _carried_out(context: Context, made: Purge) -> Purge:
@@ -242,14 +243,14 @@ def _carried_out(context: Context, made: Purge) -> Purge:
     if made.state is not PurgeState.DONE:
         plan = _plan_key(made)
         way_out = f"restore it from a backup, then run `sparklake purge resume` {made.id}"
-        what = f"the list {plan} in {context.store.uri} of what the purge deletes"
+        what = f"the list {plan} in {context.store.uri} of the objects to purge"
         parts = decode_json(context.store.get(plan), list[str], what, way_out)
         runner = context.runner(_DELETION_RECORDS * made.counts.paths, "purge", made.id)
         body = partial(delete_body, context.workspace, purge_folder(made.id), made.also_external)
         done = sum(batch.num_rows for batch in runner.collect(body, encode_work(parts)))
         if done < len(parts):
             raise LostResultError(
-                f"the engine returned no result for a part of the purge: carry it on by "
+                "the engine returned no result for a part of the purge: resume it with "
                 f"`sparklake purge resume` {made.id}"
             )
         made = replace(made, state=PurgeState.DONE)

@@ -22,7 +22,7 @@ _LONGEST = timedelta(days=36_500)
 def checked_lifetime(lifetime: timedelta | None) -> timedelta | None:
     """Return a valid lifetime, or None for an unlimited one; raise InvalidInputError."""
     if lifetime is not None and not timedelta() < lifetime <= _LONGEST:
-        raise InvalidInputError(f"a branch cannot expire in {lifetime}: give it up to 36,500 days")
+        raise InvalidInputError(f"a branch cannot expire in {lifetime}: choose up to 36,500 days")
     return lifetime
 
 
@@ -32,7 +32,7 @@ def set_expiry(context: Context, branch: str, lifetime: timedelta | None) -> Bra
     Raises ProtectedError for the default branch, RefNotFoundError.
     """
     if lifetime is not None and branch == context.info.default_branch:
-        raise ProtectedError(f"{branch!r} is the default branch: it never expires")
+        raise ProtectedError(f"{branch!r} is the default branch, which cannot expire")
     return context.refs.branches.set_lifetime(branch, checked_lifetime(lifetime))
 
 
@@ -80,7 +80,9 @@ def delete_branch(context: Context, name: str) -> None:
         ProtectedError: It is the default branch.
     """
     if name == context.info.default_branch:
-        raise ProtectedError(f"{name!r} is the default branch of {context.info.name}: it must stay")
+        raise ProtectedError(
+            f"{name!r} is the default branch of {context.info.name} and cannot be deleted"
+        )
     with context.move_guard.around_name(context, RefVerb.DELETE_BRANCH, name):
         context.refs.branches.delete(name, context.committer)
 
@@ -103,4 +105,6 @@ def delete_tag(context: Context, name: str) -> None:
 def _check_free(context: Context, name: str, other: object, noun: str) -> None:
     """Raise AlreadyExistsError for a name that would make a ref ambiguous."""
     if other is not None:
-        raise AlreadyExistsError(f"{context.info.name} has a {noun} {name!r}: choose another name")
+        raise AlreadyExistsError(
+            f"{context.info.name} already has a {noun} {name!r}: choose another name"
+        )

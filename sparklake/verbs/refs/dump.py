@@ -79,12 +79,12 @@ def dump_refs(context: Context) -> RefsDump:
     store = open_store(context.info.storage_namespace)
     check_namespace(store)
     check_owner(store, context.info)
-    check_namespace_writable(store, "A dump of refs")
+    check_namespace_writable(store, "a dump of refs")
     # Dumps run one after the other, so that an older dump never replaces a newer one.
     with context.refs.branches.turn(_TURN, _TURN_SECONDS):
         refs = context.refs.snapshot()
         if all(each.name != context.info.default_branch for each in refs.branches):
-            raise RepositoryNotFoundError(f"the repository {context.info.name!r} is gone by now")
+            raise RepositoryNotFoundError(f"the repository {context.info.name!r} no longer exists")
         manifest = _write(store, context, refs)
     dirty = tuple(each.name for each in refs.branches if each.layers)
     return RefsDump(manifest, len(refs.branches), len(refs.tags), len(refs.commits), dirty)
@@ -98,8 +98,8 @@ def _write(store: ObjectStore, context: Context, refs: RefsSnapshot) -> DumpMani
     )
     if read_refs(store, manifest) != replace(refs, branches=committed):
         raise CorruptFileError(
-            f"the dump in {store.uri} reads as other refs than were written: the former dump "
-            "stays; check the store"
+            f"the dump in {store.uri} was read back with other content: the previous dump "
+            "stays valid. Check the store"
         )
     settings = _kept_settings(context.info, context.refs.settings.get())
     store.replace(SETTINGS_KEY, msgspec.json.encode(settings))

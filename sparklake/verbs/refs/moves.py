@@ -36,11 +36,11 @@ def hard_reset(
         state = get_branch(context, branch)
         if awaited is not None and state.commit_id != awaited.id:
             raise UnexpectedHeadError(
-                f"{branch!r} is at {state.commit_id[:12]}, not at {awaited.id[:12]}: look at what "
-                "has been done there, and expect that"
+                f"{branch!r} is at {state.commit_id[:12]}, not at {awaited.id[:12]}: check "
+                "the new commits, and expect the current one"
             )
         if not force:
-            check_clean(state, "move it, or drop them with it by force")
+            check_clean(state, "move it, or drop them with --force")
         target = get_commit(context, ref)
         _move(context, state, "hard-reset", target)
         return target
@@ -63,8 +63,8 @@ def undo(context: Context, branch: str) -> Commit:
         raise NothingToDoError(f"{branch!r} has not moved since it was created: nothing to undo")
     if latest.to_commit != state.commit_id:
         raise UnexpectedHeadError(
-            f"{branch!r} has just been moved by {latest.who!r} ({latest.verb}): look at "
-            "`sparklake op log`, and undo that if you mean it"
+            f"{branch!r} was just moved by {latest.who!r} ({latest.verb}): check `sparklake "
+            "op log`, and undo again if you still want to"
         )
     target = context.graph.commit(latest.from_commit)
     _move(context, state, "undo", target)
@@ -90,7 +90,7 @@ def _move(context: Context, state: BranchState, verb: str, target: Commit) -> No
 def list_operations(context: Context, limit: int, ref: str | None) -> Sequence[Operation]:
     """Return the latest moves of refs, newest first; raise InvalidInputError."""
     if limit < 1:
-        raise InvalidInputError(f"a log of {limit} operations: ask for 1 or more")
+        raise InvalidInputError(f"a log of {limit} operations is invalid: choose 1 or more")
     return context.refs.operations.list(limit, ref)
 
 
@@ -108,9 +108,9 @@ def head_at(context: Context, branch: str, moment: datetime) -> Commit:
     before the branch began.
     """
     if not isinstance(moment, datetime):
-        raise InvalidInputError(f"a moment is a datetime with a time zone, not {moment!r}")
+        raise InvalidInputError(f"a moment must be a datetime with a time zone, not {moment!r}")
     if moment.utcoffset() is None:
-        raise InvalidInputError(f"{moment} has no time zone: give it one, such as UTC")
+        raise InvalidInputError(f"{moment} has no time zone: add one, such as UTC")
     state, latest = get_branch(context, branch), _last_microsecond(moment)
     first: Operation | None = None
     for move in _moves(context, branch):
@@ -152,5 +152,5 @@ def _is_restored(move: Operation) -> bool:
 def _absent(branch: str, moment: datetime, began: Operation | None) -> RefNotFoundError:
     since = ""
     if began is not None:
-        since = f": it began at {datetime_of(began.date)}"
-    return RefNotFoundError(f"there was no branch {branch!r} at {moment}{since}")
+        since = f": it was created at {datetime_of(began.date)}"
+    return RefNotFoundError(f"the branch {branch!r} did not exist at {moment}{since}")

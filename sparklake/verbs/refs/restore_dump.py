@@ -82,7 +82,7 @@ def _default_branch(
     names = [each.name for each in refs.branches]
     if chosen not in names:
         raise InvalidInputError(
-            f"the dump has no branch {chosen!r} to be the default one: choose one of its "
+            f"the dump has no branch {chosen!r} to use as the default: choose one of its "
             f"{len(names)} branches, {', '.join(names[:10]) or 'of which there is none'}"
         )
     return chosen
@@ -113,8 +113,8 @@ def _check_trees(store: ObjectStore, refs: RefsSnapshot) -> None:
     if wanted:
         key, commit_id = next(iter(wanted.items()))
         raise MissingFileError(
-            f"{store.uri} has no {key}, which the commit {commit_id} needs, and lacks "
-            f"{len(wanted)} such tables in all: restore them from a backup"
+            f"{store.uri} lacks {key}, which the commit {commit_id} needs, and {len(wanted)} "
+            "such tables in total: restore them from a backup"
         )
 
 

@@ -64,7 +64,9 @@ class LiveSettings:
 
         def edit(now: RepositorySettings) -> RepositorySettings:
             rules = {each.pattern: each for each in now.protection}
-            _check_there(gone, rules, "rule of the pattern", "`sparklake protect list` shows them")
+            _check_there(
+                gone, rules, "rule with the pattern", "`sparklake protect list` shows them"
+            )
             return _protected_by(now, {name: rules[name] for name in rules.keys() - gone})
 
         self._context.refs.settings.change(edit)
@@ -106,7 +108,7 @@ class LiveSettings:
         given, gone = checked_metadata(metadata), set(removed)
 
         def edit(now: RepositorySettings) -> RepositorySettings:
-            _check_there(gone, now.metadata, "label", "`sparklake repo show` has them")
+            _check_there(gone, now.metadata, "label", "`sparklake repo show` shows them")
             kept = {name: text for name, text in now.metadata.items() if name not in gone}
             labels = checked_metadata({**kept, **given})
             chosen = now.read_only if read_only is None else read_only
@@ -128,13 +130,13 @@ def _action(given: Action | str) -> Action:
         return Action(given)
     except ValueError as error:
         known = ", ".join(each.value for each in Action)
-        raise InvalidInputError(f"{given!r} cannot be blocked: choose of {known}") from error
+        raise InvalidInputError(f"{given!r} cannot be blocked: choose from {known}") from error
 
 
 def _named(names: Iterable[str], noun: str) -> set[str]:
     found = set(names)
     if not found:
-        raise InvalidInputError(f"name a {noun}, or several")
+        raise InvalidInputError(f"name at least one {noun}")
     return found
 
 
@@ -143,7 +145,7 @@ def _check_there(
 ) -> None:
     for each in sorted(wanted):
         if each not in there:
-            raise NotFoundError(f"there is no {noun} {each!r}; {advice}")
+            raise NotFoundError(f"the {noun} {each!r} does not exist; {advice}")
 
 
 def _protected_by(

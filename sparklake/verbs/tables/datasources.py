@@ -26,7 +26,8 @@ def register_formats(spark: SparkSession, open_lake: Callable[..., Any]) -> None
         from sparklake.frames.datasources import register_sources
     except ImportError as error:
         raise MissingDependencyError(
-            "sources of data in Python need Spark 4: before that, repo.objects(ref).to_df(), "
-            "repo.diff(left, right).to_df() and repo.log(ref).to_df() have the same rows"
+            "data sources in Python need Spark 4: use repo.objects(ref).to_df(), "
+            "repo.diff(left, right).to_df() and repo.log(ref).to_df(), which have the same "
+            "rows"
         ) from error
     register_sources(spark, open_lake, FORMATS)

@@ -1,4 +1,4 @@
-"""Tables with a Delta log: how one is told, and how the feature for them is plugged in."""
+"""Tables with a Delta log: their detection, and the plug-in of their feature."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ VERSION_AS_OF = "versionAsOf"
 
 @dataclass(frozen=True, slots=True)
 class TableFormat:
-    """A format of tables whose log says which of the files in their folder count.
+    """A format of tables whose log tells which files of the folder are valid.
 
-    `find_view` returns the view of a version of a table, written if it is not there. `sides`
-    returns what a table has in one tree and not in the other: a folder, refs and trees are given.
+    `find_view` returns the view of a version of a table, and writes it if necessary. `sides`
+    returns the files that a table has only in one of two trees, for a folder, refs and trees.
     """
 
     find_view: Callable[[Context, TableVersion, Mapping[str, Any]], View]
@@ -34,16 +34,16 @@ class TableFormat:
 
 
 def check_no_log(table: TableVersion) -> None:
-    """Raise InvalidInputError for a Delta table, which is not all of the files in its folder."""
+    """Raise InvalidInputError for a Delta table, because its folder has other files, too."""
     if any(log_listing([each]).versions for each in log_files(table)):
         raise InvalidInputError(
-            f"{table.path!r} is a Delta table at {table.ref!r}, whose log says which of its files "
-            "count: give the format 'delta'"
+            f"{table.path!r} is a Delta table at {table.ref!r}, and only its log tells which "
+            "files are valid: use the format 'delta'"
         )
 
 
 def log_files(table: TableVersion) -> Iterator[tuple[str, ObjectInfo]]:
-    """Yield what lies in the folder of a log, with its names there."""
+    """Yield the objects in the folder of a log, with their names there."""
     folder = f"{table.folder}{LOG_FOLDER}"
     for each in table.objects.within(prefix_interval(key_prefix(folder))):
         yield each.path.removeprefix(folder), each

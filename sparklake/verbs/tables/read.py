@@ -78,15 +78,15 @@ def view_table(
     """
     check_supported(table_format)
     if table_format not in (DELTA, PARQUET):
-        raise InvalidInputError(f"a view is made of parquet or delta, not of {table_format}")
+        raise InvalidInputError(f"a view needs the format parquet or delta, not {table_format}")
     if table_format == PARQUET:
         _check_plain(context, table)
     view = _view(context, table, table_format, options, delta)
     if view is None:
         raise InvalidInputError(
-            f"Delta has no table like {table.path!r} at {table.ref!r}: its columns have types or "
-            "names that Delta has not, an option is none of a view's, or nothing may be written "
-            f"to {context.info.storage_namespace}"
+            f"{table.path!r} at {table.ref!r} cannot be shown as a Delta table: it has column "
+            "types or names that Delta does not support, an option that views do not "
+            f"support, or {context.info.storage_namespace} is not writable"
         )
     return view.uri
 

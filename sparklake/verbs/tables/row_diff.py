@@ -107,7 +107,9 @@ def diff_table(
         InvalidInputError: A key or a column does not exist.
     """
     if isinstance(key, str) or isinstance(columns, str):
-        raise InvalidInputError("the columns of the key, and those to compare, are lists of names")
+        raise InvalidInputError(
+            "the columns of the key, and the columns to compare, must be lists of names"
+        )
     folder, chosen_format = table_prefix(path), _format(table_format)
     commits = [kept_commit(context, ref) for ref in refs]
     trees = context.tree(commits[0]), context.tree(commits[1])
@@ -147,7 +149,7 @@ def _format(name: str) -> ComparedFormat:
         return ComparedFormat(name)
     except ValueError as error:
         known = ", ".join(each.value for each in ComparedFormat)
-        raise InvalidInputError(f"rows of {name!r} are not compared: choose {known}") from error
+        raise InvalidInputError(f"rows of {name!r} cannot be compared: choose {known}") from error
 
 
 def _sides(
@@ -166,7 +168,7 @@ def _sides(
             check_no_log(table)
         return folder_sides(context, folder, refs, trees)
     if options:
-        raise InvalidInputError(f"of Delta tables no options are taken, but {sorted(options)} came")
+        raise InvalidInputError(f"Delta tables accept no options, but {sorted(options)} were given")
     from sparklake.frames.tables.spark_sources import check_delta
 
     check_delta(context.runners.session())
@@ -185,5 +187,5 @@ def _duplicates() -> Iterator[None]:
         if found is None:
             raise
         raise InvalidInputError(
-            f"{DUPLICATE} {found[1]}: name columns that tell rows apart"
+            f"{DUPLICATE} {found[1]}: choose key columns that identify each row"
         ) from error

@@ -62,8 +62,8 @@ def save_rows(context: Context, rows: DataFrame, request: WriteRequest, place: s
         _save_and_upload(context, rows, request, place)
     if context.store.find(f"{place}/{SUCCESS}") is None:
         raise MissingFileError(
-            f"Spark has written to {namespace}/{place}, and there is no {SUCCESS} there: check "
-            "that driver and executors see the same storage, and that the session keeps to "
+            f"Spark has written to {namespace}/{place}, but {SUCCESS} is missing there: check "
+            "that driver and executors see the same storage, and that the session uses "
             "Hadoop's or S3A's committers"
         )
     return check
@@ -90,8 +90,8 @@ def check_native(context: Context) -> None:
     """Raise MissingDependencyError if Spark cannot write to the storage namespace."""
     if not context.info.storage_namespace.startswith("file://") and not _speaks_s3(context):
         raise MissingDependencyError(
-            "Delta tables in a bucket are written by Spark's S3 client, S3A, which this session "
-            "lacks: add hadoop-aws of Spark's Hadoop version to its jars"
+            "this Spark session lacks the S3 client S3A, which writes Delta tables in "
+            "buckets: add hadoop-aws of Spark's Hadoop version to its jars"
         )
 
 
@@ -138,8 +138,8 @@ def _save_and_upload(context: Context, rows: DataFrame, request: WriteRequest, p
             uploaded = sum(each.num_rows for each in runner.collect(upload, file_shares(files)))
         if uploaded != files.num_rows:
             raise LostResultError(
-                f"{files.num_rows - uploaded} files were not uploaded; nothing was staged, so "
-                "write again"
+                f"nothing was staged: {files.num_rows - uploaded} files were not uploaded. "
+                "Write again"
             )
 
 
@@ -179,7 +179,7 @@ def _check(written: Callable[[], set[int]], names: pa.ChunkedArray) -> None:
     numbers = pc.struct_field(pc.extract_regex(names, _PART.pattern), "number")
     missing = written() - set(pc.unique(pc.cast(numbers, pa.int64())).to_pylist())
     if missing:
-        raise not_shared(f"the files of {len(missing)} partitions are not there")
+        raise not_shared(f"the files of {len(missing)} partitions are missing")
 
 
 def _free_name(rows: DataFrame) -> str:

@@ -25,7 +25,7 @@ def table_prefix(path: str) -> str:
     """Return the prefix of a table; raise InvalidInputError, InvalidKeyError."""
     stripped = path.strip("/")
     if not stripped:
-        raise InvalidInputError("a table needs a path of its own below the root of the ref")
+        raise InvalidInputError("a table needs a path below the root of the ref")
     object_key(f"{stripped}/")
     return f"{stripped}/"
 

@@ -58,8 +58,8 @@ def may_write(context: Context, request: WriteRequest) -> bool:
     if request.mode is WriteMode.IGNORE:
         return False
     raise AlreadyExistsError(
-        f"{request.folder!r} has objects on {request.branch!r}: choose mode append or overwrite, "
-        "or another path"
+        f"{request.folder!r} already has objects on {request.branch!r}: choose the mode "
+        "append or overwrite, or another path"
     )
 
 
@@ -70,8 +70,8 @@ def _check_fits(context: Context, request: WriteRequest) -> None:
         return
     if is_there(context, request.branch, f"{request.folder}{LOG_FOLDER}"):
         raise InvalidInputError(
-            f"{request.folder!r} is a Delta table on {request.branch!r}: write to it with format "
-            "'delta', or overwrite all of it"
+            f"{request.folder!r} is a Delta table on {request.branch!r}: write to it with the "
+            "format 'delta', or overwrite all of it"
         )
     columns = _partition_columns(context, request)
     if columns is not None and columns != list(request.partition_by):

@@ -76,7 +76,7 @@ def write_request(
 ) -> WriteRequest:
     """Return a valid request; raise InvalidInputError, InvalidKeyError."""
     if not hasattr(rows, "sparkSession"):
-        raise InvalidInputError(f"a DataFrame of Spark is written, not {type(rows)}")
+        raise InvalidInputError(f"write needs a Spark DataFrame, not {type(rows)}")
     _check_options(options)
     check_supported(table_format)
     if isinstance(partition_by, str):
@@ -84,7 +84,7 @@ def write_request(
     chosen, name = _mode(mode), table_format.lower()
     if chosen is WriteMode.OVERWRITE_PARTITIONS and not partition_by and name != DELTA:
         raise InvalidInputError(
-            "overwrite-partitions needs to know the partitions: give partition_by, or overwrite"
+            "overwrite-partitions needs partition columns: set partition_by, or use overwrite"
         )
     rest = {key: value for key, value in options.items() if key.lower() != _OVERWRITES}
     if chosen is WriteMode.OVERWRITE and _is_dynamic(rows, options, partition_by, name):
@@ -96,7 +96,9 @@ def _check_options(options: Mapping[str, Any]) -> None:
     """Raise InvalidInputError for options that Spark's sources would silently ignore."""
     for name in options:
         if name.lower() == "partitionby":
-            raise InvalidInputError(f"{name} is no option of a writer: give partition_by")
+            raise InvalidInputError(
+                f"{name} is not supported as an option of the writer: use partition_by"
+            )
 
 
 def _mode(mode: str) -> WriteMode:
@@ -105,7 +107,7 @@ def _mode(mode: str) -> WriteMode:
         return WriteMode({"error": "errorifexists", "default": "errorifexists"}.get(name, name))
     except ValueError as error:
         known = ", ".join(each.value for each in WriteMode)
-        raise InvalidInputError(f"{mode!r} is no write mode: choose one of {known}") from error
+        raise InvalidInputError(f"{mode!r} is not a write mode: choose one of {known}") from error
 
 
 def _is_dynamic(

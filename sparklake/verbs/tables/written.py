@@ -154,8 +154,8 @@ def abandon_write(context: Context, write_id: str) -> Write:
     found = found or context.refs.writes.find(write_id)
     if found is None:
         raise NotFoundError(
-            f"{context.info.name} has no write {write_id!r}; `sparklake writes` shows those that "
-            "have not landed"
+            f"{context.info.name} has no write {write_id!r}; `sparklake writes` shows the "
+            "open and abandoned writes"
         )
     if found.state is WriteState.DONE:
         raise WriteEndedError.of(write_id, found.branch)

@@ -119,7 +119,7 @@ def test_executors_are_sent_no_work_of_others(grown: Repository) -> None:
     [
         ({"ref": "nobody"}, "nobody"),
         ({}, "needs the option 'ref'"),
-        ({"ref": "main", "dsn": "x"}, "takes no option 'dsn'"),
+        ({"ref": "main", "dsn": "x"}, "has no option 'dsn'"),
     ],
 )
 def test_what_cannot_be_read_is_said(

@@ -152,7 +152,7 @@ def test_a_key_that_is_there_twice_is_named(repo: Repository) -> None:
     )
     diff = repo.diff_table("main~1", "main", TABLE, ["id", "k"])
     for ask in (diff.counts, lambda: diff.documents(9)):
-        with pytest.raises(InvalidInputError, match=r'\{"id":3,"k":"z"\}: name columns'):
+        with pytest.raises(InvalidInputError, match=r'\{"id":3,"k":"z"\}: choose key columns'):
             ask()
 
 

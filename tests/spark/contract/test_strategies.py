@@ -71,7 +71,7 @@ def test_a_strategy_that_fails_on_spark_moves_nothing(repo: Repository) -> None:
 
     main = parted(repo)
     head = main.head
-    with pytest.raises(StrategyError, match=r"failing', asked about 'a/00.csv'.*no idea"):
+    with pytest.raises(StrategyError, match=r"failing', called for 'a/00.csv'.*no idea"):
         repo.merge("dev", "main", failing)
     with pytest.raises(MergeConflictError) as raised:
         repo.merge("dev", "main", BY_MODULE, rules={"d/**": "none"})

@@ -172,7 +172,7 @@ def test_a_delta_table_is_read_at_every_ref(
     assert rows_of(repo.read("main", TABLE, format="delta", versionAsOf=1)) == truth[1]
     for options, words in (
         ({"versionAsOf": 99}, "no version 99"),
-        ({"timestampAsOf": "2024-01-01"}, "name a ref"),
+        ({"timestampAsOf": "2024-01-01"}, "use a ref"),
     ):
         with pytest.raises(InvalidInputError, match=words):
             repo.read("main", TABLE, format="delta", **options)

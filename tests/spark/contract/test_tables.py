@@ -170,7 +170,7 @@ def test_what_could_not_be_read_with_the_rest_is_refused(
 
 
 def test_what_is_no_frame_of_spark_is_refused(main: Branch) -> None:
-    with pytest.raises(InvalidInputError, match="a DataFrame of Spark is written, not"):
+    with pytest.raises(InvalidInputError, match="write needs a Spark DataFrame, not"):
         main.write(pa.table({"id": [1]}), TABLE)  # type: ignore[arg-type]
 
 

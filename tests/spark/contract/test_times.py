@@ -55,7 +55,7 @@ def test_times_of_a_frame_are_staged(repo: Repository, spark: SparkSession) -> N
     late = frame.selectExpr(
         "path", "size", "checksum", "address", "timestamp_micros(300000000000000000) AS mtime"
     )
-    with pytest.raises(SparklakeError, match="out of the years 1 to 9999"):
+    with pytest.raises(SparklakeError, match="outside the years 1 to 9999"):
         repo.branch("main").stage(late)
 
 

@@ -223,7 +223,7 @@ def test_a_folder_that_others_can_write_is_not_believed(
 ) -> None:
     tmp_path.chmod(0o777)
     assert find_cache(CacheSettings(str(tmp_path), 1000)) is None
-    assert "can be written by other users" in caplog.text
+    assert "other users can write" in caplog.text
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(

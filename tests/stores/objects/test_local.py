@@ -245,7 +245,7 @@ def test_a_root_that_is_a_file(tmp_path: Path) -> None:
 
 def test_a_directory_in_the_way(store: LocalStore) -> None:
     store.put_if_absent("a/b", b"body")
-    with pytest.raises(StoreError, match="in the way"):
+    with pytest.raises(StoreError, match="blocks the key"):
         store.put_if_absent("a", b"body")
     with pytest.raises(StoreError, match="a/b"):
         store.put_if_absent("a/b/c", b"body")

@@ -55,7 +55,7 @@ class WritesContract:
         ended = refs.writes.find("one")
         assert ended is not None
         assert ended.state is WriteState.DONE
-        with pytest.raises(WriteEndedError, match="landed already"):
+        with pytest.raises(WriteEndedError, match="already staged"):
             refs.staging.add_run("main", RUN, write="one", fence=None)
         state = refs.branches.find("main")
         assert state is not None

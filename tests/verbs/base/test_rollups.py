@@ -134,8 +134,8 @@ def test_three_dots_are_what_the_right_side_changed(repo: Repository) -> None:
     assert shown() == [("added", "a"), ("changed", "b"), ("added", "c")]
     merging = repo.diff("main", "dev", three_way=True)
     assert merging.summary() == FolderDiff("", added=1, conflict=1, bytes_added=1)
-    with pytest.raises(InvalidInputError, match="two different diffs"):
+    with pytest.raises(InvalidInputError, match="choose one of a three-way"):
         repo.diff("main", "dev", three_way=True, three_dot=True)
     for depth in (0, -1, 101):
-        with pytest.raises(InvalidInputError, match="ask for 1 to 100 levels"):
+        with pytest.raises(InvalidInputError, match="choose 1 to 100 levels"):
             repo.diff("main", "dev").by_folder(depth)

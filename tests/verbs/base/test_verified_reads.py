@@ -90,7 +90,7 @@ def test_a_changed_byte_is_found(repo: Repository, lake: Lake, reader: str) -> N
     with pytest.raises(CorruptFileError, match="'k'") as raised:
         READERS[reader](repo, lake)
     said = str(raised.value)
-    assert all(each in said for each in (MD5, WRONG_MD5, address, "restore what was there"))
+    assert all(each in said for each in (MD5, WRONG_MD5, address, "restore the original"))
 
 
 def test_an_import_is_checked(repo: Repository, lake: Lake, folder: Path) -> None:
@@ -153,7 +153,7 @@ def test_lines_are_not_merged_of_what_is_damaged(repo: Repository) -> None:
     commit_all(dev, {"text": b"a\nb\nc\n"}, "theirs")
     commit_all(main, {"text": b"x\na\nb\n"}, "ours")
     overwrite(repo.stat("dev", "text").address, b"a\nb\nC\n")
-    with pytest.raises(StrategyError, match="overwritten outside of the lake"):
+    with pytest.raises(StrategyError, match="overwritten outside the lake"):
         repo.merge("dev", "main", strategy="union-lines")
 
 

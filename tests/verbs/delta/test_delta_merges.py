@@ -150,10 +150,10 @@ def test_turned_off_it_is_a_conflict_of_files(desk: Desk) -> None:
     desk.change("dev", append(3), append(4))
     desk.change("main", append(5))
     rule = {"**/_delta_log/**": "none"}
-    with refused(desk.repo, "1 object was changed") as raised:
+    with refused(desk.repo, "1 conflicting object") as raised:
         desk.repo.merge("dev", "main", delta=False)
     assert raised.value.conflicts[0].reason is None  # type: ignore[attr-defined]
-    with refused(desk.repo, "1 object was changed"):
+    with refused(desk.repo, "1 conflicting object"):
         desk.repo.merge("dev", "main", "source-wins", rules=rule)
     for said in (
         desk.repo.preview_merge("dev", "main", delta=False),
@@ -168,7 +168,7 @@ def test_other_conflicts_are_told_beside_those_of_logs(desk: Desk) -> None:
     for branch in ("dev", "main"):
         desk.repo.branch(branch).put("z-behind", branch.encode())
         desk.change(branch, delete("id = 1"))
-    with refused(desk.repo, "2 objects were changed.*cannot be united") as raised:
+    with refused(desk.repo, "2 conflicting objects.*cannot be united") as raised:
         desk.repo.merge("dev", "main")
     error: Any = raised.value
     rows = [(row.path, row.reason is None) for row in error.conflicts]
@@ -195,7 +195,7 @@ def test_a_column_that_one_side_added(desk: Desk) -> None:
     assert desk.ids("main") == [1, 2, 3, 4]
     desk.change("main", append(5, other=more))
     desk.change("dev", append(6, third=more))
-    with pytest.raises(MergeConflictError, match="schema or properties, and differently"):
+    with pytest.raises(MergeConflictError, match="schema or properties differently"):
         desk.repo.merge("dev", "main")
 
 

@@ -159,7 +159,7 @@ def test_statistics_bring_no_file_back_that_was_deleted_since(pair: Pair) -> Non
     main = pair.repo.branch("main")
     (made,) = main.revert(restated)
     assert pair.main.state().files == {"f2"}
-    with refused(pair.repo, "dest removed files that source added once more: f1"):
+    with refused(pair.repo, "dest removed files that source added again: f1"):
         main.cherry_pick(restated)
     main.revert(made.id)
     assert pair.main.state().files == {"f2"}

@@ -82,7 +82,7 @@ def test_as_well_on_postgres(lake: Lake, folder: Path) -> None:
 @pytest.mark.parametrize("strategy", ["newest-wins", "keep-both", "union-lines"])
 def test_no_other_strategy_takes_a_table(desk: Desk, strategy: str) -> None:
     clash(desk)
-    with refused(desk.repo, "choose a strategy: source-wins or dest-wins"):
+    with refused(desk.repo, "choose a strategy, such as source-wins or dest-wins"):
         desk.repo.merge("dev", "main", strategy, rules={"other/**": "source-wins"})
 
 
@@ -135,7 +135,7 @@ def test_files_that_the_other_side_has_vacuumed_stop_it(desk: Desk, strategy: st
     loser = next(branch for branch in ("dev", "main") if branch != WINNERS[strategy])
     desk.change(loser, delete("id = 2"), vacuum, append(3))
     said = desk.repo.preview_merge("dev", "main", strategy)
-    with refused(desk.repo, "files that the table needs are not in what is merged.*`restore`"):
+    with refused(desk.repo, "the merge lacks files that the table needs.*`restore`"):
         desk.repo.merge("dev", "main", strategy)
     assert (said.unresolved, said.taken) == (1, {})
 

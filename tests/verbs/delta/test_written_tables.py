@@ -42,7 +42,7 @@ def test_a_file_added_once_more_and_then_removed_and_vacuumed(pair: Pair, strate
     loser.vacuum()
     for each in (winner, loser):
         each.commit()
-    pair.refused("files that the table needs are not in what is merged: f1", strategy)
+    pair.refused("the merge lacks files that the table needs: f1", strategy)
 
 
 def test_a_file_that_both_added_once_more_and_dest_rewrote(pair: Pair) -> None:
@@ -51,7 +51,7 @@ def test_a_file_that_both_added_once_more_and_dest_rewrote(pair: Pair) -> None:
     pair.main.change(remove("f1"), add("f1b"))
     for each in (pair.dev, pair.main):
         each.commit()
-    pair.refused("dest removed files that source added once more: f1")
+    pair.refused("dest removed files that source added again: f1")
 
 
 @pytest.mark.parametrize("later", [False, True])
@@ -108,7 +108,7 @@ def test_another_table_of_as_many_versions_is_not_taken_for_the_same(folder: Pat
         pair.main.change(add(f"n{version}"))
     pair.main.commit()
     for strategy in (None, *WINNERS):
-        pair.refused("no longer has the commits in which the sides parted", strategy)
+        pair.refused("no longer has the commits where the sides parted", strategy)
 
 
 def test_tables_created_on_both_sides_of_which_one_was_cleaned(folder: Path) -> None:
@@ -127,7 +127,7 @@ def test_tables_created_on_both_sides_of_which_one_was_cleaned(folder: Path) -> 
     for each in (pair.dev, pair.main):
         each.commit()
     for strategy in (None, *WINNERS):
-        pair.refused("no longer has the commits in which the sides parted", strategy)
+        pair.refused("no longer has the commits where the sides parted", strategy)
 
 
 def test_ancestors_that_disagree_on_a_checkpoint(folder: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_revert_brings_back_no_file_that_was_vacuumed(pair: Pair) -> None:
     wrong = pair.main.commit()
     pair.main.vacuum(logged=False)
     pair.main.commit()
-    with refused(pair.repo, "not in what is merged: f1"):
+    with refused(pair.repo, "lacks files that the table needs: f1"):
         pair.repo.branch("main").revert(wrong)
 
 
@@ -220,7 +220,7 @@ def test_a_log_does_not_come_without_its_files_or_in_part(pair: Pair) -> None:
     pair.dev.commit()
     pair.repo.branch("main").put("beside", b"1")
     pair.main.commit()
-    pair.refused("not in what is merged: d1, d2", paths=[pair.dev.log])
+    pair.refused("lacks files that the table needs: d1, d2", paths=[pair.dev.log])
     pair.refused("only a part of its log", paths=[f"{pair.dev.log}{names(3)[0]}"])
     pair.repo.merge("dev", "main", paths=[pair.dev.folder])
     assert pair.main.state() == pair.dev.state()
@@ -232,7 +232,7 @@ def test_a_part_of_a_table_without_its_log_takes_no_live_file(pair: Pair) -> Non
     pair.dev.commit()
     for strategy in (None, "source-wins"):
         paths = [f"{pair.dev.folder}{name}" for name in ("f1", "f1b")]
-        pair.refused("not in what is merged: f1", strategy, paths=paths)
+        pair.refused("lacks files that the table needs: f1", strategy, paths=paths)
     pair.repo.merge("dev", "main", paths=[f"{pair.dev.folder}f1b"])
     assert not pair.main.state().lost
 
@@ -249,7 +249,7 @@ def test_the_log_of_a_new_table_does_not_come_without_its_files(
     new.commit()
     pair.repo.branch("main").put("zz", b"2")
     pair.main.commit()
-    pair.refused("not in what is merged: n0, n1", paths=[new.log])
+    pair.refused("lacks files that the table needs: n0, n1", paths=[new.log])
     pair.repo.merge("dev", "main", paths=["new/"])
     assert new.state("main") == new.state()
 
@@ -282,7 +282,7 @@ def test_a_table_of_many_ranges_is_found_by_their_edges(
     wrong = main.commit()
     main.vacuum(logged=False)
     main.commit()
-    with refused(repo, f"not in what is merged: {gone}"):
+    with refused(repo, f"lacks files that the table needs: {gone}"):
         repo.branch("main").revert(wrong)
 
 
@@ -297,7 +297,7 @@ def test_a_log_that_dest_alone_changed_keeps_its_files(folder: Path, range_recor
     other = WrittenTable(pair.repo, "other")
     other.vacuum(logged=False)
     other.commit()
-    with refused(pair.repo, "not in what is merged: f1"):
+    with refused(pair.repo, "lacks files that the table needs: f1"):
         pair.repo.merge("other", "main")
 
 

@@ -95,7 +95,7 @@ def test_an_earlier_list_is_swept_as_far_as_it_is_garbage_still(repo: Repository
     store.put_if_absent("data/later", b"1")
     assert repo.collect_garbage(sweep=found.id, grace=NO_GRACE).run.objects == 1
     assert objects_of(repo) == {"data/named", "data/later"}
-    with pytest.raises(InvalidInputError, match="swept already"):
+    with pytest.raises(InvalidInputError, match="already swept"):
         repo.collect_garbage(sweep=found.id)
 
 
@@ -222,11 +222,11 @@ def test_one_that_died_before_it_had_marked_takes_nothing(repo: Repository) -> N
 
 
 def test_what_is_refused(small_lake: Lake, repo: Repository, tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="time of grace"):
+    with pytest.raises(InvalidInputError, match="grace period"):
         repo.collect_garbage(grace=timedelta(seconds=-1))
     with pytest.raises(InvalidInputError, match="dry run"):
         repo.collect_garbage(dry_run=True, sweep="x")
-    with pytest.raises(InvalidInputError, match="no id"):
+    with pytest.raises(InvalidInputError, match="is not the id"):
         repo.garbage("../../other")
     with pytest.raises(NotFoundError, match="no garbage collection"):
         repo.collect_garbage(sweep="20240101T000000Z-0")

@@ -127,7 +127,7 @@ def test_logs_are_those_of_brute_force(repo: Repository) -> None:
         if expected is not None:
             assert [each.message for each in repo.log(start, **asked)] == expected, asked
         elif "amount" not in asked:  # which may end the log before
-            with pytest.raises(RefNotFoundError, match="does not come to"):
+            with pytest.raises(RefNotFoundError, match="does not contain"):
                 list(repo.log(start, **asked))
             refused += 1
     assert refused > 20
@@ -172,15 +172,15 @@ def test_since_looks_no_further_than_a_day(repo: Repository) -> None:
 @pytest.mark.parametrize(
     ("asked", "error", "words"),
     [
-        ({"amount": 0}, InvalidInputError, "0 commits: ask for 1 or more"),
-        ({"amount": -1}, InvalidInputError, "-1 commits: ask for 1 or more"),
+        ({"amount": 0}, InvalidInputError, "0 commits is invalid: choose 1 or more"),
+        ({"amount": -1}, InvalidInputError, "-1 commits is invalid: choose 1 or more"),
         ({"since": datetime(2024, 1, 1)}, InvalidInputError, "since .* has no time zone"),  # noqa: DTZ001 - to be refused
         ({"until": datetime(2024, 1, 1)}, InvalidInputError, "until .* has no time zone"),  # noqa: DTZ001 - to be refused
-        ({"since": moment(2), "until": moment(1)}, InvalidInputError, "exchange the two"),
+        ({"since": moment(2), "until": moment(1)}, InvalidInputError, "swap the two"),
         ({"after": "nope"}, RefNotFoundError, "no branch, tag or commit 'nope'"),
         ({"stop_at": "main~9"}, RefNotFoundError, "goes back past the first"),
         ({"after": "main~x"}, InvalidInputError, "not a ref"),
-        ({"stop_at": "main$"}, InvalidInputError, "is what is staged"),
+        ({"stop_at": "main$"}, InvalidInputError, "means staged changes"),
     ],
 )
 def test_what_a_log_cannot_be_asked(

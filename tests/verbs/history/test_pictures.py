@@ -81,7 +81,7 @@ def test_a_picture_has_a_limit() -> None:
 def test_a_picture_needs_a_name_that_says_what_it_is(tmp_path: Path) -> None:
     graph = HistoryGraph((), ())
     for name in ("graph.pdf", "graph"):
-        with pytest.raises(InvalidInputError, match=r"neither in \.svg nor in \.png"):
+        with pytest.raises(InvalidInputError, match=r"must end in \.svg or \.png"):
             graph.save(tmp_path / name)
 
 

@@ -77,9 +77,9 @@ def test_an_inventory(main: Branch, repo: Repository, client: Any, bucket: str, 
 def test_inventories_that_cannot_be_used(main: Branch, client: Any, bucket: str) -> None:
     before = main.state
     for changes, words in (
-        ({"fileFormat": "Avro"}, "files in Avro: they may be"),
+        ({"fileFormat": "Avro"}, "files in Avro: only"),
         ({"fileSchema": "Bucket, Key"}, "none for sizes"),
-        ({"files": None}, "no manifest of an S3 Inventory"),
+        ({"files": None}, "not the manifest of an S3 Inventory"),
     ):
         uri = put_inventory(client, bucket, "CSV", **changes)
         with pytest.raises(InvalidInputError, match=words):
@@ -91,14 +91,14 @@ def test_inventories_that_cannot_be_used(main: Branch, client: Any, bucket: str)
     for body in (b"a,b\n", b"\xff\xfe no parquet"):
         files = [put_file(client, bucket, body), put_file(client, bucket, b"")]
         uri = put_inventory(client, bucket, "CSV", files=files)
-        with pytest.raises(CorruptFileError, match="is not what its manifest says"):
+        with pytest.raises(CorruptFileError, match="does not match its manifest"):
             main.import_objects(S3Inventory(uri))
     assert main.state == before
 
 
 def test_a_file_of_an_inventory_may_be_empty(main: Branch, client: Any, bucket: str) -> None:
     uri = put_inventory(client, bucket, "CSV", files=[put_file(client, bucket, b"")])
-    with pytest.raises(InvalidInputError, match="holds no object"):
+    with pytest.raises(InvalidInputError, match="contains no objects"):
         main.import_objects(S3Inventory(uri))
 
 

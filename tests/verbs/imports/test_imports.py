@@ -188,7 +188,7 @@ def test_rows_with_defects(given_specs: list[dict[str, Any]], mode: str, prefix:
         tree, lost = expected_tree(good, now=10**9)
         errors = bad + lost
         if errors:
-            with refused(lake, ImportErrorsError, "nothing was imported of rows") as raised:
+            with refused(lake, ImportErrorsError, "nothing was imported from rows") as raised:
                 main.import_objects(table(rows), prefix, mode=mode)
             assert Counter(reasons(raised.value)) == errors
         if not good:
@@ -295,11 +295,13 @@ def test_the_table_of_errors(main: Branch, small_lake: Lake, folder: Path) -> No
     for place in (folder / "namespace" / "errors", folder):
         with refused(small_lake, InvalidInputError, "overlaps the storage namespace"):
             main.import_objects(rows, errors_to=str(place))
-    with pytest.raises(ImportErrorsError, match=r"1 invalid_size, 1 missing_path.*all are in"):
+    with pytest.raises(
+        ImportErrorsError, match=r"1 invalid_size, 1 missing_path.*all of them are in"
+    ):
         main.import_objects(rows, errors_to=str(folder / "errors"))
     (file,) = (folder / "errors").glob("*.parquet")
     assert pq.read_table(file)["reason"].to_pylist() == ["missing_path", "invalid_size"]
-    with refused(small_lake, InvalidInputError, "not empty: name a new place"):
+    with refused(small_lake, InvalidInputError, "not empty: choose a new location"):
         main.import_objects(rows, errors_to=str(folder / "errors"))
     main.import_objects(table([row("a")]), errors_to=str(folder / "none"))
     assert not (folder / "none").exists()
@@ -326,7 +328,7 @@ def test_columns(main: Branch, small_lake: Lake) -> None:
             main.import_objects(rows)
     with refused(small_lake, InvalidRecordError, "the column size is string; give int64"):
         main.import_objects(pa.table({"path": ["a"], "size": ["1"], "address": ["s3://bucket/a"]}))
-    with refused(small_lake, InvalidInputError, "list cannot be imported: give"):
+    with refused(small_lake, InvalidInputError, "list cannot be imported: use"):
         main.import_objects([row("a")])  # type: ignore[arg-type]
     with refused(small_lake, InvalidInputError, "rows holds no object"):
         main.import_objects(table([]))

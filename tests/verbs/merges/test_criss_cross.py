@@ -145,9 +145,9 @@ def test_nothing_to_merge_is_judged_by_the_same_base(repo: Repository) -> None:
     both = {"k1": 2, "k2": 2}
     trees = {"a": {"k1": 1, "k2": 1}, "l": {"k1": 2, "k2": 1}, "r": {"k1": 1, "k2": 2}}
     planted(repo, CRISS_CROSS, {**trees, "x": both, "y": {**both, "y": 1}})
-    with pytest.raises(NoChangesError, match="has all that"):
+    with pytest.raises(NoChangesError, match="already has all changes"):
         repo.merge("x", "y")
-    with pytest.raises(NoChangesError, match="has all that"):
+    with pytest.raises(NoChangesError, match="already has all changes"):
         repo.plan_merge("x", "y")
     assert rows(repo, "y", "x") == []
 

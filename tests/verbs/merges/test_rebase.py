@@ -89,7 +89,7 @@ def test_where_it_stands_there_is_nothing_to_do(repo: Repository, dev: Branch, o
     commit_all(dev, {"a": b"a"}, "one")
     commit_all(dev, {"a": b"b"}, "two")
     before = refs_of(repo)
-    with pytest.raises(NoChangesError, match="stands on commit"):
+    with pytest.raises(NoChangesError, match="is already based on commit"):
         dev.rebase(onto)
     assert refs_of(repo) == before
 
@@ -147,7 +147,7 @@ def test_what_is_refused(repo: Repository, main: Branch, dev: Branch) -> None:
         dev.rebase("main")
     with pytest.raises(RefNotFoundError):
         dev.rebase("nothing")
-    with pytest.raises(InvalidInputError, match="no merge strategy"):
+    with pytest.raises(InvalidInputError, match="is not a merge strategy"):
         dev.rebase("main", strategy="ours")
     with pytest.raises(RefNotFoundError, match="no common ancestor"):
         main.rebase("apart")

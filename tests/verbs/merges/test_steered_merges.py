@@ -334,17 +334,17 @@ def test_a_function_sees_entries_and_leaves_conflicts(repo: Repository, main: Br
         ("failing", "'a.csv', 'b.csv', 'gone' and 1 more, failed: ValueError: no idea what to do"),
         ("short", "returned 3 decisions for 4 conflicts"),
         ("no_list", "failed: TypeError: it must return a list"),
-        ("unknown", "asked about 'a.csv', decided 'ours': it must be one of base, source"),
-        ("number", "asked about 'a.csv', decided 1"),
-        ("under_itself", "asked about 'a.csv', decided to keep both objects under one path"),
-        ("outside", r"asked about 'a.csv', decided to keep an object under '\.\./x'.*would leave"),
-        ("too_much", "asked about 'a.csv', wrote what cannot be kept.*at most 65536"),
+        ("unknown", "called for 'a.csv', decided 'ours': it must be one of base, source"),
+        ("number", "called for 'a.csv', decided 1"),
+        ("under_itself", "called for 'a.csv', decided to keep both objects under one path"),
+        ("outside", r"called for 'a.csv', decided to keep an object under '\.\./x'.*would leave"),
+        ("too_much", "called for 'a.csv', wrote an invalid object.*at most 65536"),
     ],
 )
 def test_a_function_that_fails_is_named_and_moves_nothing(
     repo: Repository, main: Branch, name: str, words: str
 ) -> None:
-    whole = f"'{HERE}:{name}', asked about .*{words.removeprefix('asked about ')}"
+    whole = f"'{HERE}:{name}', called for .*{words.removeprefix('called for ')}"
     check_refused(repo, StrategyError, {"strategy": f"{HERE}:{name}"}, whole)
     check_refused(repo, StrategyError, {"strategy": getattr(strategies, name)}, whole)
     folder = Path(repo.info.storage_namespace.removeprefix("file://")) / "_lakefs"
@@ -368,22 +368,25 @@ LOCK = threading.Lock()
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"strategy": "ours"}, "'ours' is no merge strategy: choose source-wins, dest-wins, new"),
-        ({"strategy": 3}, "3 is no merge strategy"),
+        (
+            {"strategy": "ours"},
+            "'ours' is not a merge strategy: choose source-wins, dest-wins, new",
+        ),
+        ({"strategy": 3}, "3 is not a merge strategy"),
         ({"strategy": "no.such:thing"}, "'no.such:thing' cannot be imported: ModuleNotFound"),
         ({"strategy": f"{HERE}:nothing"}, "cannot be imported: AttributeError"),
-        ({"strategy": f"{HERE}:NOT_CALLABLE"}, "is no function, but a int"),
+        ({"strategy": f"{HERE}:NOT_CALLABLE"}, "is not a function, but a int"),
         pytest.param(
             {"strategy": lambda conflicts, objects, lock=LOCK: []},
-            "cannot travel to tasks",
+            "cannot be sent to tasks",
             id="a lambda with a lock",
         ),
         ({"rules": {"": "source-wins"}}, "an empty glob"),
         ({"rules": {"a**": "source-wins"}}, "must stand between slashes"),
-        ({"rules": {"a": "ours"}}, "'ours' is no merge strategy"),
-        ({"rules": ["a=source-wins"]}, "a rule is a glob and a strategy"),
+        ({"rules": {"a": "ours"}}, "'ours' is not a merge strategy"),
+        ({"rules": ["a=source-wins"]}, "a rule must be a glob and a strategy"),
         ({"rules": {f"{number:0100}": "none" for number in range(200)}}, "fewer and wider globs"),
-        ({"rules": {1: "none"}}, "a rule is a glob and a strategy"),
+        ({"rules": {1: "none"}}, "a rule must be a glob and a strategy"),
     ],
     ids=lambda each: str(each)[:60],
 )
@@ -402,7 +405,7 @@ def test_a_revert_takes_rules(repo: Repository) -> None:
     main = repo.branch("main")
     for text in (b"1", b"2", b"3"):
         commit_all(main, {"a": text, "b": text}, text.decode())
-    with pytest.raises(MergeConflictError, match=r"cannot revert .* 1 object was"):
+    with pytest.raises(MergeConflictError, match=r"cannot revert .* 1 conflicting object"):
         main.revert("main~1", rules={"a": "source-wins"})
     main.revert("main~1", rules={"a": "source-wins"}, strategy="dest-wins")
     assert contents(repo, "main") == {"a": b"1", "b": b"3"}

@@ -110,7 +110,7 @@ def test_bad_input(small_lake: Lake, main: Branch) -> None:
     gone = Branch(main._context, "gone")
     both: dict[str, Any] = {"prefix": "a", "path": "a"}
     for error, words, branch, part in (
-        (InvalidInputError, "a prefix or a path, not both", main, both),
+        (InvalidInputError, "choose one of a prefix and a path", main, both),
         (InvalidKeyError, "not UTF-8", main, {"prefix": "\udcff"}),
         (InvalidKeyError, "not UTF-8", main, {"path": "\udcff"}),
         (InvalidKeyError, "empty", main, {"path": ""}),

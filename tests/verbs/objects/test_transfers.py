@@ -144,11 +144,11 @@ def test_what_is_there_is_overwritten_by_force_alone(repo: Repository, main: Bra
 @pytest.mark.parametrize(
     ("error", "words", "source", "dest"),
     [
-        (ObjectNotFoundError, "nothing at 'nothing/'", "nothing/", "b/"),
-        (ObjectNotFoundError, "nothing at 'nothing'", "nothing", "b"),
-        (ObjectNotFoundError, "nothing at 'a/0'", "a/0", "b"),
+        (ObjectNotFoundError, "no object at 'nothing/'", "nothing/", "b/"),
+        (ObjectNotFoundError, "no object at 'nothing'", "nothing", "b"),
+        (ObjectNotFoundError, "no object at 'a/0'", "a/0", "b"),
         (InvalidKeyError, "has 1025 bytes", "a/", f"{'x' * 1024}/"),
-        (InvalidKeyError, "a key of 1026 bytes", "a/", f"{'x' * 1022}/"),
+        (InvalidKeyError, "with 1026 bytes", "a/", f"{'x' * 1022}/"),
         (InvalidKeyError, "at most 1024", "a", "x" * 1025),
         (InvalidKeyError, "root", "a/", "../"),
         (InvalidKeyError, "root", "/a", "b"),
@@ -190,7 +190,7 @@ def test_what_cannot_be_is_refused(
 def test_a_move_into_itself_is_refused(
     main: Branch, source: str, dest: str, recursive: bool
 ) -> None:
-    with pytest.raises(InvalidInputError, match="one lies in the other"):
+    with pytest.raises(InvalidInputError, match="one contains the other"):
         main.move(source, dest, recursive)
     assert not main.is_dirty
 

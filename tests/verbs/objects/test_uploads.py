@@ -76,7 +76,7 @@ def test_very_many_are_staged_as_one_run(folder: Path) -> None:
         pairs = ((f"p/{number % 10}/{number}", b"%d" % number) for number in range(2000))
         assert main.put_many(pairs, {"k": "v"}) == 2000
         assert [each.kind for each in main.state.layers] == [LayerKind.RUN]
-        for twice, words in ((7, "'q/7' is put twice"), (700, "there twice")):
+        for twice, words in ((7, "'q/7' is put twice"), (700, "occurs twice")):
             numbers = chain(range(900), [twice])
             with pytest.raises(InvalidRecordError, match=words):
                 main.put_many((f"q/{number}", b"") for number in numbers)
@@ -115,7 +115,7 @@ def test_bodies_are_written_in_batches_as_they_come(folder: Path) -> None:
         ([("a", b"1"), ("b", b""), ("a", b"2")], InvalidRecordError, "'a' is put twice"),
         ([("a", b"1"), ("", b"")], InvalidKeyError, "empty"),
         ([("a", b"1"), ("/b", b"")], InvalidKeyError, "root"),
-        ([("a", b"1"), ("b", "text")], InvalidInputError, "give bytes, or the Path"),
+        ([("a", b"1"), ("b", "text")], InvalidInputError, "use bytes, or the Path"),
         ([("a", b"1"), ("b", Path("no-such-file"))], InvalidInputError, "is not a file"),
         ([("a", b"1"), ("b", Path("/"))], InvalidInputError, "is not a file"),
     ],
@@ -189,9 +189,9 @@ def test_what_is_no_folder_of_the_users_is_refused(folder: Path, tmp_path: Path)
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "empty").mkdir()
     for given, words in [
-        (tmp_path / "file", "is no folder"),
-        (tmp_path / "gone", "is no folder"),
-        (tmp_path / "empty", "holds no file"),
+        (tmp_path / "file", "is not a folder"),
+        (tmp_path / "gone", "is not a folder"),
+        (tmp_path / "empty", "contains no files"),
         (folder, "overlaps"),
         (folder / "namespace" / "_lakefs", "overlaps"),
     ]:

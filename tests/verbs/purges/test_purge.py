@@ -150,7 +150,7 @@ def test_bytes_are_the_same_however_they_are_spelled(repo: Repository, spelling:
     row = {"path": "copy", "size": 1, "checksum": "c", "address": spelling.format(place)}
     main.stage(stage_table([row]))
     main.commit("a copy by another spelling")
-    with pytest.raises(PurgeBlockedError, match="other paths name the same bytes as 'users/2'"):
+    with pytest.raises(PurgeBlockedError, match="other paths share the bytes of 'users/2'"):
         repo.purge(["users/2"], commit=True)
     assert place.is_file()
     made = repo.purge(["users/2", "copy"], commit=True)

@@ -242,7 +242,7 @@ def test_who_was_taken_over_dumps_no_more(first: Lake, second: Lake, folder: Pat
     restored = second.restore_repository(a_name(), str(folder / "ns"))
     commit_all(restored.branch("trunk"), {"later": b"1"}, "later")
     restored.dump_refs()
-    with refused(first, NamespaceInUseError, f"those of '{restored.name}'", folder):
+    with refused(first, NamespaceInUseError, f"restored to '{restored.name}'", folder):
         repo.dump_refs()
 
 
@@ -250,7 +250,7 @@ def test_what_is_gone_is_not_dumped(first: Lake, folder: Path) -> None:
     repo = built(first, folder)
     repo.dump_refs()
     first.delete_repository(repo.name)
-    with refused(first, RepositoryNotFoundError, "gone by now", folder):
+    with refused(first, RepositoryNotFoundError, "no longer exists", folder):
         repo.dump_refs()
 
 
@@ -290,9 +290,9 @@ def test_bad_wishes_make_nothing(first: Lake, second: Lake, folder: Path) -> Non
     repo.dump_refs()
     taken = second.create_repository(a_name(), str(folder / "other")).name
     for error, words, options in (
-        (InvalidNameError, "cannot name a repository", {"name": "A"}),
-        (InvalidNameError, "cannot name a branch", {"default_branch": "a/b"}),
-        (InvalidInputError, "range_records is 1 to", {"range_records": 0}),
+        (InvalidNameError, "cannot be the name of a repository", {"name": "A"}),
+        (InvalidNameError, "cannot be the name of a branch", {"default_branch": "a/b"}),
+        (InvalidInputError, "range_records must be 1 to", {"range_records": 0}),
         (InvalidInputError, "is 3 in this dump", {"range_records": 4}),
         (InvalidInputError, "no branch 'main'", {"default_branch": "main"}),
         (AlreadyExistsError, "choose another name", {"name": taken}),

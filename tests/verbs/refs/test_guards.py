@@ -164,18 +164,18 @@ def test_rules_are_set_replaced_and_removed(arena: Lake, repo: Repository) -> No
     settings.protect("main")
     some = frozenset({Action.COMMIT, Action.STAGE})
     assert settings.protection == (ProtectionRule("main"), ProtectionRule("release-*", some))
-    with refused(arena, NotFoundError, "no rule of the pattern 'rel\\*'"):
+    with refused(arena, NotFoundError, "rule with the pattern 'rel\\*' does not"):
         settings.unprotect("main", "rel*")
     assert len(settings.protection) == 2
     settings.unprotect("main", "release-*")
     assert settings.protection == ()
     for act, words in (
-        (settings.protect, "name a pattern"),
-        (settings.unprotect, "name a pattern"),
-        (lambda: settings.protect("a/*"), "fits no branch"),
-        (lambda: settings.protect("main", "a b"), "fits no branch"),
+        (settings.protect, "name at least one pattern"),
+        (settings.unprotect, "name at least one pattern"),
+        (lambda: settings.protect("a/*"), "matches no branch"),
+        (lambda: settings.protect("main", "a b"), "matches no branch"),
         (lambda: settings.protect("main", block=["merge"]), "'merge' cannot be blocked"),
-        (lambda: settings.protect("main", block=[]), "blocks something"),
+        (lambda: settings.protect("main", block=[]), "must block"),
     ):
         with refused(arena, InvalidInputError, words):
             act()
@@ -276,7 +276,7 @@ def test_labels_are_set_and_removed(arena: Lake, repo: Repository) -> None:
     settings.set_metadata({"owner": "joe", "tier": "gold"})
     settings.set_metadata({"owner": "ann", "ü": ""})
     assert settings.metadata == {"owner": "ann", "tier": "gold", "ü": ""}
-    with refused(arena, NotFoundError, "no label 'x'"):
+    with refused(arena, NotFoundError, "the label 'x' does not exist"):
         settings.remove_metadata("owner", "x")
     settings.remove_metadata("owner", "ü")
     assert arena.repository(repo.name).info.settings.metadata == {"tier": "gold"}
@@ -327,7 +327,7 @@ def test_what_is_no_expiry(arena: Lake, repo: Repository) -> None:
             repo.branch("dev").set_expiry(span)
         with refused(arena, InvalidInputError, "cannot expire in"):
             repo.create_branch("new", "main", expires=span)
-    with refused(arena, ProtectedError, "'main' is the default branch: it never expires"):
+    with refused(arena, ProtectedError, "'main' is the default branch, which cannot expire"):
         repo.branch("main").set_expiry(DAY)
     dev = repo.branch("dev")
     repo.delete_branch("dev")

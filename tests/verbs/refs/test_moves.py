@@ -90,7 +90,7 @@ def test_a_hard_reset_from_where_it_is_expected(
     with refused(any_lake, UnexpectedHeadError, words):
         main.hard_reset("main~2", expected=second.id)
     assert main.hard_reset("main~2", expected=third.id[:16]) == first
-    with refused(any_lake, UnexpectedHeadError, "look at what has been done"):
+    with refused(any_lake, UnexpectedHeadError, "check the new commits"):
         main.hard_reset("main", expected=third.id)
 
 

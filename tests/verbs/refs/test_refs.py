@@ -140,7 +140,9 @@ def test_a_branch_with_a_dollar_is_what_is_staged_alone(repo: Repository, stage:
 def test_only_a_branch_has_something_staged(repo: Repository) -> None:
     repo.create_tag("v1", "main")
     for ref in ("v1$", f"{repo.resolve('main').id}$"):
-        with pytest.raises(InvalidRefError, match=r"'\$' follows a branch, and .* is none"):
+        with pytest.raises(
+            InvalidRefError, match=r"'\$' must follow a branch, and .* is not a branch"
+        ):
             repo.objects(ref)
     with pytest.raises(RefNotFoundError, match="'nope'"):
         repo.objects("nope$")

@@ -80,7 +80,7 @@ def test_a_path_in_such_a_table_is_refused(
     with pytest.raises(InvalidInputError) as raised:
         verb(repo, path)
     said = str(raised.value)
-    assert f"a table of the format {name} at 'main', since there is 'a/t/{mark}'" in said
+    assert f"a table of the format {name} at 'main', because it contains 'a/t/{mark}'" in said
     assert "Export the table's folder" in said
     assert "repo.open" in said
 
@@ -118,7 +118,7 @@ def test_such_a_format_is_refused_by_its_name(
 ) -> None:
     put(repo, "t/0.parquet")
     repo.branch("main").commit("table")
-    with pytest.raises(InvalidInputError, match=f"format {name.title()} are neither read"):
+    with pytest.raises(InvalidInputError, match=f"format {name.title()} cannot be read"):
         verb(repo, name)
 
 

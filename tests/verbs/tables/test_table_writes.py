@@ -144,7 +144,7 @@ def test_a_write_that_was_abandoned_stages_nothing(repo: Repository) -> None:
         (found,) = repo.writes()
         return repo.abandon_write(found.id)
 
-    with pytest.raises(WriteEndedError, match="not open any more"):
+    with pytest.raises(WriteEndedError, match="no longer open"):
         write(repo, "one", WriteMode.APPEND, then=abandon)
     assert not repo.branch("main").is_dirty
     assert abandon().state is WriteState.ABANDONED
