@@ -102,7 +102,7 @@ class BranchObjects:
         object that is there. What is written waits on local disk; when the body of the `with`
         raises, or the file is never closed, nothing is staged.
         """
-        how, text = open_files.Mode.of(mode), open_files.TextOptions(encoding, errors, newline)
+        how, text = open_files.FileMode.of(mode), open_files.TextOptions(encoding, errors, newline)
         if how.kind == "r":
             return open_files.open_to_read(self._context, self.name, path, how, text)
         return open_files.open_to_write(
