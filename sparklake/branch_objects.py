@@ -101,7 +101,7 @@ class BranchObjects:
         existing object. Written data stays on local disk until then. If the body of the `with`
         raises, or the file is never closed, nothing is staged.
         """
-        how, text = open_files.Mode.of(mode), open_files.TextOptions(encoding, errors, newline)
+        how, text = open_files.FileMode.of(mode), open_files.TextOptions(encoding, errors, newline)
         if how.kind == "r":
             return open_files.open_to_read(self._context, self.name, path, how, text)
         return open_files.open_to_write(

@@ -100,7 +100,7 @@ class RepositoryReads:
         Only the requested parts are read; reading raises MissingFileError, CorruptFileError.
         """
         text = open_files.TextOptions(encoding, errors, newline)
-        return open_files.open_to_read(self._context, ref, path, open_files.Mode.of(mode), text)
+        return open_files.open_to_read(self._context, ref, path, open_files.FileMode.of(mode), text)
 
     def read(
         self,

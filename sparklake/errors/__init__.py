@@ -6,24 +6,6 @@ failed, on what, and what to do next.
 
 from __future__ import annotations
 
-from sparklake.errors.base import (
-    InterruptError,
-    MissingDependencyError,
-    SparklakeError,
-)
-from sparklake.errors.changes import (
-    AddressTakenError,
-    DirtyBranchError,
-    ExpiredError,
-    HookFailedError,
-    HookNotAllowedError,
-    MergeConflictError,
-    NoChangesError,
-    NothingToDoError,
-    PurgeBlockedError,
-    StrategyError,
-    TransactionError,
-)
 from sparklake.errors.inputs import (
     ImportErrorsError,
     InvalidDumpError,
@@ -36,7 +18,7 @@ from sparklake.errors.inputs import (
     InvalidUriError,
     UnfitError,
 )
-from sparklake.errors.names import (
+from sparklake.errors.lookups import (
     AlreadyExistsError,
     AmbiguousRefError,
     ImmutableRefError,
@@ -56,6 +38,24 @@ from sparklake.errors.races import (
     TableMovedError,
     UnexpectedHeadError,
     WriteEndedError,
+)
+from sparklake.errors.refusals import (
+    AddressTakenError,
+    DirtyBranchError,
+    ExpiredError,
+    HookFailedError,
+    HookNotAllowedError,
+    MergeConflictError,
+    NoChangesError,
+    NothingToDoError,
+    PurgeBlockedError,
+    StrategyError,
+    TransactionError,
+)
+from sparklake.errors.root import (
+    InterruptError,
+    MissingDependencyError,
+    SparklakeError,
 )
 from sparklake.errors.systems import (
     CorruptFileError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparklake.errors.base import SparklakeError
+from sparklake.errors.root import SparklakeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

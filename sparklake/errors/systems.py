@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparklake.errors.base import SparklakeError
+from sparklake.errors.root import SparklakeError
 
 
 class StoreError(SparklakeError, OSError):

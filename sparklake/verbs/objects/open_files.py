@@ -31,14 +31,14 @@ _BUFFERED_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class FileMode:
     """The mode of an open file: read (r), write (w) or create (x), as text or bytes."""
 
     kind: str
     is_text: bool
 
     @staticmethod
-    def of(text: str) -> Mode:
+    def of(text: str) -> FileMode:
         """Parse a mode of Python's `open`; raise InvalidInputError."""
         kind = text.replace("b", "", 1).replace("t", "", 1)
         if kind not in ("r", "w", "x") or {"b", "t"} <= set(text):
@@ -46,7 +46,7 @@ class Mode:
                 f"a file cannot be opened in mode {text!r}: choose rb, wb or xb, or r, w or x "
                 "for text. Objects are written as a whole, so appending is not possible"
             )
-        return Mode(kind, is_text="b" not in text)
+        return FileMode(kind, is_text="b" not in text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,9 @@ class TextOptions:
     newline: str | None = None
 
 
-def open_to_read(context: Context, ref: str, path: str, mode: Mode, text: TextOptions) -> IO[Any]:
+def open_to_read(
+    context: Context, ref: str, path: str, mode: FileMode, text: TextOptions
+) -> IO[Any]:
     """Open an object of a ref in its current state. Only requested parts are read.
 
     A read from start to end is verified. Raises ExpiredError.
@@ -78,7 +80,7 @@ def open_to_write(
     context: Context,
     branch: str,
     path: str,
-    mode: Mode,
+    mode: FileMode,
     text: TextOptions,
     metadata: Mapping[str, str],
     content_type: str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sparklake._html import html_table
-from sparklake.errors.base import SparklakeError
+from sparklake.errors.root import SparklakeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
